@@ -1,0 +1,104 @@
+"""The one door to labelled pictures from strangers: folders, archives and tables in, checked samples out."""
+
+import stat
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Literal
+
+from registry.errors import CollectionRefused
+from registry.reading.checking import Unreadable, check, refuse_nested_archives
+from registry.reading.folder import read_folder, read_named
+from registry.reading.labelling import Labelling
+from registry.reading.layout import label_tree
+from registry.reading.limits import DEFAULT_LIMITS, Limits, Meter
+from registry.reading.names import shown
+from registry.reading.sample import Collection
+from registry.reading.sniff import HEAD_BYTES, Kind, kind_of
+from registry.reading.stash import Stash
+from registry.reading.table import label_by_table, read_table
+from registry.reading.tars import read_tar
+from registry.reading.tree import Parts, Tree
+from registry.reading.zips import read_zip
+
+READ_HERE = "give a folder, a zip, a tar (also .gz, .bz2, .xz) or a CSV in UTF-8"
+
+
+@contextmanager
+def open_collection(
+    path: Path,
+    *,
+    scratch: Path | None = None,
+    limits: Limits = DEFAULT_LIMITS,
+    within: str | None = None,
+    unreadable: Unreadable = "refuse",
+) -> Iterator[Collection]:
+    """The checked samples at `path`, whose files are there until the context is left.
+
+    Archives are unpacked into a private folder below `scratch` (by default the system's temporary folder),
+    which is gone afterwards, whatever happens; folders are read in place. `within` picks a subfolder.
+    Raises CollectionRefused, or its subclass LimitExceeded, and then nothing is left behind.
+    """
+    picked = limits.parts_of(within) if within else ()
+    kind, size_bytes = _look_at(path)
+    if kind == "folder":
+        tree = read_folder(path, Meter(limits), picked)
+        yield _checked(tree, limits, picked, unreadable)
+    elif kind == "other":
+        if picked:
+            raise CollectionRefused(
+                f"{shown(path.name)} is a table, which has no subfolders: leave out `within`"
+            )
+        yield check(_label_by_file(path, limits), limits, unreadable=unreadable)
+    else:
+        if scratch is not None:
+            scratch.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryDirectory(dir=scratch, prefix="collection-") as folder:
+            meter = Meter(limits, packed_bytes=size_bytes)
+            stash = Stash(Path(folder), meter)
+            if kind == "zip":
+                tree = read_zip(path, stash, meter, picked)
+            else:
+                tree = read_tar(path, kind, stash, meter, picked)
+            yield _checked(tree, limits, picked, unreadable)
+
+
+def _look_at(path: Path) -> tuple[Kind | Literal["folder"], int]:
+    """What there is to read, told by its content, and its size."""
+    try:
+        status = path.stat()
+        if stat.S_ISDIR(status.st_mode):
+            return "folder", 0
+        if not stat.S_ISREG(status.st_mode):
+            raise CollectionRefused(f"{shown(path.name)} is no ordinary file: {READ_HERE}")
+        with path.open("rb") as file:
+            head = file.read(HEAD_BYTES)
+    except OSError as error:
+        raise CollectionRefused(
+            f"{shown(path.name)} cannot be opened ({error.strerror}): check the path"
+        ) from error
+    kind = kind_of(head)
+    # Text has no NULs, unless it is UTF-16, of which the table's reader speaks.
+    is_binary = b"\0" in head and not head.startswith((b"\xff\xfe", b"\xfe\xff"))
+    if kind == "unread archive" or (kind == "other" and is_binary):
+        raise CollectionRefused(f"{shown(path.name)} is of a kind that is not read: {READ_HERE}")
+    return kind, status.st_size
+
+
+def _checked(tree: Tree, limits: Limits, picked: Parts, unreadable: Unreadable) -> Collection:
+    refuse_nested_archives(tree)
+    # Whoever picks a folder has said where the classes are.
+    labelling = label_tree(tree, limits, unwrap=not picked)
+    return check(labelling, limits, unreadable=unreadable)
+
+
+def _label_by_file(path: Path, limits: Limits) -> Labelling:
+    """A table by itself speaks of the files that it names, and of nothing else in its folder."""
+    meter = Meter(limits)
+    meter.check_file(path.name, path.stat().st_size)
+    with path.open("rb") as file:
+        rows = read_table(file, path.name, limits)
+    tree = read_named(path.parent, (row.parts for row in rows), meter)
+    refuse_nested_archives(tree)
+    return label_by_table(tree, rows)

@@ -1,0 +1,51 @@
+"""Whether bytes are a picture: found out by decoding all of it, within bounds, with known formats only."""
+
+import warnings
+from typing import BinaryIO
+
+from PIL import Image, UnidentifiedImageError
+
+from registry.errors import PictureUnreadable
+from registry.reading.names import told
+
+# Pillow knows many more, among them some that start other programs (EPS).
+PICTURE_FORMATS = ("JPEG", "PNG", "WEBP", "GIF", "BMP", "TIFF", "PPM")
+NOT_A_PICTURE = f"not a picture in a format that is read here ({', '.join(PICTURE_FORMATS)})"
+
+
+def decode(file: BinaryIO, max_pixels: int) -> Image.Image:
+    """The picture in RGB, wholly decoded (the first of an animation); else PictureUnreadable says why.
+
+    Pillow reports bombs by warnings, and Python's warning filters belong to the process: use from one thread.
+    """
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        warnings.simplefilter("error", Image.DecompressionBombWarning)
+        try:
+            with Image.open(file, formats=PICTURE_FORMATS) as image:
+                width, height = image.size
+                if width * height > max_pixels:
+                    raise PictureUnreadable(f"{width} x {height} pixels are more than {max_pixels}")
+                image.load()
+                return image.convert("RGB")
+        except PictureUnreadable:
+            raise
+        except (Image.DecompressionBombWarning, Image.DecompressionBombError) as error:
+            raise PictureUnreadable("more pixels than Pillow decodes without a warning") from error
+        except UnidentifiedImageError as error:
+            raise PictureUnreadable(NOT_A_PICTURE) from error
+        except Exception as error:  # decoders raise almost anything over bytes that were made to hurt
+            raise PictureUnreadable(f"cannot be decoded: {told(error)}") from error
+
+
+def is_picture(file: BinaryIO) -> bool:
+    """Whether the first bytes are a picture's; the rest is not looked at."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        try:
+            with Image.open(file, formats=PICTURE_FORMATS):
+                return True
+        except Image.DecompressionBombError:
+            return True
+        except Exception:  # as above
+            return False

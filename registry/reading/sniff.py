@@ -1,0 +1,40 @@
+"""What a file is, told by its first bytes; its name is never asked."""
+
+import tarfile
+from typing import Literal
+
+HEAD_BYTES = 512  # one block of a tar, the longest of the signatures
+
+Kind = Literal["zip", "tar", "gzip", "bzip2", "xz", "unread archive", "other"]
+
+SIGNATURES: tuple[tuple[bytes, Kind], ...] = (
+    (b"PK\x03\x04", "zip"),
+    (b"PK\x05\x06", "zip"),  # without any member
+    (b"\x1f\x8b", "gzip"),
+    (b"BZh", "bzip2"),
+    (b"\xfd7zXZ\x00", "xz"),
+    (b"7z\xbc\xaf\x27\x1c", "unread archive"),
+    (b"Rar!\x1a\x07", "unread archive"),
+    (b"\x28\xb5\x2f\xfd", "unread archive"),  # zstandard
+    (b"PK\x07\x08", "unread archive"),  # a zip in several volumes
+)
+
+
+def kind_of(head: bytes) -> Kind:
+    """The kind of the file that begins with these bytes, the first HEAD_BYTES of it."""
+    for signature, kind in SIGNATURES:
+        if head.startswith(signature):
+            return kind
+    return "tar" if _is_tar(head[:HEAD_BYTES]) else "other"
+
+
+def _is_tar(block: bytes) -> bool:
+    if len(block) < HEAD_BYTES:
+        return False
+    if block == bytes(HEAD_BYTES):  # the end mark: a tar without any member
+        return True
+    try:
+        tarfile.TarInfo.frombuf(block, "utf-8", "surrogateescape")
+    except (tarfile.TarError, ValueError):
+        return False
+    return True

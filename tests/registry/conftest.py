@@ -1,0 +1,133 @@
+"""Collections made on the spot, of real pictures, and what must hold whenever one is read."""
+
+import hashlib
+import io
+import tarfile
+import zipfile
+from collections.abc import Mapping
+from pathlib import Path
+
+import pytest
+from PIL import Image
+
+from registry.errors import CollectionRefused
+from registry.reading.collection import open_collection
+from registry.reading.limits import Limits
+from registry.reading.sample import Collection
+
+
+def picture(number: int, size: int = 6, kind: str = "PNG") -> bytes:
+    """A tiny picture; another number gives other bytes."""
+    shade = (number % 256, number // 256 % 256, 77)
+    file = io.BytesIO()
+    Image.new("RGB", (size, size), shade).save(file, kind)
+    return file.getvalue()
+
+
+class Workshop:
+    """Builds collections in a folder, and reads them with a scratch folder that it watches."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.scratch = folder / "scratch"
+        self.scratch.mkdir()
+
+    picture = staticmethod(picture)
+
+    def file(self, name: str, content: bytes) -> Path:
+        path = self.folder / name
+        path.write_bytes(content)
+        return path
+
+    def tree(self, files: Mapping[str, bytes], name: str = "pictures") -> Path:
+        root = self.folder / name
+        root.mkdir(exist_ok=True)
+        for inner, content in files.items():
+            path = root / inner
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_bytes(content)
+        return root
+
+    def zip(self, files: Mapping[str, bytes], name: str = "pictures.zip") -> Path:
+        path = self.folder / name
+        with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
+            for inner, content in files.items():
+                archive.writestr(inner, content)
+        return path
+
+    def tar(self, files: Mapping[str, bytes], compression: str = "", name: str = "pictures.tar") -> Path:
+        path = self.folder / name
+        file = io.BytesIO()
+        with tarfile.open(fileobj=file, mode=f"w:{compression}") as archive:  # type: ignore[call-overload]
+            for inner, content in files.items():
+                info = tarfile.TarInfo(inner)
+                info.size = len(content)
+                archive.addfile(info, io.BytesIO(content))
+        path.write_bytes(file.getvalue())
+        return path
+
+    def pack(self, kind: str, files: Mapping[str, bytes]) -> Path:
+        """A folder, zip, tar, or tar with the compression that the kind names."""
+        if kind == "zip":
+            return self.zip(files)
+        if kind == "folder":
+            return self.tree(files)
+        return self.tar(files, "" if kind == "tar" else kind)
+
+    def tar_of(self, *members: tarfile.TarInfo) -> Path:
+        path = self.folder / "pictures.tar"
+        with tarfile.open(path, "w") as archive:
+            for info in members:
+                archive.addfile(info, io.BytesIO(bytes(info.size)))
+        return path
+
+    def read(
+        self,
+        path: Path,
+        *,
+        limits: Limits | None = None,
+        within: str | None = None,
+        skip: bool = False,
+    ) -> Collection:
+        """Reads, and holds every sample's file against its digest before the context is left."""
+        with open_collection(
+            path,
+            scratch=self.scratch,
+            limits=limits or Limits(),
+            within=within,
+            unreadable="skip" if skip else "refuse",
+        ) as collection:
+            for sample in collection.samples:
+                assert hashlib.sha256(sample.path.read_bytes()).hexdigest() == sample.digest
+        assert list(self.scratch.iterdir()) == []
+        return collection
+
+    def refusal(
+        self,
+        path: Path,
+        *,
+        error: type[CollectionRefused] = CollectionRefused,
+        limits: Limits | None = None,
+        within: str | None = None,
+        skip: bool = False,
+    ) -> str:
+        """The message with which the collection is refused; nothing may be left behind, here or beside."""
+        before = self._everything()
+        with pytest.raises(error) as caught:
+            self.read(path, limits=limits, within=within, skip=skip)
+        assert self._everything() == before
+        message = str(caught.value)
+        assert "\n" not in message
+        assert message.isprintable()
+        return message
+
+    def _everything(self) -> set[Path]:
+        return set(self.folder.parent.rglob("*"))
+
+
+@pytest.fixture
+def shop(tmp_path: Path) -> Workshop:
+    # One level down, so that what climbs out of its folder still lands where it is seen.
+    folder = tmp_path / "shop"
+    folder.mkdir()
+    return Workshop(folder)

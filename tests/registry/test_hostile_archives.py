@@ -1,0 +1,150 @@
+"""What is refused alike in every kind of archive, and that nothing is left behind."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from registry.errors import CollectionRefused, LimitExceeded
+from registry.reading.collection import open_collection
+from registry.reading.limits import Limits
+
+if TYPE_CHECKING:
+    from tests.registry.conftest import Workshop
+
+
+ESCAPES = ["../x.png", "a/../../x.png", "/tmp/x.png", "C:/x.png", "c:x.png", "a\\x.png", "..\\x.png"]
+
+
+@pytest.mark.parametrize("name", ESCAPES)
+@pytest.mark.parametrize("pack", ["zip", "tar"])
+def test_a_name_that_leaves_the_archive_is_refused(shop: Workshop, pack: str, name: str) -> None:
+    files = {"a/1.png": shop.picture(1), name: shop.picture(2)}
+
+    message = shop.refusal(shop.pack(pack, files))
+
+    assert repr(name) in message
+
+
+@pytest.mark.parametrize("pack", ["zip", "gz", "bz2", "xz"])
+def test_a_bomb_is_refused_by_its_ratio(shop: Workshop, pack: str) -> None:
+    files = {"a/1.png": shop.picture(1), "a/zeros.bmp": bytes(8_000_000)}
+    path = shop.pack(pack, files)
+
+    message = shop.refusal(path, error=LimitExceeded)
+
+    assert "100 times its size, at 'a/zeros.bmp'" in message
+
+
+def test_bytes_outside_the_picked_folder_count_too(shop: Workshop) -> None:
+    path = shop.tar({"b/zeros.bmp": bytes(8_000_000), "a/c/1.png": shop.picture(1)}, "gz")
+
+    assert "'b/zeros.bmp'" in shop.refusal(path, error=LimitExceeded, within="a")
+
+
+@pytest.mark.parametrize("pack", ["zip", "tar", "folder"])
+def test_every_limit_holds(shop: Workshop, pack: str) -> None:
+    files = {f"a/{n}.png": shop.picture(n) for n in range(10)} | {"a/big.png": shop.picture(1, size=60) * 9}
+    path = shop.pack(pack, files)
+    size_bytes = max(map(len, files.values()))
+
+    for limits, words in [
+        (Limits(max_files=9), "more than 9 files"),
+        (Limits(max_file_bytes=size_bytes - 1), "'a/big.png' is larger than"),
+        (Limits(max_total_bytes=sum(map(len, files.values())) - 1), "bytes in all"),
+        (Limits(max_name_length=8), "longer than 8 characters"),
+        (Limits(max_depth=1), "deeper than 1 levels"),
+    ]:
+        assert words in shop.refusal(path, limits=limits, error=LimitExceeded)
+
+
+@pytest.mark.parametrize("pack", ["zip", "tar"])
+def test_a_name_that_occurs_twice_is_refused(shop: Workshop, pack: str) -> None:
+    files = {"a/1.png": shop.picture(1), "./a/1.png": shop.picture(2)}
+
+    message = shop.refusal(shop.pack(pack, files))
+
+    assert "'./a/1.png' is there twice" in message
+
+
+@pytest.mark.parametrize("pack", ["zip", "tar", "gz", "bz2", "xz"])
+def test_an_archive_cut_off_anywhere_is_refused(shop: Workshop, pack: str) -> None:
+    files = {f"a/{n}.png": shop.picture(n) for n in range(3)}
+    path = shop.pack(pack, files)
+    data = path.read_bytes()
+    # A plain tar is padded with zeros behind its end mark, which nobody misses.
+    whole = 3 * 1024 + 512 if pack == "tar" else len(data)
+
+    for length in range(10, whole, max(1, whole // 40)):
+        path.write_bytes(data[:length])
+        shop.refusal(path)
+
+
+@pytest.mark.parametrize("pack", ["zip", "gz", "bz2", "xz"])
+def test_a_flipped_bit_is_found_by_the_checksum(shop: Workshop, pack: str) -> None:
+    files = {"a/1.png": shop.picture(1, size=40), "a/2.png": shop.picture(2, size=40)}
+    path = shop.pack(pack, files)
+    data = bytearray(path.read_bytes())
+    data[80] ^= 1
+    path.write_bytes(data)
+
+    assert "pack it again" in shop.refusal(path)
+
+
+@pytest.mark.parametrize("pack", ["zip", "tar", "folder"])
+@pytest.mark.parametrize("inner", ["zip", "tar", "gz"])
+def test_an_archive_inside_is_refused(shop: Workshop, pack: str, inner: str) -> None:
+    files = {"a/x.png": shop.picture(1)}
+    nested = shop.pack(inner, files)
+    outer = {"a/1.png": shop.picture(1), "a/2.png": nested.read_bytes()}
+
+    message = shop.refusal(shop.pack(pack, outer), skip=True)
+
+    assert "'a/2.png' is an archive" in message
+
+
+@pytest.mark.parametrize(
+    "head", [b"7z\xbc\xaf\x27\x1c", b"Rar!\x1a\x07\x01", b"\x28\xb5\x2f\xfd", b"\x89PNG\0\0"]
+)
+def test_what_is_no_collection_is_refused_by_name(shop: Workshop, head: bytes) -> None:
+    assert "'x.zip' is of a kind that is not read" in shop.refusal(shop.file("x.zip", head + bytes(600)))
+
+
+def test_a_wrong_path_is_refused(shop: Workshop) -> None:
+    assert "'nowhere' cannot be opened (No such file" in shop.refusal(shop.folder / "nowhere")
+
+
+@pytest.mark.parametrize("within", ["../shop", "/etc", "b", "a/1.png"])
+def test_a_wrong_subfolder_is_refused(shop: Workshop, within: str) -> None:
+    files = {"a/1.png": shop.picture(1)}
+
+    for path in (shop.zip(files), shop.tar(files), shop.tree(files)):
+        assert within in shop.refusal(path, within=within)
+
+
+@settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(st.data(), st.sampled_from(["zip", "tar", "gz", "xz"]))
+def test_no_damage_causes_another_error(shop: Workshop, data: st.DataObject, pack: str) -> None:
+    files = {"a/1.png": shop.picture(1), f"b/{'x' * 120}ä.png": shop.picture(2)}
+    path = shop.pack(pack, files)
+    content = bytearray(path.read_bytes())
+    for _ in range(data.draw(st.integers(1, 4))):
+        at = data.draw(st.integers(0, len(content) - 1))
+        content[at : at + data.draw(st.integers(0, 2))] = data.draw(st.binary(max_size=4))
+    path.write_bytes(content)
+
+    try:
+        with open_collection(path, scratch=shop.scratch, unreadable="skip"):
+            pass
+    except CollectionRefused:
+        pass
+
+    assert list(shop.scratch.iterdir()) == []
+
+
+def test_an_empty_archive_is_refused(shop: Workshop) -> None:
+    for path in (shop.zip({}), shop.tar({}), shop.tar({}, "gz"), shop.tree({}), shop.tar({"README": b"x"})):
+        assert "the collection is empty" in shop.refusal(path)

@@ -1,0 +1,114 @@
+"""Labels, tables and label files that are wrong are refused, and the message says where."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from registry.errors import LimitExceeded
+from registry.reading.limits import Limits
+
+if TYPE_CHECKING:
+    from tests.registry.conftest import Workshop
+
+
+@pytest.mark.parametrize("label", ["a\nb", "a\tb", "a\u202eb", "   "])
+def test_a_label_that_cannot_be_shown_is_refused(shop: Workshop, label: str) -> None:
+    path = shop.tar({"1.png": shop.picture(1), "1.cls": label.encode()})
+
+    assert "1.cls" in shop.refusal(path)
+
+
+def test_an_overlong_label_is_refused(shop: Workshop) -> None:
+    path = shop.zip({f"{'a' * 129}/1.png": shop.picture(1), "b/1.png": shop.picture(2)})
+
+    assert "longer than 128 characters" in shop.refusal(path, error=LimitExceeded)
+
+
+TABLES = {
+    "unknown file": ("file,label\n1.png,a\n3.png,a\n", "line 3' names '3.png', which is not there"),
+    "no file column": ("name,label\n1.png,a\n", "no column named file or filename or image or path"),
+    "no label column": ("file,kind\n1.png,a\n", "no column named class or label or target"),
+    "two file columns": ("file,path,label\n1.png,1.png,a\n", "several columns"),
+    "no header": ("1.png,a\n", "no column"),
+    "nothing": ("", "no column"),
+    "no rows": ("file,label\n", "holds no labelled picture"),
+    "a way out": ("file,label\n../1.png,a\n", "'../1.png' points outside"),
+    "an absolute path": ("file,label\n/etc/passwd,a\n", "'/etc/passwd' is an absolute path"),
+    "a backslash": ("file,label\nx\\1.png,a\n", "backslash"),
+    "an empty label": ("file,label\n1.png, \n", "line 2' has an empty label"),
+    "an empty file": ("file,label\n,a\n", "line 2' names no file"),
+    "a short row": ("file,label\n1.png\n", "line 2' has too few columns"),
+    "two labels": ("file,label\n1.png,a\n./1.png,b\n", "calls '1.png' 'b', and an earlier line calls it 'a'"),
+    "an open quote": ('file,label\n"1.png,a\n', "not a readable CSV"),
+    "itself": ("file,label\nlabels.csv,a\n", "which is not there"),
+    "a NUL": ("file,label\n1.png,a\0\n", "control characters"),
+}
+
+
+@pytest.mark.parametrize(("table", "words"), TABLES.values(), ids=TABLES.keys())
+def test_a_wrong_table_is_refused(shop: Workshop, table: str, words: str) -> None:
+    files = {"labels.csv": table.encode(), "1.png": shop.picture(1), "2.png": shop.picture(2)}
+
+    assert words in shop.refusal(shop.zip(files), skip=True)
+    assert words in shop.refusal(shop.tree(files), skip=True)
+
+
+@pytest.mark.parametrize("encoding", ["latin-1", "utf-16"])
+def test_a_table_that_is_not_utf8_is_refused(shop: Workshop, encoding: str) -> None:
+    root = shop.tree({"labels.csv": "file,label\n1.png,ä\n".encode(encoding), "1.png": shop.picture(1)})
+
+    assert "not UTF-8" in shop.refusal(root)
+    assert "not UTF-8" in shop.refusal(root / "labels.csv")
+
+
+def test_a_table_has_a_limit_of_rows(shop: Workshop) -> None:
+    root = shop.tree({"labels.csv": b"file,label\n" + b"1.png,a\n" * 9, "1.png": shop.picture(1)})
+
+    assert "more than 8 rows" in shop.refusal(root, limits=Limits(max_files=8), error=LimitExceeded)
+
+
+def test_two_tables_are_refused(shop: Workshop) -> None:
+    assert "'a.csv', 'b.CSV'" in shop.refusal(shop.zip({"a.csv": b"x", "b.CSV": b"x"}))
+
+
+def test_a_table_does_not_follow_links(shop: Workshop) -> None:
+    outside = shop.tree({"1.png": shop.picture(1)}, name="outside")
+    root = shop.tree({"labels.csv": b"file,label\nin/1.png,a\n"})
+    (root / "in").symlink_to(outside)
+
+    assert "'in/1.png' is a link" in shop.refusal(root / "labels.csv")
+
+
+LABEL_FILES = {
+    "not text": ("1.cls", b"\xff\xfe"),
+    "not JSON": ("1.json", b"{"),
+    "no label": ("1.json", b'{"class": "a"}'),
+    "a list": ("1.json", b"[1]"),
+    "a truth": ("1.json", b'{"label": true}'),
+    "deep": ("1.json", b"[" * 60_000),
+    "long": ("1.txt", b"a" * 70_000),
+}
+
+
+@pytest.mark.parametrize(("name", "content"), LABEL_FILES.values(), ids=LABEL_FILES.keys())
+def test_a_wrong_label_file_is_refused(shop: Workshop, name: str, content: bytes) -> None:
+    assert repr(name) in shop.refusal(shop.tar({"1.png": shop.picture(1), name: content}))
+
+
+def test_a_pair_of_one_is_refused_or_skipped(shop: Workshop) -> None:
+    files = {"1.png": shop.picture(1), "1.cls": b"a", "2.png": shop.picture(2), "3.cls": b"b"}
+    path = shop.tar(files)
+
+    message = shop.refusal(path)
+    collection = shop.read(path, skip=True)
+
+    assert "2 of 3 files" in message
+    assert [r.name for r in collection.refusals] == ["2.png", "3.cls"]
+
+
+def test_two_pictures_of_one_key_are_refused(shop: Workshop) -> None:
+    path = shop.tar({"1.png": shop.picture(1), "1.jpg": shop.picture(2), "1.cls": b"a"})
+
+    assert "'1.jpg' and '1.png' share one key" in shop.refusal(path)

@@ -1,0 +1,192 @@
+"""Pictures and folders that are wrong are refused by name; what is right is kept."""
+
+from __future__ import annotations
+
+import os
+import struct
+import zlib
+from io import BytesIO
+from typing import TYPE_CHECKING
+
+import pytest
+from PIL import Image
+
+from registry.reading.limits import Limits
+
+if TYPE_CHECKING:
+    from tests.registry.conftest import Workshop
+
+
+def png_that_claims(width: int, height: int) -> bytes:
+    """A PNG of a few bytes whose header speaks of many pixels."""
+
+    def chunk(kind: bytes, data: bytes) -> bytes:
+        return struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(kind + data))
+
+    header = struct.pack(">IIBBBBB", width, height, 8, 2, 0, 0, 0)
+    return b"\x89PNG\r\n\x1a\n" + chunk(b"IHDR", header) + chunk(b"IDAT", b"") + chunk(b"IEND", b"")
+
+
+def noise(size: int) -> bytes:
+    file = BytesIO()
+    Image.frombytes("RGB", (size, size), os.urandom(size * size * 3)).save(file, "PNG", compress_level=0)
+    return file.getvalue()
+
+
+def saved_as(kind: str) -> bytes:
+    file = BytesIO()
+    Image.new("RGB", (4, 4)).save(file, kind)
+    return file.getvalue()
+
+
+UNREADABLE = {
+    "format that is seldom used and seldom tested": saved_as("PCX"),
+    "text": b"no picture at all",
+    "empty": b"",
+    "cut off": noise(40)[:2000],
+    "bomb": png_that_claims(50_000, 50_000),
+    "just over Pillow's own limit": png_that_claims(10_000, 10_000),
+    "many pixels": png_that_claims(8_000, 8_000),
+    "program for another program": b"%!PS-Adobe-3.0 EPSF-3.0\n%%BoundingBox: 0 0 9 9\n%%EndComments\n",
+}
+unreadables = pytest.mark.parametrize("content", UNREADABLE.values(), ids=UNREADABLE.keys())
+
+
+@unreadables
+def test_an_unreadable_picture_refuses_the_collection(shop: Workshop, content: bytes) -> None:
+    path = shop.zip({"a/1.png": shop.picture(1), "a/2.png": content})
+
+    message = shop.refusal(path)
+
+    assert message.startswith("1 of 2 files cannot be used ('a/2.png': ")
+    assert "--skip-unreadable" in message
+
+
+@unreadables
+def test_an_unreadable_picture_can_be_skipped(shop: Workshop, content: bytes) -> None:
+    path = shop.tree({"a/1.png": shop.picture(1), "a/2.png": content, "a/3.png": content})
+
+    collection = shop.read(path, skip=True)
+
+    assert [s.name for s in collection.samples] == ["a/1.png"]
+    assert [r.name for r in collection.refusals] == ["a/2.png", "a/3.png"]
+
+
+def test_the_message_names_the_first_few_and_counts_the_rest(shop: Workshop) -> None:
+    path = shop.tree({f"a/{n}.png": b"x%d" % n for n in range(9)})
+
+    message = shop.refusal(path)
+
+    assert message.startswith("9 of 9 files")
+    assert "'a/2.png'" in message
+    assert "'a/3.png'" not in message
+    assert "and 6 more" in message
+
+
+def test_a_picture_of_too_many_pixels_is_not_decoded(shop: Workshop) -> None:
+    path = shop.zip({"a/1.png": shop.picture(1, size=11)})
+
+    assert "11 x 11 pixels are more than 120" in shop.refusal(path, limits=Limits(max_pixels=120))
+    assert len(shop.read(path, limits=Limits(max_pixels=121)).samples) == 1
+
+
+def test_a_raised_limit_does_not_raise_pillows_own(shop: Workshop) -> None:
+    path = shop.zip({"a/1.png": png_that_claims(10_000, 10_000)})
+
+    assert "more pixels than Pillow decodes" in shop.refusal(path, limits=Limits(max_pixels=10**9))
+
+
+def test_pictures_of_every_mode_and_format_are_read(shop: Workshop) -> None:
+    files: dict[str, bytes] = {}
+    for kind, modes in {
+        "PNG": ["1", "L", "LA", "P", "RGB", "RGBA", "I;16"],
+        "JPEG": ["L", "RGB", "CMYK"],
+        "GIF": ["P"],
+        "WEBP": ["RGBA"],
+        "BMP": ["RGB"],
+        "TIFF": ["F", "RGB"],
+        "PPM": ["L"],
+    }.items():
+        for mode in modes:
+            file = BytesIO()
+            Image.new(mode, (5, 4)).save(file, kind)
+            files[f"a/{kind}-{mode.replace(';', '')}"] = file.getvalue()
+
+    assert len(shop.read(shop.zip(files)).samples) == len(files)
+
+
+def test_the_same_picture_twice_under_one_label_is_kept_once(shop: Workshop) -> None:
+    path = shop.zip({"a/2.png": shop.picture(1), "a/1.png": shop.picture(1), "b/1.png": shop.picture(2)})
+
+    collection = shop.read(path)
+
+    assert {s.name for s in collection.samples} == {"a/1.png", "b/1.png"}
+    assert [(r.name, r.reason) for r in collection.refusals] == [("a/2.png", "same picture as 'a/1.png'")]
+
+
+def test_the_same_picture_under_two_labels_is_refused(shop: Workshop) -> None:
+    path = shop.tree({"a/1.png": shop.picture(1), "b/x.png": shop.picture(1)})
+
+    message = shop.refusal(path)
+
+    assert "'a/1.png': labelled 'a', but the same picture as 'b/x.png', labelled 'b'" in message
+    assert "'b/x.png': labelled 'b'" in message
+
+
+def test_all_files_of_a_picture_under_two_labels_can_be_skipped(shop: Workshop) -> None:
+    twice = {"a/1.png": shop.picture(1), "b/1.png": shop.picture(1), "a/2.png": shop.picture(1)}
+    path = shop.zip(twice | {"a/3.png": shop.picture(3), "b/4.png": shop.picture(4)})
+
+    collection = shop.read(path, skip=True)
+
+    assert {s.name for s in collection.samples} == {"a/3.png", "b/4.png"}
+    assert [r.name for r in collection.refusals] == ["a/1.png", "a/2.png", "b/1.png"]
+
+
+@pytest.mark.parametrize("pack", ["zip", "folder"])
+def test_a_class_without_pictures_is_refused(shop: Workshop, pack: str) -> None:
+    if pack == "zip":
+        path = shop.zip({"a/1.png": shop.picture(1), "pear/": b""})
+    else:
+        path = shop.tree({"a/1.png": shop.picture(1)})
+        (path / "pear").mkdir()
+
+    assert "no readable picture of 'pear'" in shop.refusal(path)
+
+
+def test_a_class_of_unreadable_pictures_is_refused(shop: Workshop) -> None:
+    path = shop.tar({"a/1.png": shop.picture(1), "pear/2.png": b"x"}, "gz")
+
+    assert "no readable picture of 'pear'" in shop.refusal(path, skip=True)
+
+
+def test_a_picture_outside_any_class_is_refused_or_skipped(shop: Workshop) -> None:
+    path = shop.tree({"a/1.png": shop.picture(1), "b/1.png": shop.picture(3), "2.png": shop.picture(2)})
+
+    assert "'2.png': lies outside any class folder" in shop.refusal(path)
+    assert [r.name for r in shop.read(path, skip=True).refusals] == ["2.png"]
+
+
+def test_pictures_without_any_label_are_refused(shop: Workshop) -> None:
+    assert "no class folders and no labels" in shop.refusal(shop.tree({"2.png": shop.picture(2)}))
+
+
+@pytest.mark.parametrize("kind", ["file", "folder", "pipe"])
+def test_a_folder_with_a_link_or_pipe_is_refused(shop: Workshop, kind: str) -> None:
+    outside = shop.tree({"b/1.png": shop.picture(1)}, name="outside")
+    root = shop.tree({"a/1.png": shop.picture(2)})
+    if kind == "pipe":
+        os.mkfifo(root / "a/x")
+    else:
+        (root / "a/x").symlink_to(outside if kind == "folder" else outside / "b/1.png")
+
+    expected = "'a/x' is no ordinary file" if kind == "pipe" else "'a/x' is a link"
+    assert shop.refusal(root, skip=True).startswith(expected)
+
+
+def test_a_picked_folder_may_not_be_a_link(shop: Workshop) -> None:
+    outside = shop.tree({"b/1.png": shop.picture(1)}, name="outside")
+    root = shop.tree({"a/1.png": shop.picture(2)})
+    (root / "x").symlink_to(outside)
+
+    assert "is a link" in shop.refusal(root, within="x")

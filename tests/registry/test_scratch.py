@@ -1,0 +1,81 @@
+"""Reading leaves no files behind and needs little memory, whatever happens."""
+
+from __future__ import annotations
+
+import os
+import tracemalloc
+from io import BytesIO
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+from PIL import Image
+
+from registry.errors import DomainError
+from registry.reading.collection import open_collection
+
+if TYPE_CHECKING:
+    from tests.registry.conftest import Workshop
+
+
+def noise(size: int) -> bytes:
+    file = BytesIO()
+    Image.frombytes("RGB", (size, size), os.urandom(size * size * 3)).save(file, "PNG", compress_level=0)
+    return file.getvalue()
+
+
+def fail_within(path: Path, scratch: Path, error: type[BaseException]) -> None:
+    with open_collection(path, scratch=scratch) as collection:
+        assert collection.samples[0].path.is_file()
+        raise error
+
+
+def test_an_error_of_the_caller_leaves_no_scratch(shop: Workshop) -> None:
+    path = shop.zip({"a/1.png": shop.picture(1)})
+
+    for error in (RuntimeError, KeyboardInterrupt, DomainError):
+        with pytest.raises(error):
+            fail_within(path, shop.scratch, error)
+        assert list(shop.scratch.iterdir()) == []
+
+
+def test_an_interrupted_reading_leaves_no_scratch(shop: Workshop, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = shop.zip({"a/1.png": shop.picture(1)})
+    written: list[int] = []
+
+    def interrupt(*_: object, **__: object) -> None:
+        written.append(len(list(shop.scratch.rglob("*"))))
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("registry.reading.checking.decode", interrupt)
+
+    with pytest.raises(KeyboardInterrupt), open_collection(path, scratch=shop.scratch):
+        pass
+
+    assert written == [2]  # the private folder and one file
+    assert list(shop.scratch.iterdir()) == []
+
+
+def test_the_scratch_is_private(shop: Workshop) -> None:
+    with open_collection(shop.zip({"a/1.png": shop.picture(1)}), scratch=shop.scratch) as collection:
+        folder = collection.samples[0].path.parent
+
+        assert folder.parent == shop.scratch
+        assert folder.stat().st_mode & 0o077 == 0
+
+
+@pytest.mark.parametrize("pack", ["zip", "tar", "gz", "folder"])
+def test_memory_does_not_grow_with_the_collection(shop: Workshop, pack: str) -> None:
+    files = {f"a/{n}.png": noise(800) for n in range(8)}  # 15 MB, incompressible
+    path = shop.pack(pack, files)
+    del files
+
+    tracemalloc.start()
+    try:
+        collection = shop.read(path)
+        _, peak_bytes = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+
+    assert len(collection.samples) == 8
+    assert peak_bytes < 4_000_000
