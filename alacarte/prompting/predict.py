@@ -1,0 +1,155 @@
+"""Prediction: for each image the labels that its own set of prompts agrees on, all from one pass."""
+
+import hashlib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from alacarte.prompting.artifact import prompt_digest, prompt_to_bytes
+from alacarte.prompting.backbone import Backbone
+from alacarte.prompting.compose import Composition, Weighting, compose, prototype_weights
+from alacarte.prompting.errors import BackboneMismatch, CompositionInvalid
+from alacarte.prompting.pool import PromptPool, pool_prompts
+from alacarte.prompting.structured import Outcome, forward, lay_out
+from alacarte.prompting.tensors import Prompt
+
+# B images, T pairs, D width, C labels, k members of a set
+
+
+@dataclass(frozen=True)
+class Member:
+    """What one prompt of a set said by itself, and how much it counted."""
+
+    name: str
+    weight: float
+    labels: tuple[str, ...]
+    scores: Tensor  # (C)
+
+
+@dataclass(frozen=True)
+class Answer:
+    """Scores over the union of the set's labels, best first, and who said what."""
+
+    labels: tuple[str, ...]
+    scores: Tensor  # (C), falling
+    members: tuple[Member, ...]
+    set_digest: str
+
+
+class Predictor:
+    """A backbone with a pool of named prompts; every image is answered by its own set of them."""
+
+    def __init__(self, backbone: Backbone, prompts: Mapping[str, Prompt]) -> None:
+        for name, prompt in prompts.items():
+            if prompt.facts.backbone != backbone.identity:
+                raise BackboneMismatch(
+                    f"prompt {name} was trained on another backbone ({prompt.facts.architecture} at "
+                    f"{prompt.facts.size} px, identity {prompt.facts.backbone[:12]}) than this one "
+                    f"({backbone.architecture} at {backbone.preprocessing.size} px, {backbone.identity[:12]})"
+                )
+        self._backbone = backbone
+        self._prompts = dict(prompts)
+        self._digests = {name: prompt_digest(prompt_to_bytes(prompt)) for name, prompt in prompts.items()}
+        attending = [name for name, prompt in prompts.items() if prompt.tensors.token is not None]
+        self._slot_of = {name: slot for slot, name in enumerate(attending)}
+        self._pool: PromptPool = pool_prompts(backbone, [prompts[name].tensors for name in attending])
+        self._heads = {
+            name: (
+                prompt.tensors.head_weight.to(backbone.device),
+                prompt.tensors.head_bias.to(backbone.device),
+                prompt.tensors.prototypes.to(backbone.device),
+            )
+            for name, prompt in prompts.items()
+        }
+
+    def predict(
+        self,
+        images: Tensor,
+        sets: Sequence[Sequence[str]],
+        composition: Composition = "average",
+        weighting: Weighting = "none",
+    ) -> list[Answer]:
+        """One answer for each of images (B, 3, S, S), by the prompts named in `sets[b]`."""
+        if len(sets) != images.shape[0]:
+            raise CompositionInvalid(f"{images.shape[0]} images came with {len(sets)} sets of prompts")
+        distinct = [tuple(dict.fromkeys(names)) for names in sets]  # a set has nobody twice
+        unknown = sorted({name for names in sets for name in names} - self._prompts.keys())
+        if unknown:
+            raise CompositionInvalid(f"no prompt {unknown[0]!r} in the pool")
+        logits, embedding = self.logits(images, distinct)
+        groups: dict[tuple[str, ...], list[int]] = {}
+        for image, names in enumerate(distinct):
+            groups.setdefault(names, []).append(image)
+        answers: dict[int, Answer] = {}
+        for names, members in groups.items():
+            rows = {name: torch.stack([logits[image][name] for image in members]) for name in names}
+            seen = embedding[members]
+            answers.update(zip(members, self._answer(names, rows, seen, composition, weighting), strict=True))
+        return [answers[image] for image in range(len(sets))]
+
+    @torch.inference_mode()
+    def logits(self, images: Tensor, sets: Sequence[Sequence[str]]) -> tuple[list[dict[str, Tensor]], Tensor]:
+        """For each image the logits (C) of each prompt of its set, and the embeddings (B, D)."""
+        backbone = self._backbone
+        attending = [[name for name in names if name in self._slot_of] for names in sets]
+        layout = lay_out([[self._slot_of[name] for name in names] for names in attending], backbone.device)
+        images = images.to(backbone.device, backbone.dtype, non_blocking=True)
+        outcome: Outcome = forward(backbone, images, self._pool, layout)
+        tokens, embedding = outcome.tokens.float(), outcome.embedding.float()
+
+        # A prompt's head reads all its rows at once; a head-only prompt reads the class tokens.
+        asked: dict[str, list[tuple[int, int]]] = {}  # prompt -> (image, row of tokens or of embedding)
+        pair = 0
+        for image, names in enumerate(sets):
+            for name in names:
+                row = image
+                if name in self._slot_of:
+                    row, pair = pair, pair + 1
+                asked.setdefault(name, []).append((image, row))
+        logits: list[dict[str, Tensor]] = [{} for _ in sets]
+        for name, places in asked.items():
+            source = tokens if name in self._slot_of else embedding
+            weight, bias, _ = self._heads[name]
+            rows = F.linear(source[[row for _, row in places]], weight, bias)  # (n, C)
+            for (image, _), row_logits in zip(places, rows, strict=True):
+                logits[image][name] = row_logits
+        return logits, embedding
+
+    def _answer(
+        self,
+        names: tuple[str, ...],
+        rows: Mapping[str, Tensor],
+        embedding: Tensor,
+        composition: Composition,
+        weighting: Weighting,
+    ) -> list[Answer]:
+        """The answers of images (n) that share one set."""
+        labels = [self._prompts[name].facts.labels for name in names]
+        weights = None
+        if weighting == "prototypes":
+            weights = prototype_weights(embedding, [self._heads[name][2] for name in names])
+        composed = compose([rows[name] for name in names], labels, composition, weights)
+        scores, order = composed.scores.cpu().sort(dim=-1, descending=True, stable=True)
+        shares = torch.full((len(embedding), len(names)), 1 / len(names)) if weights is None else weights.cpu()
+        own = {name: rows[name].float().softmax(-1).cpu() for name in names}
+        digest = set_digest([self._digests[name] for name in names])
+        return [
+            Answer(
+                labels=tuple(composed.labels[index] for index in order[image].tolist()),
+                scores=scores[image],
+                members=tuple(
+                    Member(name, float(shares[image, place]), labels[place], own[name][image])
+                    for place, name in enumerate(names)
+                ),
+                set_digest=digest,
+            )
+            for image in range(len(embedding))
+        ]
+
+
+def set_digest(digests: Sequence[str]) -> str:
+    """The digest of a set of prompts by theirs, whatever their order."""
+    return hashlib.sha256("".join(sorted(digests)).encode()).hexdigest()

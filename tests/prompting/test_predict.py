@@ -1,0 +1,266 @@
+"""Every image is answered by its own set of named prompts, and by nothing else."""
+
+import dataclasses
+from typing import Any, get_args
+
+import pytest
+import torch
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from torch import Tensor
+
+from alacarte.prompting.artifact import prompt_digest, prompt_to_bytes
+from alacarte.prompting.backbone import Backbone
+from alacarte.prompting.compose import Composition, Weighting
+from alacarte.prompting.errors import BackboneMismatch, CompositionInvalid, PromptingError
+from alacarte.prompting.predict import Answer, Predictor, set_digest
+from alacarte.prompting.structured import forward, lay_out
+from alacarte.prompting.tensors import Prompt
+from alacarte.prompting.tuning import empty_pool
+from tests.prompting.reference import plain_forward, small_backbone, small_images, small_prompt, token_and_memory
+
+COMPOSITIONS: tuple[Composition, ...] = get_args(Composition)
+WEIGHTINGS: tuple[Weighting, ...] = get_args(Weighting)
+WAYS = [(c, w) for c in COMPOSITIONS for w in WEIGHTINGS if (c, w) != ("vote", "prototypes")]
+
+
+@pytest.fixture(scope="module")
+def prompts(backbone: Backbone) -> dict[str, Prompt]:
+    """Prompts of every variant, whose labels overlap in part."""
+    return {
+        "deep": small_prompt(backbone, "deep", seed=1),
+        "head": small_prompt(backbone, "head-only", seed=2, labels=("dog", "emu")),
+        "shallow": small_prompt(backbone, "shallow", seed=3, labels=("ant", "cat")),
+        "shared": small_prompt(backbone, "deep-shared", seed=4, memory=2),
+        "second head": small_prompt(backbone, "head-only", seed=5),
+    }
+
+
+@pytest.fixture(scope="module")
+def predictor(backbone: Backbone, prompts: dict[str, Prompt]) -> Predictor:
+    return Predictor(backbone, prompts)
+
+
+def same(actual: Answer, expected: Answer) -> None:
+    """Equal but for the last digits, which may also swap labels with equal scores."""
+    assert dict.fromkeys(sorted(actual.labels)) == dict.fromkeys(sorted(expected.labels))
+    theirs = dict(zip(expected.labels, expected.scores.tolist(), strict=True))
+    ours = dict(zip(actual.labels, actual.scores.tolist(), strict=True))
+    assert ours == pytest.approx(theirs, abs=1e-5)
+    assert {m.name: m.labels for m in actual.members} == {m.name: m.labels for m in expected.members}
+    for one in actual.members:
+        (other,) = (member for member in expected.members if member.name == one.name)
+        assert one.weight == pytest.approx(other.weight, abs=1e-5)
+        torch.testing.assert_close(one.scores, other.scores, rtol=1e-5, atol=1e-5)
+    assert actual.set_digest == expected.set_digest
+
+
+def test_logits_are_the_heads_of_the_plain_forward_head_only_prompts_among_deep_ones(
+    backbone: Backbone, prompts: dict[str, Prompt], predictor: Predictor
+) -> None:
+    images = small_images(backbone, 2)
+    sets = [("head", "deep", "second head", "shared"), ("shallow", "head", "deep")]
+
+    logits, embedding = predictor.logits(images, sets)
+
+    for image, names, found, seen in zip(images, sets, logits, embedding, strict=True):
+        assert found.keys() == set(names)
+        for name in names:
+            row = expected_row(backbone, image, prompts[name])
+            tensors = prompts[name].tensors
+            torch.testing.assert_close(
+                found[name], tensors.head_weight @ row + tensors.head_bias, rtol=1e-5, atol=1e-5
+            )
+        torch.testing.assert_close(
+            seen, plain_forward(backbone, image, [], []).embedding, rtol=1e-5, atol=1e-5
+        )
+
+
+def expected_row(backbone: Backbone, image: Tensor, prompt: Prompt) -> Tensor:
+    if prompt.tensors.token is None:
+        return plain_forward(backbone, image, [], []).embedding
+    token, memory = token_and_memory(backbone, prompt)
+    return plain_forward(backbone, image, [token], [memory]).tokens[0]
+
+
+@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(data=st.data(), way=st.sampled_from(WAYS), chosen=st.lists(st.integers(0, 2), min_size=1, max_size=4))
+def test_a_batch_of_many_answers_each_image_as_a_batch_of_one_from_a_pool_of_its_set(
+    data: st.DataObject,
+    way: tuple[Composition, Weighting],
+    chosen: list[int],
+    backbone: Backbone,
+    prompts: dict[str, Prompt],
+    predictor: Predictor,
+) -> None:
+    names = st.lists(st.sampled_from(sorted(prompts)), min_size=1, max_size=5, unique=True)
+    sets = data.draw(st.lists(names, min_size=len(chosen), max_size=len(chosen)))
+    images = small_images(backbone, 3)[chosen]
+
+    answers = predictor.predict(images, sets, *way)
+
+    for image, own, answer in zip(images, sets, answers, strict=True):
+        alone = Predictor(backbone, {name: prompts[name] for name in reversed(own)})
+        same(answer, alone.predict(image[None], [own[::-1]], *way)[0])
+
+
+@pytest.mark.parametrize(("composition", "weighting"), WAYS)
+def test_the_weights_of_the_members_and_the_scores_sum_to_one(
+    composition: Composition, weighting: Weighting, backbone: Backbone, predictor: Predictor
+) -> None:
+    sets = [("deep", "head", "shared"), ("shallow",), ("head", "second head")]
+
+    answers = predictor.predict(small_images(backbone, 3), sets, composition, weighting)
+
+    for names, answer in zip(sets, answers, strict=True):
+        assert [member.name for member in answer.members] == list(names)
+        assert sum(member.weight for member in answer.members) == pytest.approx(1)
+        assert float(answer.scores.sum()) == pytest.approx(1, abs=1e-5)
+        assert answer.scores.tolist() == sorted(answer.scores.tolist(), reverse=True)
+        for member in answer.members:
+            assert float(member.scores.sum()) == pytest.approx(1, abs=1e-5)
+            assert len(member.scores) == len(member.labels)
+
+
+def test_the_nearest_prototype_decides_who_counts_more(
+    backbone: Backbone, prompts: dict[str, Prompt], predictor: Predictor
+) -> None:
+    images = small_images(backbone, 1)
+    seen = forward(backbone, images, empty_pool(backbone), lay_out([()], backbone.device)).embedding
+    near = dataclasses.replace(prompts["deep"].tensors, prototypes=seen.clone())
+    own = prompts | {"deep": dataclasses.replace(prompts["deep"], tensors=near)}
+
+    (answer,) = Predictor(backbone, own).predict(images, [("head", "deep")], "average", "prototypes")
+
+    weight = {member.name: member.weight for member in answer.members}
+    assert weight["deep"] > 0.5 > weight["head"]
+
+
+def test_the_average_is_the_mean_of_what_the_members_say(backbone: Backbone, predictor: Predictor) -> None:
+    (answer,) = predictor.predict(small_images(backbone, 1), [("deep", "shallow")])
+
+    said = [dict(zip(m.labels, m.scores.tolist(), strict=True)) for m in answer.members]
+    expected = {label: sum(one.get(label, 0) for one in said) / 2 for label in answer.labels}
+    assert dict(zip(answer.labels, answer.scores.tolist(), strict=True)) == pytest.approx(expected, abs=1e-5)
+
+
+def test_a_prompt_that_is_named_twice_counts_once(backbone: Backbone, predictor: Predictor) -> None:
+    images = small_images(backbone, 2)
+
+    twice = predictor.predict(images, [("deep", "head", "deep", "deep"), ("head", "head")])
+
+    for answer, once in zip(twice, predictor.predict(images, [("deep", "head"), ("head",)]), strict=True):
+        same(answer, once)
+        assert len(answer.members) == len(once.members)
+
+
+def test_the_digest_of_a_set_depends_on_its_members_alone(
+    backbone: Backbone, prompts: dict[str, Prompt], predictor: Predictor
+) -> None:
+    images = small_images(backbone, 4)
+    sets = [("deep", "head"), ("head", "deep"), ("deep",), ("head", "shared")]
+
+    first, second, smaller, other = (answer.set_digest for answer in predictor.predict(images, sets))
+
+    digests = [prompt_digest(prompt_to_bytes(prompts[name])) for name in ("head", "deep")]
+    assert first == second == set_digest(digests)
+    assert len({first, smaller, other}) == 3
+
+
+@pytest.mark.parametrize("weighting", WEIGHTINGS)
+def test_an_empty_set_is_refused_with_a_clear_error(
+    weighting: Weighting, backbone: Backbone, predictor: Predictor
+) -> None:
+    with pytest.raises(CompositionInvalid, match="name at least one"):
+        predictor.predict(small_images(backbone, 2), [("deep",), ()], "average", weighting)
+
+
+def test_a_prompt_that_is_not_in_the_pool_is_refused_by_name(
+    backbone: Backbone, predictor: Predictor
+) -> None:
+    with pytest.raises(CompositionInvalid, match="'stranger'"):
+        predictor.predict(small_images(backbone, 1), [("deep", "stranger")])
+
+
+def test_images_and_sets_must_be_equally_many(backbone: Backbone, predictor: Predictor) -> None:
+    with pytest.raises(CompositionInvalid, match="2 images came with 1 sets"):
+        predictor.predict(small_images(backbone, 2), [("deep",)])
+
+
+def test_no_images_get_no_answers(backbone: Backbone, predictor: Predictor) -> None:
+    assert predictor.predict(small_images(backbone, 0), []) == []
+
+
+def test_an_unknown_composition_is_refused(backbone: Backbone, predictor: Predictor) -> None:
+    wrong: Any = "median"
+    with pytest.raises(CompositionInvalid, match="median"):
+        predictor.predict(small_images(backbone, 1), [("deep",)], wrong)
+
+
+def test_an_unknown_weighting_is_refused(backbone: Backbone, predictor: Predictor) -> None:
+    wrong: Any = "prototype"
+    with pytest.raises(CompositionInvalid, match="prototype"):
+        predictor.predict(small_images(backbone, 1), [("deep",)], "average", wrong)
+
+
+def test_a_prompt_of_another_backbone_is_refused_by_name(backbone: Backbone) -> None:
+    stranger = small_prompt(small_backbone("plain", seed=1))
+
+    with pytest.raises(BackboneMismatch, match="prompt theirs was trained on another backbone") as caught:
+        Predictor(backbone, {"ours": small_prompt(backbone), "theirs": stranger})
+
+    assert stranger.facts.backbone[:12] in str(caught.value)
+    assert backbone.identity[:12] in str(caught.value)
+
+
+MISSHAPEN: dict[str, dict[str, Any]] = {
+    "memory of a deeper backbone": {"memory": torch.ones(7, 5, 48)},
+    "memory of one block in a deep prompt": {"memory": torch.ones(1, 5, 48)},
+    "memory of another width": {"memory": torch.ones(3, 5, 24)},
+    "token of another width": {"token": torch.ones(24)},
+    "token that broadcasts": {"token": torch.ones(1)},
+    "head of another width": {"head_weight": torch.ones(3, 24)},
+    "prototypes of another width": {"prototypes": torch.ones(4, 24)},
+}
+
+
+@pytest.mark.parametrize("case", MISSHAPEN)
+def test_a_prompt_whose_shapes_do_not_fit_the_backbone_is_refused_by_name(
+    case: str, backbone: Backbone
+) -> None:
+    good = small_prompt(backbone)
+    bad = dataclasses.replace(good, tensors=dataclasses.replace(good.tensors, **MISSHAPEN[case]))
+
+    with pytest.raises(PromptingError, match="theirs"):
+        Predictor(backbone, {"ours": good, "theirs": bad})
+
+
+def test_a_predictor_without_prompts_still_refuses_by_name(backbone: Backbone) -> None:
+    with pytest.raises(CompositionInvalid, match="'deep'"):
+        Predictor(backbone, {}).predict(small_images(backbone, 1), [("deep",)])
+
+
+def test_a_pool_of_head_only_prompts_answers(backbone: Backbone, prompts: dict[str, Prompt]) -> None:
+    heads = {"head": prompts["head"], "second head": prompts["second head"]}
+    images = small_images(backbone, 2)
+
+    answers = Predictor(backbone, heads).predict(images, [("head",), ("second head", "head")])
+
+    for answer, expected in zip(
+        answers,
+        Predictor(backbone, prompts).predict(images, [("head",), ("second head", "head")]),
+        strict=True,
+    ):
+        same(answer, expected)
+
+
+def test_half_precision_on_the_backbone_keeps_the_answer_near(prompts: dict[str, Prompt]) -> None:
+    exact, halved = small_backbone("plain"), small_backbone("plain", dtype=torch.bfloat16)
+    images = small_images(exact, 1)
+
+    (near,) = Predictor(halved, prompts).predict(images, [("deep", "head", "shallow")])
+
+    (answer,) = Predictor(exact, prompts).predict(images, [("deep", "head", "shallow")])
+    expected = dict(zip(answer.labels, answer.scores.tolist(), strict=True))
+    assert near.scores.dtype == torch.float32
+    assert dict(zip(near.labels, near.scores.tolist(), strict=True)) == pytest.approx(expected, abs=0.1)

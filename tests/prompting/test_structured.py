@@ -1,0 +1,250 @@
+"""Structured attention equals the paper's attention table, and no pair feels who else is in the batch."""
+
+import dataclasses
+from collections.abc import Callable, Sequence
+
+import pytest
+import torch
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from torch import Tensor
+
+from alacarte.prompting.backbone import Backbone
+from alacarte.prompting.joint import joint_forward, structured_mask
+from alacarte.prompting.pool import pool_prompts
+from alacarte.prompting.structured import Layout, Outcome, forward, lay_out
+from alacarte.prompting.tensors import Prompt
+from tests.prompting.reference import (
+    KINDS,
+    Finished,
+    attention_table,
+    plain_forward,
+    small_images,
+    small_prompt,
+    token_and_memory,
+)
+
+RAGGED = [(0, 1, 2, 3, 4), (), (3,), (2, 0), (4, 1)]  # the sets of five images; the second asks for nobody
+CPU = torch.device("cpu")
+
+
+def same(actual: Tensor, expected: Tensor) -> None:
+    torch.testing.assert_close(actual, expected, rtol=1e-5, atol=1e-5)
+
+
+def mixed_prompts(backbone: Backbone) -> list[Prompt]:
+    """Five prompts of all variants that attend, with different amounts of memory."""
+    return [
+        small_prompt(backbone, "deep", seed=1),
+        small_prompt(backbone, "shallow", seed=2),
+        small_prompt(backbone, "deep-shared", seed=3, memory=2),
+        small_prompt(backbone, "deep", seed=4, memory=9),
+        small_prompt(backbone, "deep", seed=5, memory=1),
+    ]
+
+
+def run(
+    backbone: Backbone, images: Tensor, prompts: Sequence[Prompt], sets: Sequence[Sequence[int]]
+) -> Outcome:
+    pool = pool_prompts(backbone, [prompt.tensors for prompt in prompts])
+    return forward(backbone, images, pool, lay_out(sets, CPU))
+
+
+def by_reference(
+    backbone: Backbone, images: Tensor, prompts: Sequence[Prompt], sets: Sequence[Sequence[int]]
+) -> tuple[Tensor, Tensor]:
+    """Tokens (T, D) and embeddings (B, D), image by image."""
+    finished: list[Finished] = []
+    with torch.no_grad():
+        for image, slots in zip(images, sets, strict=True):
+            pairs = [token_and_memory(backbone, prompts[slot]) for slot in slots]
+            finished.append(
+                plain_forward(backbone, image, [token for token, _ in pairs], [memory for _, memory in pairs])
+            )
+    return torch.cat([one.tokens for one in finished]), torch.stack([one.embedding for one in finished])
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_ragged_mixed_sets_equal_the_papers_attention_table(
+    kind: str, backbone_of: Callable[[str], Backbone]
+) -> None:
+    backbone = backbone_of(kind)
+    images, prompts = small_images(backbone, len(RAGGED)), mixed_prompts(backbone)
+
+    outcome = run(backbone, images, prompts, RAGGED)
+
+    tokens, embedding = by_reference(backbone, images, prompts, RAGGED)
+    same(outcome.tokens, tokens)
+    same(outcome.embedding, embedding)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_the_joint_forward_equals_the_papers_attention_table(
+    kind: str, backbone_of: Callable[[str], Backbone]
+) -> None:
+    backbone = backbone_of(kind)
+    images, prompts = small_images(backbone, 2), mixed_prompts(backbone)
+    tokens, memories = zip(*(token_and_memory(backbone, prompt) for prompt in prompts), strict=True)
+    mask = structured_mask(backbone.tokens, [memory.shape[1] for memory in memories])
+
+    with torch.no_grad():
+        outcome = joint_forward(backbone, images, torch.stack(tokens), memories, mask)
+
+    expected, embedding = by_reference(backbone, images, prompts, [range(5)] * 2)
+    same(outcome.tokens.flatten(0, 1), expected)
+    same(outcome.embedding, embedding)
+
+
+def test_the_mask_is_the_papers_table_wherever_a_row_is_read() -> None:
+    mask = structured_mask(4, [2, 0, 3])
+
+    assert torch.equal(mask[:7], attention_table(4, [2, 0, 3]))
+
+
+def test_without_the_mask_prompts_change_the_backbones_states(backbone: Backbone) -> None:
+    images = small_images(backbone, 1)
+    token, memory = token_and_memory(backbone, small_prompt(backbone))
+
+    with torch.no_grad():
+        naive = joint_forward(backbone, images, token[None], [memory], None)
+
+    alone = run(backbone, images, [], [()])
+    assert (naive.embedding - alone.embedding).abs().max() > 0.01
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_the_embedding_is_timms_own_class_token(kind: str, backbone_of: Callable[[str], Backbone]) -> None:
+    backbone = backbone_of(kind)
+    images = small_images(backbone, 3)
+
+    outcome = run(backbone, images, mixed_prompts(backbone), [(0,), (), (1, 3)])
+
+    with torch.no_grad():
+        rows = backbone.model.forward_features(images)
+        same(outcome.embedding, backbone.model.fc_norm(rows[:, 0]))
+
+
+def test_a_batch_that_asks_for_no_prompt_leaves_no_pairs(backbone: Backbone) -> None:
+    outcome = run(backbone, small_images(backbone, 2), mixed_prompts(backbone), [(), ()])
+
+    assert outcome.tokens.shape == (0, backbone.width)
+    assert outcome.embedding.isfinite().all()
+
+
+def test_a_pair_that_is_asked_for_twice_is_answered_twice(backbone: Backbone) -> None:
+    outcome = run(backbone, small_images(backbone, 1), mixed_prompts(backbone), [(3, 3)])
+
+    same(outcome.tokens[0], outcome.tokens[1])
+
+
+def test_double_precision_equals_the_table_to_the_last_digits() -> None:
+    from tests.prompting.reference import small_backbone
+
+    backbone = small_backbone("layer scale", dtype=torch.float64)
+    images, prompts = small_images(backbone, len(RAGGED)), mixed_prompts(backbone)
+
+    outcome = run(backbone, images, prompts, RAGGED)
+
+    tokens, embedding = by_reference(backbone, images, prompts, RAGGED)
+    torch.testing.assert_close(outcome.tokens, tokens, rtol=1e-10, atol=1e-10)
+    torch.testing.assert_close(outcome.embedding, embedding, rtol=1e-10, atol=1e-10)
+
+
+SETS = st.lists(st.integers(0, 4), max_size=4)
+
+
+@given(sets=st.lists(SETS, min_size=1, max_size=6))
+def test_every_image_and_pair_is_in_exactly_one_run_of_an_accelerators_layout(sets: list[list[int]]) -> None:
+    layout = lay_out(sets, torch.device("meta"))
+
+    images = [image for run in layout.runs for image in range(run.images.start, run.images.stop)]
+    pairs = [pair for run in layout.runs for pair in range(run.pairs.start, run.pairs.stop)]
+    assert images == [image for image, slots in enumerate(sets) if slots]
+    assert pairs == list(range(sum(map(len, sets))))
+    assert all(
+        run.each * (run.images.stop - run.images.start) == run.pairs.stop - run.pairs.start
+        for run in layout.runs
+    )
+
+
+@pytest.mark.parametrize(
+    "sets", [RAGGED, [(0, 1), (2, 3), (4, 4), (1,), (2,)], [(1,), (), (), (2,), (3,)], [(3, 1, 2)] * 5]
+)
+def test_the_runs_of_an_accelerator_give_the_same_answers(
+    sets: list[tuple[int, ...]], backbone: Backbone
+) -> None:
+    images, prompts = small_images(backbone, 5), mixed_prompts(backbone)
+    pool = pool_prompts(backbone, [prompt.tensors for prompt in prompts])
+    alone: Layout = lay_out(sets, CPU)
+    merged = dataclasses.replace(lay_out(sets, torch.device("meta")), slots=alone.slots)
+
+    outcome = forward(backbone, images, pool, merged)
+
+    same(outcome.tokens, forward(backbone, images, pool, alone).tokens)
+
+
+@pytest.fixture(scope="module")
+def solo(backbone: Backbone) -> list[list[Tensor]]:
+    """What each of three images gets from each of five prompts when nobody else is there."""
+    prompts = mixed_prompts(backbone)
+    return [
+        [run(backbone, image[None], [prompt], [(0,)]).tokens[0] for prompt in prompts]
+        for image in small_images(backbone, 3)
+    ]
+
+
+@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(
+    chosen=st.lists(st.integers(0, 2), min_size=1, max_size=5),
+    pooled=st.permutations(range(5)).flatmap(lambda all_: st.integers(1, 5).map(lambda k: list(all_[:k]))),
+    asked=st.data(),
+)
+def test_no_answer_depends_on_the_pool_the_batch_the_order_or_the_padding(
+    chosen: list[int], pooled: list[int], asked: st.DataObject, backbone: Backbone, solo: list[list[Tensor]]
+) -> None:
+    sets = asked.draw(
+        st.lists(
+            st.lists(st.integers(0, len(pooled) - 1), max_size=5),
+            min_size=len(chosen),
+            max_size=len(chosen),
+        )
+    )
+    prompts = mixed_prompts(backbone)
+
+    outcome = run(backbone, small_images(backbone, 3)[chosen], [prompts[i] for i in pooled], sets)
+
+    expected = [
+        solo[image][pooled[slot]] for image, slots in zip(chosen, sets, strict=True) for slot in slots
+    ]
+    assert len(outcome.tokens) == len(expected)
+    for actual, wanted in zip(outcome.tokens, expected, strict=True):
+        same(actual, wanted)
+
+
+def test_an_image_that_is_not_finite_spoils_no_other(backbone: Backbone, solo: list[list[Tensor]]) -> None:
+    images = small_images(backbone, 3)
+    images[1] = torch.nan
+
+    outcome = run(backbone, images, mixed_prompts(backbone), [(3,), (3,), (1, 3)])
+
+    same(outcome.tokens[0], solo[0][3])
+    same(outcome.tokens[2:], torch.stack([solo[2][1], solo[2][3]]))
+    assert outcome.embedding[[0, 2]].isfinite().all()
+
+
+@pytest.mark.parametrize("value", [torch.nan, torch.inf, 3e38])
+def test_a_prompt_that_is_not_finite_spoils_no_other(
+    value: float, backbone: Backbone, solo: list[list[Tensor]]
+) -> None:
+    prompts = mixed_prompts(backbone)
+    spoilt = dataclasses.replace(
+        prompts[0].tensors,
+        token=torch.full((backbone.width,), value),
+        memory=torch.full((backbone.depth, 12, backbone.width), value),
+    )
+    prompts[0] = dataclasses.replace(prompts[0], tensors=spoilt)
+
+    outcome = run(backbone, small_images(backbone, 3), prompts, [(0, 3), (2, 0), (1,)])
+
+    same(outcome.tokens[[1, 2, 4]], torch.stack([solo[0][3], solo[1][2], solo[2][1]]))
+    assert outcome.embedding.isfinite().all()
