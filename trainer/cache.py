@@ -1,0 +1,144 @@
+"""The state cache: what prompts can see of pictures, computed once and kept within a byte budget.
+
+A picture's states are always computed alone and always rounded to half precision, kept or not. So the bytes of a
+prompt depend neither on the budget nor on who else is trained from the same cache.
+"""
+
+import errno
+import mmap
+import os
+import tempfile
+from collections import deque
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass
+from math import prod
+from pathlib import Path
+from types import TracebackType
+from typing import IO, Self
+
+import torch
+from torch import Tensor
+
+from alacarte.prompting.backbone import Backbone
+from alacarte.prompting.tuning import compute_states, state_shape
+from trainer.errors import ScratchFull
+from trainer.threads import use_one_thread
+from trainer.views import Key, View
+
+# B pictures, L blocks, H heads, N backbone tokens, d width of a head, D width
+
+STATE_DTYPE = torch.float16
+LOOKAHEAD = 2  # batches that are computed while the prompt learns from the one before
+
+State = tuple[Tensor, Tensor]  # (L, 2, H, N, d) keys and values, (D) finished class token
+Jobs = Mapping[Key, Future[State]]
+
+
+@dataclass(frozen=True)
+class Seen:
+    """What training needs of a batch of pictures."""
+
+    views: Sequence[View]
+    embedding: Tensor  # (B, D) finished class tokens
+    states: Sequence[Tensor]  # B of (L, 2, H, N, d), keys and values in half precision
+
+
+class StateCache:
+    """States of views, computed on demand; the first ones that fit are kept until the cache is closed.
+
+    On a CPU every core takes a picture of its own, with one thread each: faster than all cores on one picture,
+    unhurt by a busy neighbour, and the same bits on any number of cores.
+    """
+
+    def __init__(self, backbone: Backbone, budget_bytes: int = 0, views: int = 0, scratch: Path | None = None) -> None:
+        """Make room for `views` views, or as many as `budget_bytes` allow, in a nameless file in `scratch`."""
+        self._backbone = backbone
+        self._shape = state_shape(backbone)
+        bytes_each = prod(self._shape) * STATE_DTYPE.itemsize
+        self._room = min(views, budget_bytes // bytes_each)
+        self._slots: dict[Key, int] = {}
+        self._file, kept = _map_file(self._room * bytes_each, scratch)
+        self._states = kept.view(self._room, *self._shape)
+        self._embeddings = torch.empty(self._room, backbone.width)
+        self._cores = ThreadPoolExecutor(os.cpu_count(), "states", initializer=use_one_thread)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Give back the room; the file never had a name, so not even a killed process leaves it behind."""
+        self._cores.shutdown(cancel_futures=True)
+        self._slots.clear()
+        self._states = torch.empty(0)
+        if self._file is not None:
+            self._file.close()
+
+    @property
+    def kept(self) -> int:
+        """How many views are kept."""
+        return len(self._slots)
+
+    def walk(self, batches: Iterable[Sequence[View]]) -> Iterator[Seen]:
+        """What is seen of each batch, in order; the next batches are computed meanwhile."""
+        ahead: deque[tuple[Sequence[View], Jobs]] = deque()
+        for batch in batches:
+            ahead.append((batch, self._start(batch, ahead)))
+            if len(ahead) > LOOKAHEAD:
+                yield self._see(*ahead.popleft())
+        while ahead:
+            yield self._see(*ahead.popleft())
+
+    def _start(self, batch: Sequence[View], ahead: Iterable[tuple[Sequence[View], Jobs]]) -> Jobs:
+        """Jobs for those views of the batch that are neither kept nor on their way."""
+        pending = {key: job for _, jobs in ahead for key, job in jobs.items()}
+        missing = {view.key: view for view in batch if view.key not in self._slots}
+        return {key: pending.get(key) or self._cores.submit(self._compute, view) for key, view in missing.items()}
+
+    def _compute(self, view: View) -> State:
+        backbone = self._backbone
+        images = view.load(backbone.preprocessing).unsqueeze(0).to(backbone.device, backbone.dtype)
+        states = torch.empty(1, *self._shape, dtype=STATE_DTYPE, device=backbone.device)
+        embedding = compute_states(backbone, images, states)
+        return states[0].cpu(), embedding[0].cpu()
+
+    def _see(self, batch: Sequence[View], jobs: Jobs) -> Seen:
+        for key, job in jobs.items():
+            self._keep(key, *job.result())
+        found = [self._find(view.key, jobs) for view in batch]
+        return Seen(batch, torch.stack([embedding for _, embedding in found]), [states for states, _ in found])
+
+    def _find(self, key: Key, jobs: Jobs) -> State:
+        slot = self._slots.get(key)
+        return jobs[key].result() if slot is None else (self._states[slot], self._embeddings[slot])
+
+    def _keep(self, key: Key, states: Tensor, embedding: Tensor) -> None:
+        slot = len(self._slots)
+        if slot < self._room and key not in self._slots:
+            self._states[slot], self._embeddings[slot] = states, embedding
+            self._slots[key] = slot
+
+
+def _map_file(size: int, scratch: Path | None) -> tuple[IO[bytes] | None, Tensor]:
+    """A nameless file of `size` bytes as a flat tensor, its room on disk taken now and not when it is too late."""
+    if not size:
+        return None, torch.empty(0, dtype=STATE_DTYPE)
+    file = tempfile.TemporaryFile(dir=scratch)  # noqa: SIM115  # lives as long as the cache
+    try:
+        os.posix_fallocate(file.fileno(), 0, size)
+        view = mmap.mmap(file.fileno(), size)
+    except OSError as error:
+        file.close()
+        if error.errno != errno.ENOSPC:
+            raise
+        where = scratch or Path(tempfile.gettempdir())
+        raise ScratchFull(
+            f"no room for a state cache of {size / 1e9:.1f} GB in {where}: "
+            "allow fewer bytes, or name another scratch folder"
+        ) from error
+    return file, torch.frombuffer(view, dtype=STATE_DTYPE)

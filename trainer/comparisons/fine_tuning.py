@@ -1,0 +1,89 @@
+"""Fine-tuning: a copy of the backbone learns, with a head on its class token; the backbone itself never changes."""
+
+import copy
+from collections.abc import Sequence
+from dataclasses import replace
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from alacarte.prompting.backbone import Backbone
+from registry.reading.sample import Sample
+from trainer.comparisons.minimise import minimise
+from trainer.comparisons.opinions import Opinions
+from trainer.recipe import Recipe
+from trainer.train import Report, labels_of
+
+# B images, N backbone tokens, D width, C labels, S side
+
+FINE_TUNE_RATE = 1e-5  # base rates for a batch of 256, the paper's
+BIAS_RATE = 5e-3
+
+
+class TunedModel:
+    """A copy of a backbone whose own weights may learn, and a head that starts at zero; a classifier of one.
+
+    Always in single precision: steps as small as the paper's would be lost in half of it.
+    """
+
+    def __init__(self, backbone: Backbone, labels: tuple[str, ...]) -> None:
+        self.labels = labels
+        self.model = copy.deepcopy(backbone.model).float().requires_grad_(False).eval()
+        self.model.reset_classifier(0)  # the classifier of the pretraining is never used
+        self.head_weight = torch.zeros(len(labels), backbone.width, device=backbone.device)
+        self.head_bias = torch.zeros(len(labels), device=backbone.device)
+
+    def logits(self, images: Tensor) -> Tensor:
+        """Logits (B, C) of images (B, 3, S, S); differentiable."""
+        tokens = self.model.forward_features(images.to(self.head_bias.device))  # (B, N, D)
+        return F.linear(self.model.fc_norm(tokens[:, 0]), self.head_weight, self.head_bias)
+
+    @torch.inference_mode()
+    def opinions(self, images: Tensor) -> Opinions:
+        """What the model says of each of images (B, 3, S, S)."""
+        return Opinions((self.labels,), (self.logits(images).cpu(),))
+
+
+def fine_tune(
+    backbone: Backbone,
+    samples: Sequence[Sample],
+    recipe: Recipe,
+    report: Report = lambda _: None,
+) -> TunedModel:
+    """A copy of the backbone with all its weights tuned on these samples, at the paper's rate if none is named."""
+    model = TunedModel(backbone, labels_of(samples))
+    return _tuned(model, list(model.model.parameters()), backbone, samples, recipe, FINE_TUNE_RATE, report)
+
+
+def tune_biases(
+    backbone: Backbone,
+    samples: Sequence[Sample],
+    recipe: Recipe,
+    report: Report = lambda _: None,
+) -> TunedModel:
+    """A copy of the backbone with only its biases tuned on these samples, at the paper's rate if none is named."""
+    model = TunedModel(backbone, labels_of(samples))
+    biases = [parameter for name, parameter in model.model.named_parameters() if name.rpartition(".")[2] == "bias"]
+    return _tuned(model, biases, backbone, samples, recipe, BIAS_RATE, report)
+
+
+def _tuned(
+    model: TunedModel,
+    weights: Sequence[Tensor],
+    backbone: Backbone,
+    samples: Sequence[Sample],
+    recipe: Recipe,
+    base_rate: float,
+    report: Report,
+) -> TunedModel:
+    """The model after these of its weights, and its head, have learnt; frozen again."""
+    if recipe.base_rate is None:
+        recipe = replace(recipe, base_rate=base_rate)
+    parameters = [*weights, model.head_weight, model.head_bias]
+    for parameter in parameters:
+        parameter.requires_grad_()
+    minimise(parameters, model.logits, samples, model.labels, backbone.preprocessing, recipe, report)
+    for parameter in parameters:
+        parameter.requires_grad_(False).grad = None
+    return model

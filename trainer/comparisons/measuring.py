@@ -1,0 +1,44 @@
+"""Measuring: a classifier is asked about samples once, and an answer is compared with the truth."""
+
+from collections.abc import Sequence
+
+import torch
+
+from alacarte.prompting.compose import Composed
+from alacarte.prompting.preprocess import Preprocessing
+from registry.reading.sample import Sample
+from trainer.comparisons.errors import MeasurementInvalid
+from trainer.comparisons.opinions import Classifier, Opinions, one_after_another
+from trainer.comparisons.pictures import load_batches
+from trainer.views import View
+
+ASKED_AT_ONCE = 32
+
+
+def ask(
+    classifier: Classifier,
+    samples: Sequence[Sample],
+    preprocessing: Preprocessing,
+    batch: int = ASKED_AT_ONCE,
+) -> Opinions:
+    """The classifier's opinions on all samples, as they are served, in the order given."""
+    if not samples:
+        raise MeasurementInvalid("there are no pictures to measure on: name a test set that has some")
+    views = [View(sample) for sample in samples]
+    batches = (views[start : start + batch] for start in range(0, len(views), batch))
+    return one_after_another(
+        [classifier.opinions(pictures.images) for pictures in load_batches(batches, preprocessing)]
+    )
+
+
+def accuracy(answer: Composed, truths: Sequence[str]) -> float:
+    """The share of pictures whose best label is the true one; a label that nobody knows is never found."""
+    if not truths or len(truths) != len(answer.scores):
+        raise MeasurementInvalid(
+            f"{len(truths)} true labels came with answers for {len(answer.scores)} pictures: give one for each"
+        )
+    if not torch.isfinite(answer.scores).all():
+        raise MeasurementInvalid("a score is not a finite number: train again with a lower rate")
+    best: list[int] = answer.scores.argmax(dim=1).tolist()
+    found = sum(int(answer.labels[index] == truth) for index, truth in zip(best, truths, strict=True))
+    return found / len(truths)

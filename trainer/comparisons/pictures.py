@@ -1,0 +1,43 @@
+"""Batches of pictures as pixels, for whatever cannot learn from kept states; decoded ahead by a few threads."""
+
+import os
+from collections import deque
+from collections.abc import Iterable, Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from alacarte.prompting.preprocess import Preprocessing
+from trainer.views import View
+
+LOOKAHEAD = 2  # batches that are decoded while the one before is used
+DECODERS = 4
+
+
+@dataclass(frozen=True)
+class Pictures:
+    """A batch of views and their pixels."""
+
+    views: Sequence[View]
+    images: Tensor  # (B, 3, S, S), float32 on the CPU
+
+
+def load_batches(batches: Iterable[Sequence[View]], preprocessing: Preprocessing) -> Iterator[Pictures]:
+    """The pixels of each batch, in order; the next batches are decoded meanwhile."""
+    decoders = ThreadPoolExecutor(min(DECODERS, os.cpu_count() or 1), "decode")
+    ahead: deque[tuple[Sequence[View], list[Future[Tensor]]]] = deque()
+    try:
+        for batch in batches:
+            ahead.append((batch, [decoders.submit(view.load, preprocessing) for view in batch]))
+            if len(ahead) > LOOKAHEAD:
+                yield _gather(*ahead.popleft())
+        while ahead:
+            yield _gather(*ahead.popleft())
+    finally:
+        decoders.shutdown(cancel_futures=True)
+
+
+def _gather(views: Sequence[View], jobs: Sequence[Future[Tensor]]) -> Pictures:
+    return Pictures(views, torch.stack([job.result() for job in jobs]))
