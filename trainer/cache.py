@@ -8,7 +8,6 @@ import errno
 import mmap
 import os
 import tempfile
-from collections import deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
@@ -22,6 +21,7 @@ from torch import Tensor
 
 from alacarte.prompting.backbone import Backbone
 from alacarte.prompting.tuning import compute_states, state_shape
+from trainer.ahead import look_ahead
 from trainer.errors import ScratchFull
 from trainer.threads import use_one_thread
 from trainer.views import Key, View
@@ -29,7 +29,6 @@ from trainer.views import Key, View
 # B pictures, L blocks, H heads, N backbone tokens, d width of a head, D width
 
 STATE_DTYPE = torch.float16
-LOOKAHEAD = 2  # batches that are computed while the prompt learns from the one before
 
 State = tuple[Tensor, Tensor]  # (L, 2, H, N, d) keys and values, (D) finished class token
 Jobs = Mapping[Key, Future[State]]
@@ -61,6 +60,7 @@ class StateCache:
         self._file, kept = _map_file(self._room * bytes_each, scratch)
         self._states = kept.view(self._room, *self._shape)
         self._embeddings = torch.empty(self._room, backbone.width)
+        self._threads = torch.get_num_threads()
         self._cores = ThreadPoolExecutor(os.cpu_count(), "states", initializer=use_one_thread)
 
     def __enter__(self) -> Self:
@@ -74,6 +74,7 @@ class StateCache:
     def close(self) -> None:
         """Give back the room; the file never had a name, so not even a killed process leaves it behind."""
         self._cores.shutdown(cancel_futures=True)
+        torch.set_num_threads(self._threads)  # which new threads inherit: the cores have changed it for everyone
         self._slots.clear()
         self._states = torch.empty(0)
         if self._file is not None:
@@ -86,19 +87,13 @@ class StateCache:
 
     def walk(self, batches: Iterable[Sequence[View]]) -> Iterator[Seen]:
         """What is seen of each batch, in order; the next batches are computed meanwhile."""
-        ahead: deque[tuple[Sequence[View], Jobs]] = deque()
-        for batch in batches:
-            ahead.append((batch, self._start(batch, ahead)))
-            if len(ahead) > LOOKAHEAD:
-                yield self._see(*ahead.popleft())
-        while ahead:
-            yield self._see(*ahead.popleft())
+        for batch, jobs in look_ahead(batches, self._start):
+            yield self._see(batch, jobs)
 
-    def _start(self, batch: Sequence[View], ahead: Iterable[tuple[Sequence[View], Jobs]]) -> Jobs:
-        """Jobs for those views of the batch that are neither kept nor on their way."""
-        pending = {key: job for _, jobs in ahead for key, job in jobs.items()}
+    def _start(self, batch: Sequence[View]) -> Jobs:
+        """Jobs for those views of the batch that are not kept."""
         missing = {view.key: view for view in batch if view.key not in self._slots}
-        return {key: pending.get(key) or self._cores.submit(self._compute, view) for key, view in missing.items()}
+        return {key: self._cores.submit(self._compute, view) for key, view in missing.items()}
 
     def _compute(self, view: View) -> State:
         backbone = self._backbone

@@ -13,6 +13,7 @@ AUGMENTATIONS: tuple[Augmentation, ...] = get_args(Augmentation)
 PROMPT_RATE = 0.1
 HEAD_RATE = 0.5
 RATE_BATCH = 256  # the batch that base rates are given for
+LARGEST = 1e38  # what single precision holds
 
 
 @dataclass(frozen=True)
@@ -42,10 +43,17 @@ class Recipe:
             raise RecipeInvalid(f"no variant {self.variant!r}; choose from {', '.join(VARIANTS)}")
         if self.augment not in AUGMENTATIONS:
             raise RecipeInvalid(f"no augmentation {self.augment!r}; choose from {', '.join(AUGMENTATIONS)}")
-        for name in ("weight_decay", "warmup_rate", "least_rate", "warmup_epochs", "base_rate"):
+        if not 0 <= self.seed < 2**64:
+            raise RecipeInvalid(f"seed must be from 0 to 2^64 - 1, not {self.seed}")
+        if self.warmup_epochs < 0:
+            raise RecipeInvalid(f"warmup_epochs must be at least 0, not {self.warmup_epochs}")
+        for name in ("weight_decay", "warmup_rate", "least_rate", "base_rate"):
             value = getattr(self, name)
-            if value is not None and not 0 <= value < math.inf:
-                raise RecipeInvalid(f"{name} must be a finite number of at least 0, not {value}")
+            if value is None:
+                continue
+            if not 0 <= value <= LARGEST:
+                raise RecipeInvalid(f"{name} must be from 0 to {LARGEST:g}, not {value}")
+            object.__setattr__(self, name, float(value))  # equal recipes write equal facts: 1 is 1.0
 
     @property
     def peak_rate(self) -> float:

@@ -5,12 +5,9 @@ which samples are stored, nor on what else is trained beside it, nor on what the
 """
 
 import hashlib
-import math
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
 
 import torch
-import torch.nn.functional as F
 from torch import Tensor
 
 from alacarte.prompting.backbone import Backbone
@@ -18,24 +15,12 @@ from alacarte.prompting.prototypes import kmeans
 from alacarte.prompting.tensors import Prompt, PromptFacts
 from registry.reading.sample import Sample
 from trainer.cache import StateCache
-from trainer.errors import LossNotFinite, ShardRefused
+from trainer.errors import ShardRefused
+from trainer.minimise import Report, minimise
 from trainer.recipe import Recipe
 from trainer.threads import one_thread
 from trainer.trainable import TrainablePrompt
 from trainer.views import View
-
-
-@dataclass(frozen=True)
-class Progress:
-    """How far a training is, once an epoch."""
-
-    epoch: int  # that has ended, counted from 1
-    epochs: int
-    loss: float  # mean of the epoch
-    rate: float  # of its last step
-
-
-Report = Callable[[Progress], None]
 
 
 def labels_of(samples: Sequence[Sample]) -> tuple[str, ...]:
@@ -61,21 +46,25 @@ def train_prompt(
     labels = labels_of(samples)
     samples = sorted(samples, key=lambda sample: sample.digest)
     prompt = TrainablePrompt(backbone, recipe, len(labels))
-    with one_thread():
-        fit(prompt, samples, labels, recipe, cache, report)
-        prototypes = prototypes_of(samples, recipe, cache)
-    facts = PromptFacts(
+    fit(prompt, samples, labels, recipe, cache, report)
+    prototypes = prototypes_of(samples, recipe, cache)
+    return Prompt(prompt.tensors(recipe, prototypes), facts_of(backbone, labels, len(samples), recipe))
+
+
+def facts_of(backbone: Backbone, labels: tuple[str, ...], samples: int, recipe: Recipe) -> PromptFacts:
+    """What is true of a prompt that was trained so."""
+    return PromptFacts(
         backbone=backbone.identity,
         architecture=backbone.architecture,
         size=backbone.preprocessing.size,
         labels=labels,
-        samples=len(samples),
+        samples=samples,
         seed=recipe.seed,
         settings=recipe.facts(),
     )
-    return Prompt(prompt.tensors(recipe, prototypes), facts)
 
 
+@one_thread()
 def fit(
     prompt: TrainablePrompt,
     samples: Sequence[Sample],
@@ -84,29 +73,9 @@ def fit(
     cache: StateCache,
     report: Report,
 ) -> None:
-    """Minimise the cross entropy of the samples by the recipe's AdamW and schedule."""
-    device = prompt.head_weight.device
-    class_of = {label: index for index, label in enumerate(labels)}
-    steps = math.ceil(len(samples) / recipe.batch)  # of an epoch
-    optimiser = torch.optim.AdamW(prompt.parameters(), lr=recipe.peak_rate, weight_decay=recipe.weight_decay)
-    total = torch.zeros((), device=device)
-    for step, seen in enumerate(cache.walk(batches_of(samples, recipe))):
-        rate = recipe.rate_at(step, steps)
-        for group in optimiser.param_groups:
-            group["lr"] = rate
-        target = torch.tensor([class_of[view.sample.label] for view in seen.views]).to(device)
-        loss = F.cross_entropy(prompt.logits(seen), target)
-        optimiser.zero_grad()
-        loss.backward()  # type: ignore[no-untyped-call]
-        optimiser.step()
-        total += loss.detach() * len(seen.views)
-        if (step + 1) % steps == 0:
-            epoch = (step + 1) // steps
-            mean = float(total) / len(samples)  # the only wait for the device
-            if not math.isfinite(mean):
-                raise LossNotFinite(f"the loss of epoch {epoch} is {mean}: use a lower rate than {recipe.peak_rate:g}")
-            report(Progress(epoch, recipe.epochs, mean, rate))
-            total.zero_()
+    """Let the prompt learn the samples' labels from their states."""
+    batches = cache.walk(batches_of(samples, recipe))
+    minimise(prompt.parameters(), batches, prompt.logits, labels, len(samples), recipe, report)
 
 
 def batches_of(samples: Sequence[Sample], recipe: Recipe) -> Iterator[list[View]]:

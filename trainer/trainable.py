@@ -28,7 +28,7 @@ class TrainablePrompt:
         self.token: Tensor | None = None
         self.memory: Tensor | None = None
         if recipe.variant != "head-only":
-            self.token = self._parameter(backbone.class_token())
+            self.token = self._parameter(backbone.class_token.clone())
         if recipe.variant in ("deep", "deep-shared"):
             layers = backbone.depth if recipe.variant == "deep" else 1
             start = torch.randn(layers, recipe.memory, backbone.width, generator=generator)

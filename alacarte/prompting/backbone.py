@@ -102,10 +102,11 @@ class Backbone:
         self.depth = len(self.blocks)
         self.heads = self.blocks[0].heads
         self.head_width = self.blocks[0].head_width
-        with torch.inference_mode():
+        with torch.no_grad():
             side = preprocessing.size
             start = self.embed(torch.zeros(1, 3, side, side, device=self.device, dtype=dtype))
         self.tokens: int = start.shape[1]
+        self.class_token = start[0, 0].float().cpu()  # (D), as it enters the first block
 
     def embed(self, images: Tensor) -> Tensor:
         """The backbone's tokens (B, N, D) of images (B, 3, S, S) before the first block."""
@@ -115,13 +116,6 @@ class Backbone:
     def finish(self, rows: Tensor) -> Tensor:
         """Rows (R, D) of the last block as a head reads them."""
         return self.model.fc_norm(self.model.norm(rows))  # type: ignore[no-any-return]
-
-    def class_token(self) -> Tensor:
-        """The class token (D) as it enters the first block: where a new prompt starts."""
-        side = self.preprocessing.size
-        with torch.no_grad():
-            images = torch.zeros(1, 3, side, side, device=self.device, dtype=self.dtype)
-            return self.embed(images)[0, 0].float().cpu()
 
 
 def identity_of(model: nn.Module, architecture: str, preprocessing: Preprocessing) -> str:

@@ -3,6 +3,7 @@
 import hashlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import get_args
 
 import torch
 import torch.nn.functional as F
@@ -11,7 +12,7 @@ from torch import Tensor
 from alacarte.prompting.artifact import prompt_digest, prompt_to_bytes
 from alacarte.prompting.backbone import Backbone
 from alacarte.prompting.compose import Composition, Weighting, compose, prototype_weights
-from alacarte.prompting.errors import BackboneMismatch, CompositionInvalid
+from alacarte.prompting.errors import ArtifactInvalid, BackboneMismatch, CompositionInvalid
 from alacarte.prompting.pool import PromptPool, pool_prompts
 from alacarte.prompting.structured import Outcome, forward, lay_out
 from alacarte.prompting.tensors import Prompt
@@ -44,12 +45,7 @@ class Predictor:
 
     def __init__(self, backbone: Backbone, prompts: Mapping[str, Prompt]) -> None:
         for name, prompt in prompts.items():
-            if prompt.facts.backbone != backbone.identity:
-                raise BackboneMismatch(
-                    f"prompt {name} was trained on another backbone ({prompt.facts.architecture} at "
-                    f"{prompt.facts.size} px, identity {prompt.facts.backbone[:12]}) than this one "
-                    f"({backbone.architecture} at {backbone.preprocessing.size} px, {backbone.identity[:12]})"
-                )
+            require_fit(backbone, name, prompt)
         self._backbone = backbone
         self._prompts = dict(prompts)
         self._digests = {name: prompt_digest(prompt_to_bytes(prompt)) for name, prompt in prompts.items()}
@@ -73,12 +69,16 @@ class Predictor:
         weighting: Weighting = "none",
     ) -> list[Answer]:
         """One answer for each of images (B, 3, S, S), by the prompts named in `sets[b]`."""
+        if weighting not in get_args(Weighting):
+            raise CompositionInvalid(f"no weighting {weighting!r}: use {' or '.join(get_args(Weighting))}")
         if len(sets) != images.shape[0]:
             raise CompositionInvalid(f"{images.shape[0]} images came with {len(sets)} sets of prompts")
         distinct = [tuple(dict.fromkeys(names)) for names in sets]  # a set has nobody twice
         unknown = sorted({name for names in sets for name in names} - self._prompts.keys())
         if unknown:
             raise CompositionInvalid(f"no prompt {unknown[0]!r} in the pool")
+        if not distinct:
+            return []
         logits, embedding = self.logits(images, distinct)
         groups: dict[tuple[str, ...], list[int]] = {}
         for image, names in enumerate(distinct):
@@ -153,3 +153,26 @@ class Predictor:
 def set_digest(digests: Sequence[str]) -> str:
     """The digest of a set of prompts by theirs, whatever their order."""
     return hashlib.sha256("".join(sorted(digests)).encode()).hexdigest()
+
+
+def require_fit(backbone: Backbone, name: str, prompt: Prompt) -> None:
+    """Refuse a prompt of another backbone, or one whose numbers do not have the shapes of this one."""
+    facts, tensors = prompt.facts, prompt.tensors
+    if facts.backbone != backbone.identity:
+        raise BackboneMismatch(
+            f"prompt {name} was trained on another backbone ({facts.architecture} at {facts.size} px, identity "
+            f"{facts.backbone[:12]}) than this one ({backbone.architecture} at {backbone.preprocessing.size} px, "
+            f"{backbone.identity[:12]})"
+        )
+    widths = {
+        tensor.shape[-1]
+        for tensor in (tensors.token, tensors.memory, tensors.head_weight, tensors.prototypes)
+        if tensor is not None
+    }
+    layers = None if tensors.memory is None else tensors.memory.shape[0]
+    wanted = {"deep": backbone.depth, "deep-shared": 1}.get(tensors.variant)
+    if widths != {backbone.width} or layers != wanted:
+        raise ArtifactInvalid(
+            f"prompt {name} claims this backbone, but its numbers do not fit its width of {backbone.width} "
+            f"and its {backbone.depth} blocks: train it again"
+        )

@@ -49,7 +49,9 @@ class Room:
 
     def __init__(self, backbone: Backbone, pictures: int, memory: int) -> None:
         _, two, heads, tokens, d = state_shape(backbone)
-        self._all = torch.zeros(two, pictures, heads, tokens + 1 + memory, d, device=backbone.device)
+        shape = two, pictures, heads, tokens + 1 + memory, d
+        self._all = torch.zeros(shape, device=backbone.device, dtype=backbone.dtype)
+        self._places = self._all[:, :, :, :tokens].unbind(1)  # each (2, H, N, d)
         self.tokens = tokens
         self.pictures = pictures
 
@@ -57,9 +59,9 @@ class Room:
         """Keys and values, each (B, H, N + 1 + M, d), of one block: of the pictures' states (L, 2, H, N, d),
         the prompt's own (2, B, H, d), and its memory's (2, H, M, d).
         """
+        for place, picture in zip(self._places, states, strict=False):  # the last batch may be smaller
+            place.copy_(picture[index])
         room = self._all[:, : len(states)]
-        for place, picture in enumerate(states):
-            room[:, place, :, : self.tokens] = picture[index]
         room[:, :, :, self.tokens] = own
         room[:, :, :, self.tokens + 1 :] = memory.unsqueeze(1)
         keys, values = room

@@ -57,10 +57,8 @@ def open_collection(
         with tempfile.TemporaryDirectory(dir=scratch, prefix="collection-") as folder:
             meter = Meter(limits, packed_bytes=size_bytes)
             stash = Stash(Path(folder), meter)
-            if kind == "zip":
-                tree = read_zip(path, stash, meter, picked)
-            else:
-                tree = read_tar(path, kind, stash, meter, picked)
+            is_zip = kind == "zip"
+            tree = read_zip(path, stash, meter, picked) if is_zip else read_tar(path, kind, stash, meter, picked)
             yield _checked(tree, limits, picked, unreadable)
 
 

@@ -32,6 +32,7 @@ KINDS: dict[str, tuple[str, dict[str, Any]]] = {
     "class token without position": ("deit3_small_patch16_224", {"img_size": 48, "depth": 2}),
     "distilled": ("deit_tiny_distilled_patch16_224", {"img_size": 48, "depth": 2}),
     "norm after pooling": ("vit_tiny_patch16_224", {"img_size": 48, "depth": 2, "global_pool": "avg"}),
+    "wide": ("vit_tiny_patch16_224", {"img_size": 64, "embed_dim": 192, "depth": 2}),
     "dropout": ("vit_tiny_patch16_224", {"img_size": 48, "proj_drop_rate": 0.5, "drop_path_rate": 0.5}),
 }
 LABELS = ("cat", "dog", "owl")
@@ -117,9 +118,7 @@ class Finished:
     embedding: Tensor  # (D)
 
 
-def plain_forward(
-    backbone: Backbone, image: Tensor, tokens: Sequence[Tensor], memories: Sequence[Tensor]
-) -> Finished:
+def plain_forward(backbone: Backbone, image: Tensor, tokens: Sequence[Tensor], memories: Sequence[Tensor]) -> Finished:
     """One image (3, S, S) with P prompts: tokens (D) and memories (L, M, D), M as each likes; differentiable."""
     model = backbone.model
     rows = torch.cat([what_timm_feeds(model, image), *(token[None] for token in tokens)])  # (N + P, D)
@@ -174,4 +173,5 @@ def plain_block(block: Any, rows: Tensor, memory: Sequence[Tensor], allowed: Ten
         heads.append(powers / powers.sum(dim=1, keepdim=True) @ v)
     seen = torch.cat(heads, dim=1) @ attention.proj.weight.T + attention.proj.bias
     rows = rows + seen * getattr(block.ls1, "gamma", 1)
-    return rows + block.mlp(block.norm2(rows)) * getattr(block.ls2, "gamma", 1)
+    learnt: Tensor = block.mlp(block.norm2(rows)) * getattr(block.ls2, "gamma", 1)
+    return rows + learnt

@@ -93,7 +93,7 @@ def test_timms_other_families_are_refused_by_name(name: str, options: dict[str, 
 @pytest.mark.parametrize("name", ["resnet18", "vit_base_patch16_siglip_224"])
 def test_building_an_unfit_model_names_it(name: str) -> None:
     with pytest.raises(BackboneUnfit, match=f"{name} .*class token"):
-        build_backbone(name, "random", say=lambda line: None)
+        build_backbone(name, "random", say=lambda _: None)
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -119,7 +119,7 @@ def test_the_class_token_is_what_enters_the_first_block_whatever_the_picture(
 
     start = backbone.embed(small_images(backbone, 2))
 
-    torch.testing.assert_close(start[:, 0], backbone.class_token().expand(2, -1), rtol=1e-5, atol=1e-5)
+    torch.testing.assert_close(start[:, 0], backbone.class_token.expand(2, -1), rtol=1e-5, atol=1e-5)
 
 
 def test_the_identity_is_the_same_for_the_same_model() -> None:

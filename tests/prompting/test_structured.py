@@ -43,9 +43,7 @@ def mixed_prompts(backbone: Backbone) -> list[Prompt]:
     ]
 
 
-def run(
-    backbone: Backbone, images: Tensor, prompts: Sequence[Prompt], sets: Sequence[Sequence[int]]
-) -> Outcome:
+def run(backbone: Backbone, images: Tensor, prompts: Sequence[Prompt], sets: Sequence[Sequence[int]]) -> Outcome:
     pool = pool_prompts(backbone, [prompt.tensors for prompt in prompts])
     return forward(backbone, images, pool, lay_out(sets, CPU))
 
@@ -65,9 +63,7 @@ def by_reference(
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_ragged_mixed_sets_equal_the_papers_attention_table(
-    kind: str, backbone_of: Callable[[str], Backbone]
-) -> None:
+def test_ragged_mixed_sets_equal_the_papers_attention_table(kind: str, backbone_of: Callable[[str], Backbone]) -> None:
     backbone = backbone_of(kind)
     images, prompts = small_images(backbone, len(RAGGED)), mixed_prompts(backbone)
 
@@ -79,9 +75,7 @@ def test_ragged_mixed_sets_equal_the_papers_attention_table(
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_the_joint_forward_equals_the_papers_attention_table(
-    kind: str, backbone_of: Callable[[str], Backbone]
-) -> None:
+def test_the_joint_forward_equals_the_papers_attention_table(kind: str, backbone_of: Callable[[str], Backbone]) -> None:
     backbone = backbone_of(kind)
     images, prompts = small_images(backbone, 2), mixed_prompts(backbone)
     tokens, memories = zip(*(token_and_memory(backbone, prompt) for prompt in prompts), strict=True)
@@ -162,17 +156,14 @@ def test_every_image_and_pair_is_in_exactly_one_run_of_an_accelerators_layout(se
     assert images == [image for image, slots in enumerate(sets) if slots]
     assert pairs == list(range(sum(map(len, sets))))
     assert all(
-        run.each * (run.images.stop - run.images.start) == run.pairs.stop - run.pairs.start
-        for run in layout.runs
+        run.each * (run.images.stop - run.images.start) == run.pairs.stop - run.pairs.start for run in layout.runs
     )
 
 
 @pytest.mark.parametrize(
     "sets", [RAGGED, [(0, 1), (2, 3), (4, 4), (1,), (2,)], [(1,), (), (), (2,), (3,)], [(3, 1, 2)] * 5]
 )
-def test_the_runs_of_an_accelerator_give_the_same_answers(
-    sets: list[tuple[int, ...]], backbone: Backbone
-) -> None:
+def test_the_runs_of_an_accelerator_give_the_same_answers(sets: list[tuple[int, ...]], backbone: Backbone) -> None:
     images, prompts = small_images(backbone, 5), mixed_prompts(backbone)
     pool = pool_prompts(backbone, [prompt.tensors for prompt in prompts])
     alone: Layout = lay_out(sets, CPU)
@@ -213,9 +204,7 @@ def test_no_answer_depends_on_the_pool_the_batch_the_order_or_the_padding(
 
     outcome = run(backbone, small_images(backbone, 3)[chosen], [prompts[i] for i in pooled], sets)
 
-    expected = [
-        solo[image][pooled[slot]] for image, slots in zip(chosen, sets, strict=True) for slot in slots
-    ]
+    expected = [solo[image][pooled[slot]] for image, slots in zip(chosen, sets, strict=True) for slot in slots]
     assert len(outcome.tokens) == len(expected)
     for actual, wanted in zip(outcome.tokens, expected, strict=True):
         same(actual, wanted)

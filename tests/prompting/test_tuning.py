@@ -11,7 +11,7 @@ from alacarte.prompting.joint import joint_forward, structured_mask
 from alacarte.prompting.pool import pool_prompts
 from alacarte.prompting.structured import forward, lay_out
 from alacarte.prompting.tensors import Variant
-from alacarte.prompting.tuning import PromptAttention, compute_states, prompt_forward, state_shape
+from alacarte.prompting.tuning import PromptAttention, Room, compute_states, prompt_forward, state_shape
 from tests.prompting.reference import (
     KINDS,
     plain_forward,
@@ -24,10 +24,11 @@ from tests.prompting.reference import (
 ATTENDING: tuple[Variant, ...] = ("deep", "deep-shared", "shallow")
 
 
-def states_of(backbone: Backbone, images: Tensor, dtype: torch.dtype | None = None) -> Tensor:
+def states_of(backbone: Backbone, images: Tensor, dtype: torch.dtype | None = None) -> list[Tensor]:
+    """The states (L, 2, H, N, d) of each image."""
     states = torch.full((len(images), *state_shape(backbone)), torch.nan, dtype=dtype or backbone.dtype)
     compute_states(backbone, images, states)
-    return states
+    return list(states)
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -50,9 +51,7 @@ def test_no_memory_and_memory_without_tokens_are_the_same(backbone: Backbone) ->
     states = states_of(backbone, small_images(backbone, 2))
     token, memory = token_and_memory(backbone, small_prompt(backbone, "shallow"))
 
-    assert torch.equal(
-        prompt_forward(backbone, states, token, None), prompt_forward(backbone, states, token, memory)
-    )
+    assert torch.equal(prompt_forward(backbone, states, token, None), prompt_forward(backbone, states, token, memory))
 
 
 def test_half_precision_states_move_the_answer_little(backbone: Backbone) -> None:
@@ -67,9 +66,7 @@ def test_half_precision_states_move_the_answer_little(backbone: Backbone) -> Non
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_states_come_with_the_class_token_that_serving_has(
-    kind: str, backbone_of: Callable[[str], Backbone]
-) -> None:
+def test_states_come_with_the_class_token_that_serving_has(kind: str, backbone_of: Callable[[str], Backbone]) -> None:
     backbone = backbone_of(kind)
     images = small_images(backbone, 2)
     states = torch.full((2, *state_shape(backbone)), torch.nan)
@@ -114,36 +111,51 @@ def test_gradients_in_single_precision_equal_those_of_the_joint_forward(backbone
     ours = torch.autograd.grad(rows.square().mean(), [token, memory])
 
     joint = joint_forward(backbone, images, token[None], [memory], mask).tokens
-    for gradient, expected in zip(
-        ours, torch.autograd.grad(joint.square().mean(), [token, memory]), strict=True
-    ):
+    for gradient, expected in zip(ours, torch.autograd.grad(joint.square().mean(), [token, memory]), strict=True):
         torch.testing.assert_close(gradient, expected, rtol=1e-4, atol=1e-5)
 
 
 @pytest.mark.parametrize("memory", [0, 1, 3])
 def test_the_gradients_of_prompt_attention_are_those_of_finite_differences(memory: int) -> None:
+    backbone = small_backbone("one block", dtype=torch.float64)
+    states = states_of(backbone, small_images(backbone, 2))
     dice = torch.Generator().manual_seed(memory)
 
     def draw(*shape: int) -> Tensor:
-        return torch.randn(*shape, dtype=torch.float64, generator=dice)
+        return torch.randn(*shape, dtype=torch.float64, generator=dice).requires_grad_()
 
-    b, h, n, d = 2, 3, 4, 5
-    learnt = [draw(b, h, d) for _ in range(3)] + [draw(h, memory, d) for _ in range(2)]
-    inputs = [part.requires_grad_() for part in learnt]
-    shared = draw(b, 2, h, n, d)
+    h, d = backbone.heads, backbone.head_width
+    room = Room(backbone, 3, memory)  # larger than the batch, as at the end of an epoch
 
-    def attend(*parts: Tensor) -> Tensor:
-        out: Tensor = PromptAttention.apply(*parts, shared, 0.7)  # type: ignore[no-untyped-call]
+    def attend(q: Tensor, own: Tensor, remembered: Tensor) -> Tensor:
+        out: Tensor = PromptAttention.apply(q, own, remembered, states, 0, room, 0.7)
         return out
 
-    assert torch.autograd.gradcheck(attend, inputs)
+    assert torch.autograd.gradcheck(attend, [draw(2, h, d), draw(2, 2, h, d), draw(2, h, memory, d)])
+
+
+def test_batches_that_share_a_room_get_their_own_gradients(backbone: Backbone) -> None:
+    """The second forward fills the room before the first goes backward."""
+    large, small = (states_of(backbone, small_images(backbone, 3, seed)) for seed in (1, 2))
+    token, memory = (part.clone().requires_grad_() for part in token_and_memory(backbone, small_prompt(backbone)))
+    room = Room(backbone, 3, memory.shape[1])
+
+    rows = [prompt_forward(backbone, states, token, memory, room) for states in (large, small[:2])]
+    shared = [torch.autograd.grad(row.square().sum(), [token, memory]) for row in rows]
+
+    for states, gradients in zip((large, small[:2]), shared, strict=True):
+        alone = prompt_forward(backbone, states, token, memory)
+        expected = torch.autograd.grad(alone.square().sum(), [token, memory])
+        for gradient, wanted in zip(gradients, expected, strict=True):
+            torch.testing.assert_close(gradient, wanted, rtol=1e-5, atol=1e-5)
 
 
 def test_training_asks_for_no_gradient_of_the_backbone(backbone: Backbone) -> None:
     token, memory = (part.clone().requires_grad_() for part in token_and_memory(backbone, small_prompt(backbone)))
     states = states_of(backbone, small_images(backbone, 1))
 
-    prompt_forward(backbone, states, token, memory).sum().backward()
+    rows = prompt_forward(backbone, states, token, memory)
+    rows.sum().backward()  # type: ignore[no-untyped-call]
 
-    assert not states.requires_grad
+    assert not any(state.requires_grad for state in states)
     assert all(parameter.grad is None for parameter in backbone.model.parameters())

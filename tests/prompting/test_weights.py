@@ -91,9 +91,7 @@ def test_the_real_weights_load_and_see(said: list[str]) -> None:
 
     seen = loaded.model(picture)
 
-    torch.testing.assert_close(
-        seen, whole.eval().forward_head(whole.forward_features(picture), pre_logits=True)
-    )
+    torch.testing.assert_close(seen, whole.eval().forward_head(whole.forward_features(picture), pre_logits=True))
 
 
 def test_half_precision_becomes_single(state: dict[str, Tensor], tmp_path: Path, said: list[str]) -> None:

@@ -1,4 +1,7 @@
-"""Fine-tuning: a copy of the backbone learns, with a head on its class token; the backbone itself never changes."""
+"""Fine-tuning: a copy of the backbone learns, with a head on its class token; the backbone itself never changes.
+
+As in all comparisons torch may use its threads, so the bytes depend on how many there are.
+"""
 
 import copy
 from collections.abc import Sequence
@@ -10,10 +13,11 @@ from torch import Tensor
 
 from alacarte.prompting.backbone import Backbone
 from registry.reading.sample import Sample
-from trainer.comparisons.minimise import minimise
 from trainer.comparisons.opinions import Opinions
+from trainer.comparisons.pictures import Pictures, load_batches
+from trainer.minimise import Report, minimise
 from trainer.recipe import Recipe
-from trainer.train import Report, labels_of
+from trainer.train import batches_of, labels_of
 
 # B images, N backbone tokens, D width, C labels, S side
 
@@ -83,7 +87,12 @@ def _tuned(
     parameters = [*weights, model.head_weight, model.head_bias]
     for parameter in parameters:
         parameter.requires_grad_()
-    minimise(parameters, model.logits, samples, model.labels, backbone.preprocessing, recipe, report)
+    batches = load_batches(batches_of(samples, recipe), backbone.preprocessing)
+
+    def logits(pictures: Pictures) -> Tensor:
+        return model.logits(pictures.images)
+
+    minimise(parameters, batches, logits, model.labels, len(samples), recipe, report)
     for parameter in parameters:
         parameter.requires_grad_(False).grad = None
     return model

@@ -1,10 +1,12 @@
 """A prompt trained the straightforward way: one sequence of all tokens, gradients through all of them.
 
 With full attention it is the paper's paragon, and answers as a `JointSet` of its own. With structured attention
-it learns what `train_prompt` learns, and shows what that saves.
+it learns what `train_prompt` learns, and shows what that saves. A baseline may use the whole machine, so its
+bytes depend on torch's number of threads besides the samples, the recipe and the backbone.
 """
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 import torch
 from torch import Tensor
@@ -12,14 +14,14 @@ from torch import Tensor
 from alacarte.prompting.backbone import Backbone
 from alacarte.prompting.joint import joint_forward
 from alacarte.prompting.prototypes import kmeans
-from alacarte.prompting.tensors import Prompt, PromptFacts
+from alacarte.prompting.tensors import Prompt
 from registry.reading.sample import Sample
 from trainer.comparisons.joint_set import Attention, joint_logits, mask_of
-from trainer.comparisons.minimise import minimise
-from trainer.comparisons.pictures import load_batches
+from trainer.comparisons.pictures import Pictures, load_batches
 from trainer.errors import RecipeInvalid
+from trainer.minimise import Report, minimise
 from trainer.recipe import Recipe
-from trainer.train import Report, labels_of
+from trainer.train import batches_of, facts_of, labels_of
 from trainer.trainable import TrainablePrompt
 from trainer.views import View
 
@@ -39,20 +41,14 @@ def train_joint(
     prompt = TrainablePrompt(backbone, recipe, len(labels))
     mask = mask_of(backbone, [prompt], attention)
 
-    def logits(images: Tensor) -> Tensor:
-        return joint_logits(backbone, images, [prompt], mask)[0]
+    def logits(pictures: Pictures) -> Tensor:
+        return joint_logits(backbone, pictures.images, [prompt], mask)[0]
 
-    minimise(prompt.parameters(), logits, samples, labels, backbone.preprocessing, recipe, report)
-    facts = PromptFacts(
-        backbone=backbone.identity,
-        architecture=backbone.architecture,
-        size=backbone.preprocessing.size,
-        labels=labels,
-        samples=len(samples),
-        seed=recipe.seed,
-        # Nothing else tells that a prompt of full attention means little with structured attention.
-        settings={**recipe.facts(), "attention": attention},
-    )
+    batches = load_batches(batches_of(samples, recipe), backbone.preprocessing)
+    minimise(prompt.parameters(), batches, logits, labels, len(samples), recipe, report)
+    facts = facts_of(backbone, labels, len(samples), recipe)
+    # Nothing else tells that a prompt of full attention means little with structured attention.
+    facts = replace(facts, settings={**facts.settings, "attention": attention})
     return Prompt(prompt.tensors(recipe, _prototypes_of(backbone, samples, recipe)), facts)
 
 

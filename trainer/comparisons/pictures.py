@@ -1,7 +1,6 @@
 """Batches of pictures as pixels, for whatever cannot learn from kept states; decoded ahead by a few threads."""
 
 import os
-from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
@@ -10,9 +9,9 @@ import torch
 from torch import Tensor
 
 from alacarte.prompting.preprocess import Preprocessing
+from trainer.ahead import look_ahead
 from trainer.views import View
 
-LOOKAHEAD = 2  # batches that are decoded while the one before is used
 DECODERS = 4
 
 
@@ -27,17 +26,12 @@ class Pictures:
 def load_batches(batches: Iterable[Sequence[View]], preprocessing: Preprocessing) -> Iterator[Pictures]:
     """The pixels of each batch, in order; the next batches are decoded meanwhile."""
     decoders = ThreadPoolExecutor(min(DECODERS, os.cpu_count() or 1), "decode")
-    ahead: deque[tuple[Sequence[View], list[Future[Tensor]]]] = deque()
+
+    def decode(batch: Sequence[View]) -> list[Future[Tensor]]:
+        return [decoders.submit(view.load, preprocessing) for view in batch]
+
     try:
-        for batch in batches:
-            ahead.append((batch, [decoders.submit(view.load, preprocessing) for view in batch]))
-            if len(ahead) > LOOKAHEAD:
-                yield _gather(*ahead.popleft())
-        while ahead:
-            yield _gather(*ahead.popleft())
+        for views, jobs in look_ahead(batches, decode):
+            yield Pictures(views, torch.stack([job.result() for job in jobs]))
     finally:
         decoders.shutdown(cancel_futures=True)
-
-
-def _gather(views: Sequence[View], jobs: Sequence[Future[Tensor]]) -> Pictures:
-    return Pictures(views, torch.stack([job.result() for job in jobs]))

@@ -1,0 +1,105 @@
+"""What the predictor refuses, always by name and before it could spoil an answer."""
+
+import dataclasses
+from typing import Any, get_args
+
+import pytest
+import torch
+
+from alacarte.prompting.artifact import prompt_from_bytes, prompt_to_bytes
+from alacarte.prompting.backbone import Backbone
+from alacarte.prompting.compose import Weighting
+from alacarte.prompting.errors import BackboneMismatch, CompositionInvalid, PromptingError
+from alacarte.prompting.predict import Predictor
+from alacarte.prompting.tensors import Prompt, PromptTensors, Variant
+from tests.prompting.reference import small_backbone, small_images, small_prompt
+
+WEIGHTINGS: tuple[Weighting, ...] = get_args(Weighting)
+
+
+@pytest.fixture(scope="module")
+def predictor(backbone: Backbone) -> Predictor:
+    return Predictor(backbone, {"deep": small_prompt(backbone)})
+
+
+@pytest.mark.parametrize("weighting", WEIGHTINGS)
+def test_an_empty_set_is_refused_with_a_clear_error(
+    weighting: Weighting, backbone: Backbone, predictor: Predictor
+) -> None:
+    with pytest.raises(CompositionInvalid, match="name at least one"):
+        predictor.predict(small_images(backbone, 2), [("deep",), ()], "average", weighting)
+
+
+def test_a_prompt_that_is_not_in_the_pool_is_refused_by_name(backbone: Backbone, predictor: Predictor) -> None:
+    with pytest.raises(CompositionInvalid, match="'stranger'"):
+        predictor.predict(small_images(backbone, 1), [("deep", "stranger")])
+
+
+def test_images_and_sets_must_be_equally_many(backbone: Backbone, predictor: Predictor) -> None:
+    with pytest.raises(CompositionInvalid, match="2 images came with 1 sets"):
+        predictor.predict(small_images(backbone, 2), [("deep",)])
+
+
+def test_no_images_get_no_answers(backbone: Backbone, predictor: Predictor) -> None:
+    assert predictor.predict(small_images(backbone, 0), []) == []
+
+
+def test_an_unknown_composition_is_refused(backbone: Backbone, predictor: Predictor) -> None:
+    wrong: Any = "median"
+    with pytest.raises(CompositionInvalid, match="median"):
+        predictor.predict(small_images(backbone, 1), [("deep",)], wrong)
+
+
+def test_an_unknown_weighting_is_refused(backbone: Backbone, predictor: Predictor) -> None:
+    wrong: Any = "prototype"
+    with pytest.raises(CompositionInvalid, match="prototype"):
+        predictor.predict(small_images(backbone, 1), [("deep",)], "average", wrong)
+
+
+def test_a_prompt_of_another_backbone_is_refused_by_name(backbone: Backbone) -> None:
+    stranger = small_prompt(small_backbone("plain", seed=1))
+
+    with pytest.raises(BackboneMismatch, match="prompt theirs was trained on another backbone") as caught:
+        Predictor(backbone, {"ours": small_prompt(backbone), "theirs": stranger})
+
+    assert stranger.facts.backbone[:12] in str(caught.value)
+    assert backbone.identity[:12] in str(caught.value)
+
+
+def misshapen(backbone: Backbone, variant: Variant, width: int, layers: int | None) -> Prompt:
+    """A prompt that is sound in itself and claims this backbone, as a remote site might send it."""
+    tensors = PromptTensors(
+        variant=variant,
+        token=None if variant == "head-only" else torch.ones(width),
+        memory=None if layers is None else torch.ones(layers, 5, width),
+        head_weight=torch.ones(3, width),
+        head_bias=torch.ones(3),
+        prototypes=torch.ones(4, width),
+    )
+    prompt = dataclasses.replace(small_prompt(backbone), tensors=tensors)
+    return prompt_from_bytes(prompt_to_bytes(prompt))
+
+
+@pytest.mark.parametrize(
+    ("variant", "width", "layers"),
+    [
+        pytest.param("deep", 48, 7, id="memory of a deeper backbone"),
+        pytest.param("deep", 48, 1, id="deep memory of one block"),
+        pytest.param("deep", 24, 3, id="deep prompt of another width"),
+        pytest.param("shallow", 24, None, id="shallow prompt of another width"),
+        pytest.param("shallow", 1, None, id="token that would broadcast"),
+        pytest.param("head-only", 24, None, id="head of another width"),
+    ],
+)
+def test_a_prompt_whose_shapes_do_not_fit_the_backbone_is_refused_by_name(
+    variant: Variant, width: int, layers: int | None, backbone: Backbone
+) -> None:
+    assert (backbone.width, backbone.depth) == (48, 3)
+
+    with pytest.raises(PromptingError, match="theirs"):
+        Predictor(backbone, {"ours": small_prompt(backbone), "theirs": misshapen(backbone, variant, width, layers)})
+
+
+def test_a_predictor_without_prompts_still_refuses_by_name(backbone: Backbone) -> None:
+    with pytest.raises(CompositionInvalid, match="'deep'"):
+        Predictor(backbone, {}).predict(small_images(backbone, 1), [("deep",)])

@@ -1,0 +1,220 @@
+"""The state cache changes how long training takes and nothing else, and leaves nothing behind."""
+
+import errno
+import gc
+import os
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+import torch
+from torch import Tensor
+
+from alacarte.prompting.backbone import Backbone
+from alacarte.prompting.errors import PictureUnreadable
+from alacarte.prompting.preprocess import Preprocessing
+from alacarte.prompting.tuning import compute_states, state_shape
+from registry.reading.sample import Sample
+from trainer.cache import STATE_DTYPE, StateCache
+from trainer.errors import ScratchFull
+from trainer.threads import one_thread
+from trainer.views import View
+
+LARGE = 10**8
+
+
+@pytest.fixture
+def loads(monkeypatch: pytest.MonkeyPatch) -> Counter[str]:
+    """How often each sample was decoded."""
+    counted: Counter[str] = Counter()
+    load = View.load
+
+    def counting(self: View, preprocessing: Preprocessing) -> Tensor:
+        counted[self.sample.digest] += 1
+        return load(self, preprocessing)
+
+    monkeypatch.setattr(View, "load", counting)
+    return counted
+
+
+@pytest.fixture
+def scratch(tmp_path: Path) -> Path:
+    folder = tmp_path / "scratch"
+    folder.mkdir()
+    return folder
+
+
+def bytes_each(backbone: Backbone) -> int:
+    return torch.empty(state_shape(backbone), dtype=STATE_DTYPE).nbytes
+
+
+def batches(samples: tuple[Sample, ...], size: int = 5) -> Iterator[list[View]]:
+    views = [View(sample) for sample in samples]
+    for start in range(0, len(views), size):
+        yield views[start : start + size]
+
+
+def mappings_of(folder: Path) -> list[str]:
+    """What of the folder this process has mapped or open, named or not."""
+    mapped = [line for line in Path("/proc/self/maps").read_text().splitlines() if str(folder) in line]
+    held = []
+    for descriptor in Path("/proc/self/fd").iterdir():
+        try:
+            held.append(str(descriptor.readlink()))
+        except FileNotFoundError:
+            continue
+    return mapped + [name for name in held if str(folder) in name]
+
+
+@pytest.mark.parametrize("room", [0, 1, 5, 12, 40])
+def test_what_is_seen_is_each_pictures_own_states_whatever_is_kept(
+    room: int, backbone: Backbone, samples: tuple[Sample, ...]
+) -> None:
+    with StateCache(backbone, room * bytes_each(backbone), 12) as cache:
+        for _ in range(2):  # computed, then perhaps kept
+            seen = list(cache.walk(batches(samples)))
+
+            assert [view.sample for one in seen for view in one.views] == list(samples)
+            states = [state for one in seen for state in one.states]
+            embeddings = torch.cat([one.embedding for one in seen])
+            for sample, state, embedding in zip(samples, states, embeddings, strict=True):
+                alone = torch.empty(1, *state_shape(backbone), dtype=STATE_DTYPE)
+                image = View(sample).load(backbone.preprocessing)
+                with one_thread():  # as the cache computes: other bits on more of them
+                    torch.testing.assert_close(embedding[None], compute_states(backbone, image[None], alone))
+                assert torch.equal(state, alone[0])
+        assert cache.kept == min(room, 12)
+
+
+def test_what_is_kept_is_computed_once_and_what_is_not_again(
+    backbone: Backbone, samples: tuple[Sample, ...], loads: Counter[str]
+) -> None:
+    with StateCache(backbone, 4 * bytes_each(backbone), 12) as cache:
+        for _ in range(3):
+            list(cache.walk(batches(samples, 1)))
+
+    assert [loads[sample.digest] for sample in samples] == [1] * 4 + [3] * 8
+
+
+def test_room_is_made_for_no_more_views_than_there_are(backbone: Backbone, samples: tuple[Sample, ...]) -> None:
+    with StateCache(backbone, LARGE, views=3) as cache:
+        list(cache.walk(batches(samples)))
+
+        assert cache.kept == 3
+
+
+def test_a_budget_that_ends_within_a_view_does_not_keep_it(backbone: Backbone, samples: tuple[Sample, ...]) -> None:
+    with StateCache(backbone, 3 * bytes_each(backbone) - 1, views=12) as cache:
+        list(cache.walk(batches(samples)))
+
+        assert cache.kept == 2
+
+
+def test_a_view_that_stands_twice_in_a_batch_is_computed_once(
+    backbone: Backbone, samples: tuple[Sample, ...], loads: Counter[str]
+) -> None:
+    with StateCache(backbone) as cache:
+        (seen,) = cache.walk([[View(samples[0]), View(samples[1]), View(samples[0])]])
+
+    assert loads == {samples[0].digest: 1, samples[1].digest: 1}
+    assert torch.equal(seen.states[0], seen.states[2])
+
+
+def test_views_of_another_number_or_seed_are_kept_apart(backbone: Backbone, samples: tuple[Sample, ...]) -> None:
+    views = [View(samples[0], number, seed) for number in (None, 0, 1) for seed in (0, 1)]
+
+    with StateCache(backbone, LARGE, views=12) as cache:
+        list(cache.walk([views]))
+
+        assert cache.kept == 5  # the picture as it is served has no seed
+
+
+@pytest.mark.parametrize("budget", [0, LARGE])
+def test_an_unreadable_picture_is_said_to_whoever_walks_and_spoils_no_other_walk(
+    budget: int, backbone: Backbone, samples: tuple[Sample, ...], tmp_path: Path
+) -> None:
+    gone = Sample("red", "gone.png", "0" * 64, tmp_path / "gone.png")
+
+    with StateCache(backbone, budget, 12) as cache:
+        with pytest.raises(PictureUnreadable, match=r"gone\.png"):
+            list(cache.walk([[View(samples[0])], [View(gone)], [View(samples[1])]]))
+
+        (seen,) = cache.walk([[View(samples[0]), View(samples[1])]])
+        assert len(seen.states) == 2
+
+
+def test_a_walk_that_is_left_does_not_keep_the_cache_from_closing(
+    backbone: Backbone, samples: tuple[Sample, ...]
+) -> None:
+    with StateCache(backbone, LARGE, 12) as cache:
+        walk = cache.walk(batches(samples, 1))
+        next(walk)
+
+    assert cache.kept == 0
+
+
+def test_the_file_has_no_name_while_it_is_used_and_is_gone_when_closed(
+    backbone: Backbone, samples: tuple[Sample, ...], scratch: Path
+) -> None:
+    cache = StateCache(backbone, LARGE, 12, scratch)
+    named = [list(scratch.iterdir()) for _ in cache.walk(batches(samples))]
+    assert named == [[]] * 3
+    assert mappings_of(scratch)  # it is there, and the next lines look in the right place
+
+    cache.close()
+    gc.collect()
+
+    assert mappings_of(scratch) == []
+    assert list(scratch.iterdir()) == []
+
+
+def test_a_budget_of_nothing_makes_no_file(backbone: Backbone, scratch: Path) -> None:
+    with StateCache(backbone, bytes_each(backbone) - 1, 12, scratch):
+        assert mappings_of(scratch) == []
+
+
+def full(descriptor: int, offset: int, size: int) -> None:
+    raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+
+def broken(descriptor: int, offset: int, size: int) -> None:
+    raise OSError(errno.EIO, os.strerror(errno.EIO))
+
+
+def test_a_disk_without_room_for_the_budget_is_said_before_training(
+    backbone: Backbone, scratch: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(os, "posix_fallocate", full)
+
+    with pytest.raises(ScratchFull, match=r"no room for a state cache of .* GB in .*scratch"):
+        StateCache(backbone, LARGE, 12, scratch)
+
+    assert mappings_of(scratch) == []
+    assert list(scratch.iterdir()) == []
+
+
+def test_another_fault_of_the_disk_is_not_called_full(
+    backbone: Backbone, scratch: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(os, "posix_fallocate", broken)
+
+    with pytest.raises(OSError, match=os.strerror(errno.EIO)):
+        StateCache(backbone, LARGE, 12, scratch)
+
+    assert mappings_of(scratch) == []
+
+
+def test_the_room_on_disk_is_taken_at_once(backbone: Backbone, scratch: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    taken: list[int] = []
+    take = os.posix_fallocate
+
+    def counting(descriptor: int, offset: int, size: int) -> None:
+        take(descriptor, offset, size)
+        taken.append(os.fstat(descriptor).st_blocks * 512)
+
+    monkeypatch.setattr(os, "posix_fallocate", counting)
+
+    with StateCache(backbone, LARGE, 100, scratch):
+        (bytes_on_disk,) = taken
+    assert bytes_on_disk >= 100 * bytes_each(backbone)

@@ -1,0 +1,107 @@
+"""Laws of averaging prompts as parameters."""
+
+import random
+from dataclasses import replace
+
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from alacarte.prompting.artifact import prompt_from_bytes, prompt_to_bytes
+from alacarte.prompting.backbone import Backbone
+from alacarte.prompting.errors import CompositionInvalid
+from alacarte.prompting.tensors import Variant
+from tests.prompting.reference import small_images, small_prompt
+from trainer.comparisons.averaging import average_prompts
+from trainer.comparisons.structured_set import StructuredSet
+
+VARIANTS: list[Variant] = ["deep", "deep-shared", "shallow", "head-only"]
+
+
+@pytest.mark.parametrize("variant", VARIANTS)
+def test_the_average_of_one_prompt_is_itself(backbone: Backbone, variant: Variant) -> None:
+    prompt = small_prompt(backbone, seed=1, variant=variant)
+
+    assert prompt_to_bytes(average_prompts([prompt])) == prompt_to_bytes(prompt)
+
+
+@pytest.mark.parametrize("variant", VARIANTS)
+def test_an_average_is_a_valid_prompt(backbone: Backbone, variant: Variant) -> None:
+    average = average_prompts([small_prompt(backbone, variant, seed=1), small_prompt(backbone, variant, seed=2)])
+
+    read = prompt_from_bytes(prompt_to_bytes(average))
+
+    assert read.facts == average.facts
+    assert read.facts.samples == 9 + 9
+    assert read.facts.settings == {"averaged": 2}
+    assert read.tensors.prototypes.shape[0] == 4 + 4
+
+
+def test_settings_that_prompts_agree_on_are_kept(backbone: Backbone) -> None:
+    prompts = [
+        replace(prompt, facts=replace(prompt.facts, settings={"epochs": 6, "seed": prompt.facts.seed}))
+        for prompt in (small_prompt(backbone, seed=1), small_prompt(backbone, seed=2))
+    ]
+
+    assert average_prompts(prompts).facts.settings == {"epochs": 6, "averaged": 2}
+
+
+def test_tokens_memories_and_heads_are_averaged(backbone: Backbone) -> None:
+    one, other = small_prompt(backbone, seed=1), small_prompt(backbone, seed=2)
+
+    average = average_prompts([one, other]).tensors
+
+    for name in ("token", "memory", "head_weight", "head_bias"):
+        expected = (getattr(one.tensors, name) + getattr(other.tensors, name)) / 2
+        torch.testing.assert_close(getattr(average, name), expected)
+
+
+def test_a_label_is_averaged_over_the_prompts_that_know_it(backbone: Backbone) -> None:
+    one = small_prompt(backbone, seed=1, labels=("blue", "red"))
+    other = small_prompt(backbone, seed=2, labels=("green", "red"))
+
+    average = average_prompts([one, other])
+
+    assert average.facts.labels == ("blue", "green", "red")
+    blue, green, red = average.tensors.head_weight
+    torch.testing.assert_close(blue, one.tensors.head_weight[0])
+    torch.testing.assert_close(green, other.tensors.head_weight[0])
+    torch.testing.assert_close(red, (one.tensors.head_weight[1] + other.tensors.head_weight[1]) / 2)
+    assert average.tensors.head_bias[1] == other.tensors.head_bias[0]
+
+
+@settings(deadline=None)
+@given(seeds=st.lists(st.integers(0, 50), min_size=2, max_size=5), order=st.randoms(use_true_random=False))
+def test_the_order_of_prompts_changes_no_number_that_answers(
+    backbone: Backbone, seeds: list[int], order: random.Random
+) -> None:
+    prompts = [small_prompt(backbone, seed=seed, labels=(f"label {seed % 3}", "red")) for seed in seeds]
+    shuffled = sorted(prompts, key=lambda _: order.random())
+
+    there, back = average_prompts(prompts), average_prompts(shuffled)
+
+    assert there.facts == back.facts
+    for name in ("token", "memory", "head_weight", "head_bias"):
+        torch.testing.assert_close(getattr(there.tensors, name), getattr(back.tensors, name))
+
+
+def test_copies_of_a_prompt_averaged_answer_as_the_prompt(backbone: Backbone) -> None:
+    images = small_images(backbone, 2)
+    prompt = small_prompt(backbone, seed=1)
+
+    alone = StructuredSet(backbone, [prompt]).opinions(images)
+    averaged = StructuredSet(backbone, [average_prompts([prompt] * 3)]).opinions(images)
+
+    torch.testing.assert_close(averaged.logits[0], alone.logits[0], rtol=1e-4, atol=1e-4)
+
+
+def test_prompts_that_are_not_alike_have_no_average(backbone: Backbone) -> None:
+    for other in (small_prompt(backbone, seed=2, variant="shallow"), small_prompt(backbone, seed=2, memory=4)):
+        with pytest.raises(CompositionInvalid, match="train them alike"):
+            average_prompts([small_prompt(backbone, seed=1), other])
+
+
+def test_nobody_has_no_average() -> None:
+    with pytest.raises(CompositionInvalid, match="at least one"):
+        average_prompts([])

@@ -1,0 +1,134 @@
+"""Fine-tuned copies, their ensembles, and the backbone that stays as it is."""
+
+from collections.abc import Callable
+from dataclasses import replace
+
+import pytest
+import torch
+
+from alacarte.prompting.backbone import Backbone
+from registry.reading.sample import Sample
+from tests.prompting.reference import small_backbone, small_images
+from trainer.comparisons.fine_tuning import TunedModel, fine_tune, tune_biases
+from trainer.comparisons.measuring import accuracy, ask
+from trainer.comparisons.opinions import side_by_side
+from trainer.errors import LossNotFinite, ShardRefused
+from trainer.minimise import Progress
+from trainer.recipe import Recipe
+
+Tune = Callable[..., TunedModel]
+
+
+# The paper's rates are for thousands of steps; a few want higher ones.
+QUICK = Recipe(epochs=6, augment="none", base_rate=0.3)
+
+
+@pytest.mark.parametrize("tune", [fine_tune, tune_biases])
+def test_a_tuned_copy_learns(backbone: Backbone, samples: tuple[Sample, ...], tune: Tune) -> None:
+    progress: list[Progress] = []
+
+    model = tune(backbone, samples, QUICK, progress.append)
+
+    assert len(progress) == QUICK.epochs
+    assert progress[-1].loss < progress[0].loss * 0.6
+    answer = ask(model, samples, backbone.preprocessing).compose()
+    assert accuracy(answer, [sample.label for sample in samples]) > 0.9
+
+
+@pytest.mark.parametrize("tune", [fine_tune, tune_biases])
+def test_tuning_leaves_the_backbone_bit_for_bit_as_it_was(samples: tuple[Sample, ...], tune: Tune) -> None:
+    backbone = small_backbone()
+    before = {name: tensor.clone() for name, tensor in backbone.model.state_dict().items()}
+
+    tune(backbone, samples, QUICK)
+
+    after = backbone.model.state_dict()
+    assert before.keys() == after.keys()
+    assert all(torch.equal(before[name], after[name]) for name in before)
+    assert not any(parameter.requires_grad for parameter in backbone.model.parameters())
+
+
+def test_fine_tuning_moves_every_weight(backbone: Backbone, samples: tuple[Sample, ...]) -> None:
+    assert moved(fine_tune(backbone, samples, QUICK), backbone) == set(backbone.model.state_dict())
+
+
+def test_tuning_biases_moves_biases_alone(backbone: Backbone, samples: tuple[Sample, ...]) -> None:
+    names = {name for name in backbone.model.state_dict() if name.endswith(".bias")}
+
+    assert moved(tune_biases(backbone, samples, QUICK), backbone) == names
+
+
+def moved(model: TunedModel, backbone: Backbone) -> set[str]:
+    start = backbone.model.state_dict()
+    return {name for name, tensor in model.model.state_dict().items() if not torch.equal(tensor, start[name])}
+
+
+@pytest.mark.parametrize("tune", [fine_tune, tune_biases])
+def test_the_same_seed_gives_the_same_bytes_in_whatever_order_samples_come(
+    backbone: Backbone, samples: tuple[Sample, ...], tune: Tune
+) -> None:
+    recipe = Recipe(epochs=2, seed=3, base_rate=0.03)
+
+    one = tune(backbone, samples, recipe)
+    other = tune(backbone, samples[::-1], recipe)
+    reseeded = tune(backbone, samples, replace(recipe, seed=4))
+
+    assert weights_of(one) == weights_of(other)
+    assert weights_of(one) != weights_of(reseeded)
+
+
+def weights_of(model: TunedModel) -> list[bytes]:
+    tensors = [*model.model.state_dict().values(), model.head_weight, model.head_bias]
+    return [tensor.numpy().tobytes() for tensor in tensors]
+
+
+@pytest.mark.parametrize(("tune", "base_rate"), [(fine_tune, 1e-5), (tune_biases, 5e-3)])
+def test_without_a_rate_the_papers_is_taken(
+    backbone: Backbone, samples: tuple[Sample, ...], tune: Tune, base_rate: float
+) -> None:
+    progress: list[Progress] = []
+    recipe = Recipe(epochs=2, augment="none")
+
+    tune(backbone, samples, recipe, progress.append)
+
+    steps = 2  # of 8 and 4 pictures
+    expected = replace(recipe, base_rate=base_rate)
+    assert [each.rate for each in progress] == [expected.rate_at(step, steps) for step in (1, 3)]
+
+
+@pytest.mark.parametrize("kind", ["plain", "registers", "pre-norm", "distilled", "norm after pooling", "dropout"])
+def test_a_copy_starts_from_what_the_backbone_sees(backbone_of: Callable[[str], Backbone], kind: str) -> None:
+    backbone = backbone_of(kind)
+    images = small_images(backbone, 2)
+    model = TunedModel(backbone, ("a", "b"))
+    model.head_weight.copy_(torch.randn(2, backbone.width, generator=torch.Generator().manual_seed(1)))
+
+    found = model.logits(images)
+
+    rows = backbone.model.blocks(backbone.embed(images))[:, 0]
+    torch.testing.assert_close(found, backbone.finish(rows) @ model.head_weight.T)
+
+
+def test_copies_tuned_on_shards_make_an_ensemble(backbone: Backbone, samples: tuple[Sample, ...]) -> None:
+    shards = [[sample for sample in samples if sample.label != absent] for absent in ("red", "blue")]
+    models = [fine_tune(backbone, shard, QUICK) for shard in shards]
+
+    opinions = side_by_side([ask(model, samples, backbone.preprocessing) for model in models])
+
+    answer = opinions.compose("average")
+    assert answer.labels == ("blue", "green", "red")
+    expected = sum(
+        torch.nn.functional.pad(logits.softmax(1), padding)
+        for logits, padding in zip(opinions.logits, [(0, 1), (1, 0)], strict=True)
+    )
+    torch.testing.assert_close(answer.scores, expected / 2)
+
+
+def test_samples_of_one_class_are_refused(backbone: Backbone, samples: tuple[Sample, ...]) -> None:
+    with pytest.raises(ShardRefused, match="one class only"):
+        fine_tune(backbone, samples[::3], QUICK)
+
+
+def test_a_loss_that_is_not_finite_ends_the_training(backbone: Backbone, samples: tuple[Sample, ...]) -> None:
+    with pytest.raises(LossNotFinite, match="use a lower rate"):
+        fine_tune(backbone, samples, replace(QUICK, base_rate=1e38))

@@ -1,0 +1,109 @@
+"""Structured sets, naive concatenation and head-only ensembles."""
+
+from collections.abc import Sequence
+
+import pytest
+import torch
+from torch import Tensor
+
+from alacarte.prompting.backbone import Backbone
+from alacarte.prompting.errors import BackboneMismatch, CompositionInvalid
+from alacarte.prompting.tensors import Prompt, Variant
+from registry.reading.sample import Sample
+from tests.prompting.reference import small_backbone, small_images, small_prompt
+from trainer.cache import StateCache
+from trainer.comparisons.joint_set import JointSet
+from trainer.comparisons.measuring import accuracy, ask
+from trainer.comparisons.structured_set import StructuredSet
+from trainer.recipe import Recipe
+from trainer.train import train_prompt
+
+
+@pytest.fixture
+def images(backbone: Backbone) -> Tensor:
+    return small_images(backbone, 3)
+
+
+@pytest.mark.parametrize("variants", [["deep"], ["shallow"], ["deep", "deep-shared", "shallow"]])
+def test_a_structured_set_says_what_the_masked_sequence_says(
+    backbone: Backbone, images: Tensor, variants: Sequence[Variant]
+) -> None:
+    prompts = [small_prompt(backbone, seed=seed, variant=variant) for seed, variant in enumerate(variants)]
+
+    structured = StructuredSet(backbone, prompts).opinions(images)
+    masked = JointSet(backbone, prompts, "structured").opinions(images)
+
+    for one, other in zip(structured.logits, masked.logits, strict=True):
+        torch.testing.assert_close(one, other, rtol=1e-4, atol=1e-4)
+
+
+def test_naive_concatenation_interferes_with_a_prompt_even_when_it_is_alone(backbone: Backbone, images: Tensor) -> None:
+    prompts = [small_prompt(backbone, seed=1)]
+
+    structured = StructuredSet(backbone, prompts).opinions(images).logits[0]
+    naive = JointSet(backbone, prompts).opinions(images).logits[0]
+
+    assert (structured - naive).abs().max() > 0.01
+
+
+def test_in_a_naive_concatenation_a_prompt_is_changed_by_another(backbone: Backbone, images: Tensor) -> None:
+    mine = small_prompt(backbone, seed=1)
+    alone = JointSet(backbone, [mine]).opinions(images).logits[0]
+
+    beside = JointSet(backbone, [mine, small_prompt(backbone, seed=2)]).opinions(images).logits[0]
+
+    assert (alone - beside).abs().max() > 0.01
+
+
+def test_the_order_of_a_naive_concatenation_changes_nothing(backbone: Backbone, images: Tensor) -> None:
+    one, other = small_prompt(backbone, seed=1), small_prompt(backbone, seed=2, memory=3)
+
+    there = JointSet(backbone, [one, other]).opinions(images)
+    back = JointSet(backbone, [other, one]).opinions(images)
+
+    torch.testing.assert_close(there.logits[0], back.logits[1], rtol=1e-4, atol=1e-4)
+    torch.testing.assert_close(there.compose().scores, back.compose().scores, rtol=1e-4, atol=1e-4)
+
+
+def test_a_prompt_of_another_backbone_is_refused(backbone: Backbone) -> None:
+    other = small_backbone(seed=1)
+
+    for kind in (StructuredSet, JointSet):
+        with pytest.raises(BackboneMismatch, match="another backbone"):
+            kind(other, [small_prompt(backbone, seed=1)])
+
+
+def test_a_head_only_prompt_cannot_be_concatenated(backbone: Backbone) -> None:
+    with pytest.raises(CompositionInvalid, match="takes no part in attention"):
+        JointSet(backbone, [small_prompt(backbone, seed=1), small_prompt(backbone, seed=2, variant="head-only")])
+
+
+def test_nobody_cannot_be_concatenated(backbone: Backbone) -> None:
+    with pytest.raises(CompositionInvalid, match="at least one"):
+        JointSet(backbone, [])
+
+
+@pytest.fixture(scope="module")
+def shards(samples: tuple[Sample, ...]) -> tuple[tuple[Sample, ...], tuple[Sample, ...]]:
+    return samples[:6], samples[6:]
+
+
+@pytest.mark.parametrize("variant", ["deep", "head-only"])
+def test_prompts_of_two_shards_composed_know_all_pictures(
+    backbone: Backbone,
+    samples: tuple[Sample, ...],
+    shards: tuple[tuple[Sample, ...], tuple[Sample, ...]],
+    variant: Variant,
+) -> None:
+    prompts = trained(backbone, shards, Recipe(variant=variant, epochs=8, augment="none"))
+
+    opinions = ask(StructuredSet(backbone, prompts), samples, backbone.preprocessing)
+
+    truths = [sample.label for sample in samples]
+    assert accuracy(opinions.compose("average"), truths) == 1.0
+    assert accuracy(opinions.compose("vote"), truths) == 1.0
+
+
+def trained(backbone: Backbone, shards: Sequence[Sequence[Sample]], recipe: Recipe) -> list[Prompt]:
+    with StateCache(backbone) as cache:
+        return [train_prompt(backbone, shard, recipe, cache) for shard in shards]

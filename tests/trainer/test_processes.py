@@ -1,0 +1,75 @@
+"""Training in a process of its own: the same bytes as here, and nothing left behind when it is killed."""
+
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from alacarte.prompting.artifact import prompt_digest, prompt_to_bytes
+from alacarte.prompting.backbone import Backbone
+from registry.reading.sample import Sample
+from trainer.cache import StateCache
+from trainer.recipe import Recipe
+from trainer.train import train_prompt
+
+ROOT = Path(__file__).parents[2]
+RECIPE = Recipe(epochs=3, batch=4, memory=2, prototypes=3, base_rate=1.0)
+
+# Trains once and says the digest; then goes on training, and says so, until it is killed.
+STRANGER = """
+import sys
+from dataclasses import replace
+from pathlib import Path
+from alacarte.prompting.artifact import prompt_digest, prompt_to_bytes
+from tests.prompting.reference import small_backbone
+from tests.trainer.pictures import draw_samples
+from tests.trainer.test_processes import RECIPE
+from trainer.cache import StateCache
+from trainer.train import train_prompt
+
+pictures, scratch = map(Path, sys.argv[1:])
+backbone, samples = small_backbone(), draw_samples(pictures, 12)
+with StateCache(backbone, 10**8, 100, scratch) as cache:
+    print(prompt_digest(prompt_to_bytes(train_prompt(backbone, samples, RECIPE, cache))), flush=True)
+    endless = replace(RECIPE, epochs=10**9, augment="none")
+    train_prompt(backbone, samples, endless, cache, lambda progress: print("epoch", flush=True))
+"""
+
+
+@pytest.fixture
+def scratch(tmp_path: Path) -> Path:
+    folder = tmp_path / "scratch"
+    folder.mkdir()
+    return folder
+
+
+@pytest.fixture
+def stranger(tmp_path: Path, scratch: Path) -> Iterator[subprocess.Popen[str]]:
+    pictures = tmp_path / "pictures"
+    pictures.mkdir()
+    unlike = {"PYTHONPATH": str(ROOT), "PYTHONHASHSEED": "77", "OMP_NUM_THREADS": "2", "MKL_NUM_THREADS": "2"}
+    command = [sys.executable, "-c", STRANGER, str(pictures), str(scratch)]
+    with subprocess.Popen(command, cwd=tmp_path, env=os.environ | unlike, stdout=subprocess.PIPE, text=True) as process:
+        yield process
+        process.kill()
+
+
+def test_a_stranger_trains_the_same_bytes_and_leaves_nothing_when_it_is_killed(
+    backbone: Backbone, samples: tuple[Sample, ...], stranger: subprocess.Popen[str], scratch: Path
+) -> None:
+    with StateCache(backbone) as cache:
+        ours = prompt_digest(prompt_to_bytes(train_prompt(backbone, samples, RECIPE, cache)))
+    assert stranger.stdout is not None
+
+    assert stranger.stdout.readline().strip() == ours
+
+    assert stranger.stdout.readline().strip() == "epoch"  # it is in the midst of its next training
+    assert str(scratch) in Path(f"/proc/{stranger.pid}/maps").read_text()  # and keeps states there
+    assert list(scratch.iterdir()) == []
+    stranger.send_signal(signal.SIGKILL)
+    assert stranger.wait() == -signal.SIGKILL
+    assert list(scratch.iterdir()) == []

@@ -1,0 +1,204 @@
+"""A prompt's bytes depend on its own samples, recipe and backbone alone, and a bad training says so."""
+
+import dataclasses
+import random
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+import torch.nn.functional as F
+
+from alacarte.prompting.artifact import prompt_from_bytes, prompt_to_bytes
+from alacarte.prompting.backbone import Backbone
+from alacarte.prompting.predict import Predictor
+from alacarte.prompting.tensors import VARIANTS, Variant
+from registry.reading.sample import Sample
+from tests.prompting.reference import small_backbone
+from trainer.cache import StateCache
+from trainer.minimise import Progress
+from trainer.recipe import Recipe
+from trainer.train import train_prompt
+from trainer.views import View
+
+LARGE = 10**8
+RECIPE = Recipe(epochs=3, batch=4, memory=2, prototypes=3, base_rate=1.0)
+
+Samples = tuple[Sample, ...]
+
+
+def train(backbone: Backbone, samples: Sequence[Sample], recipe: Recipe = RECIPE, budget: int = LARGE) -> bytes:
+    with StateCache(backbone, budget, 100) as cache:
+        return prompt_to_bytes(train_prompt(backbone, samples, recipe, cache))
+
+
+@pytest.fixture(scope="module")
+def expected(backbone: Backbone, samples: Samples) -> bytes:
+    """The bytes that the samples give when they are all there is."""
+    return train(backbone, samples)
+
+
+@pytest.fixture
+def threads() -> Iterator[Callable[[int], None]]:
+    before = torch.get_num_threads()
+    yield torch.set_num_threads
+    torch.set_num_threads(before)
+
+
+def test_the_same_samples_give_the_same_bytes(backbone: Backbone, samples: Samples, expected: bytes) -> None:
+    assert train(backbone, samples) == expected
+
+
+def test_the_state_of_the_global_dice_changes_nothing(backbone: Backbone, samples: Samples, expected: bytes) -> None:
+    with torch.random.fork_rng(devices=()):
+        torch.manual_seed(random.getrandbits(32))
+
+        assert train(backbone, samples) == expected
+
+
+def test_the_order_of_storage_changes_nothing(backbone: Backbone, samples: Samples, expected: bytes) -> None:
+    assert train(backbone, samples[5:] + samples[:5]) == expected
+    assert train(backbone, samples[::-1]) == expected
+
+
+def test_the_names_and_places_of_the_files_change_nothing(
+    backbone: Backbone, samples: Samples, expected: bytes, tmp_path: Path
+) -> None:
+    moved = []
+    for number, sample in enumerate(reversed(samples)):
+        path = tmp_path / f"moved-{number}"
+        path.write_bytes(sample.path.read_bytes())
+        moved.append(dataclasses.replace(sample, name=path.name, path=path))
+
+    assert train(backbone, moved) == expected
+
+
+@pytest.mark.parametrize("forgotten", [0, 7])
+def test_a_forgotten_sample_is_as_one_that_was_never_there(
+    forgotten: int, backbone: Backbone, samples: Samples
+) -> None:
+    rest = [sample for place, sample in enumerate(samples) if place != forgotten]
+
+    with StateCache(backbone, LARGE, 100) as cache:  # one that has seen the sample and still keeps it
+        with_it = prompt_to_bytes(train_prompt(backbone, samples, RECIPE, cache))
+        after = prompt_to_bytes(train_prompt(backbone, rest, RECIPE, cache))
+
+    assert after == train(backbone, rest)
+    assert after != with_it
+
+
+@pytest.mark.parametrize("budget", [0, 20_000])
+def test_what_the_cache_can_keep_changes_nothing(
+    budget: int, backbone: Backbone, samples: Samples, expected: bytes
+) -> None:
+    assert train(backbone, samples, budget=budget) == expected
+
+
+@pytest.mark.parametrize("budget", [30_000, LARGE])
+def test_a_shard_that_was_trained_before_from_the_same_cache_changes_nothing(
+    budget: int, backbone: Backbone, samples: Samples
+) -> None:
+    first, second = samples[:7], samples[4:]  # some pictures are in both
+    other = dataclasses.replace(RECIPE, seed=5, batch=3)
+
+    with StateCache(backbone, budget, 100) as cache:
+        train_prompt(backbone, first, other, cache)
+        train_prompt(backbone, first, RECIPE, cache)
+        beside = prompt_to_bytes(train_prompt(backbone, second, RECIPE, cache))
+
+    assert beside == train(backbone, second)
+
+
+@pytest.mark.parametrize("count", [1, 2])
+def test_the_number_of_threads_changes_nothing(count: int, samples: Samples, threads: Callable[[int], None]) -> None:
+    backbone = small_backbone("wide")  # wide enough for its products to be split over threads
+    threads(3 - count)
+    other = train(backbone, samples)
+    threads(count)
+
+    assert train(backbone, samples) == other
+
+
+def test_training_does_its_arithmetic_alone_and_gives_the_threads_back(
+    backbone: Backbone, samples: Samples, threads: Callable[[int], None]
+) -> None:
+    threads(2)
+    inside: list[int] = []
+
+    with StateCache(backbone) as cache:
+        train_prompt(backbone, samples, RECIPE, cache, lambda _: inside.append(torch.get_num_threads()))
+
+    assert inside == [1, 1, 1]
+    assert torch.get_num_threads() == 2
+
+
+@pytest.mark.parametrize(
+    "change",
+    [{"seed": 1}, {"batch": 3}, {"epochs": 4}, {"memory": 3}, {"augment": "none"}, {"weight_decay": 0.5}],
+)
+def test_every_setting_has_an_effect(
+    change: dict[str, Any], backbone: Backbone, samples: Samples, expected: bytes
+) -> None:
+    other = prompt_from_bytes(train(backbone, samples, dataclasses.replace(RECIPE, **change)))
+
+    theirs = prompt_from_bytes(expected)
+    assert not torch.equal(other.tensors.head_weight, theirs.tensors.head_weight)
+
+
+def test_another_label_gives_other_bytes(backbone: Backbone, samples: Samples, expected: bytes) -> None:
+    relabelled = (dataclasses.replace(samples[0], label="red"), *samples[1:])
+
+    assert train(backbone, relabelled) != expected
+
+
+@pytest.mark.parametrize("budget", [0, LARGE])
+@pytest.mark.parametrize("variant", VARIANTS)
+def test_every_variant_learns_and_serves(variant: Variant, budget: int, backbone: Backbone, samples: Samples) -> None:
+    recipe = Recipe(variant=variant, epochs=12, memory=2, base_rate=2.0, augment="none")
+    progress: list[Progress] = []
+
+    with StateCache(backbone, budget, 12) as cache:
+        prompt = train_prompt(backbone, samples, recipe, cache, progress.append)
+
+    assert progress[-1].loss < 0.7 * progress[0].loss
+    assert prompt.tensors.variant == variant
+    assert prompt.facts.labels == ("blue", "green", "red")
+    assert (prompt.facts.samples, prompt.facts.backbone) == (12, backbone.identity)
+    images = torch.stack([View(sample).load(backbone.preprocessing) for sample in samples])
+    served = Predictor(backbone, {"it": prompt}).predict(images, [("it",)] * 12)
+    loss = F.nll_loss(
+        torch.stack([one.members[0].scores for one in served]).log(),
+        torch.tensor([prompt.facts.labels.index(sample.label) for sample in samples]),
+    )
+    assert loss < 0.7 * progress[0].loss  # what was learnt is there when it is served
+
+
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16, torch.float64])
+@pytest.mark.parametrize("variant", ["deep", "head-only"])
+def test_a_backbone_of_another_precision_trains(variant: Variant, dtype: torch.dtype, samples: Samples) -> None:
+    backbone = small_backbone("plain", dtype=dtype)
+
+    prompt = prompt_from_bytes(train(backbone, samples, dataclasses.replace(RECIPE, variant=variant, base_rate=0.1)))
+
+    assert prompt.tensors.head_weight.dtype == torch.float32
+
+
+def test_a_shard_smaller_than_a_batch_trains(backbone: Backbone, samples: Samples) -> None:
+    prompt = prompt_from_bytes(train(backbone, samples[:2], Recipe(epochs=2, batch=64)))
+
+    assert prompt.facts.labels == ("blue", "green")
+    assert prompt.tensors.prototypes.shape == (2, backbone.width)
+
+
+def test_an_interrupted_training_leaves_the_cache_fit_for_the_next(
+    backbone: Backbone, samples: Samples, expected: bytes
+) -> None:
+    def stop(progress: Progress) -> None:
+        raise KeyboardInterrupt
+
+    with StateCache(backbone, LARGE, 100) as cache:
+        with pytest.raises(KeyboardInterrupt):
+            train_prompt(backbone, samples, RECIPE, cache, stop)
+
+        assert prompt_to_bytes(train_prompt(backbone, samples, RECIPE, cache)) == expected

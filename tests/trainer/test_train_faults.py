@@ -1,0 +1,106 @@
+"""What training says while it runs, and what it refuses to go on with."""
+
+import dataclasses
+import math
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from alacarte.prompting.backbone import Backbone
+from alacarte.prompting.errors import PromptingError
+from alacarte.prompting.tensors import Prompt
+from registry.reading.sample import Sample
+from trainer.cache import StateCache
+from trainer.errors import LossNotFinite, ShardRefused, TrainingError
+from trainer.minimise import Progress
+from trainer.recipe import Recipe
+from trainer.train import train_prompt
+
+RECIPE = Recipe(epochs=3, batch=4, memory=2, prototypes=3, base_rate=1.0)
+
+Samples = tuple[Sample, ...]
+
+
+def train(backbone: Backbone, samples: Sequence[Sample], recipe: Recipe = RECIPE) -> Prompt:
+    with StateCache(backbone) as cache:
+        return train_prompt(backbone, samples, recipe, cache)
+
+
+def test_progress_is_told_once_an_epoch(backbone: Backbone, samples: Samples) -> None:
+    told: list[Progress] = []
+    recipe = dataclasses.replace(RECIPE, epochs=4, batch=5)
+
+    with StateCache(backbone) as cache:
+        train_prompt(backbone, samples, recipe, cache, told.append)
+
+    assert [(one.epoch, one.epochs) for one in told] == [(1, 4), (2, 4), (3, 4), (4, 4)]
+    assert [one.rate for one in told] == [recipe.rate_at(step, 3) for step in (2, 5, 8, 11)]
+    assert all(0 < one.loss < 10 for one in told)
+
+
+def test_a_loss_is_the_mean_over_its_epochs_samples(backbone: Backbone, samples: Samples) -> None:
+    told: list[Progress] = []
+    still = Recipe(epochs=3, batch=5, base_rate=0, warmup_rate=0, least_rate=0)  # batches of 5, 5 and 2
+
+    with StateCache(backbone) as cache:
+        train_prompt(backbone, samples, still, cache, told.append)
+
+    # A new head knows nothing of three labels, and without a rate it learns nothing.
+    assert [one.loss for one in told] == pytest.approx([math.log(3)] * 3, abs=1e-6)
+
+
+def test_a_shard_without_samples_is_refused(backbone: Backbone) -> None:
+    with pytest.raises(ShardRefused, match="no pictures"):
+        train(backbone, [])
+
+
+def test_a_shard_of_one_class_is_refused_by_its_name(backbone: Backbone, samples: Samples) -> None:
+    with pytest.raises(ShardRefused, match="one class only, 'blue'"):
+        train(backbone, [sample for sample in samples if sample.label == "blue"])
+
+
+def test_a_rate_that_is_far_too_high_is_a_loss_that_is_not_finite(backbone: Backbone, samples: Samples) -> None:
+    with pytest.raises(LossNotFinite, match="use a lower rate"):
+        train(backbone, samples, dataclasses.replace(RECIPE, base_rate=1e36))
+
+
+def test_a_last_step_that_leaves_the_finite_numbers_is_found_too(
+    backbone: Backbone, samples: Samples, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """No later loss would show it: that of the last step is finite, and its gradient is not."""
+    true = F.cross_entropy
+
+    def steep(logits: Tensor, target: Tensor) -> Tensor:
+        loss = true(logits, target)
+        loss.register_hook(lambda gradient: gradient * torch.nan)  # type: ignore[no-untyped-call]
+        return loss
+
+    monkeypatch.setattr(F, "cross_entropy", steep)
+
+    with pytest.raises(LossNotFinite), StateCache(backbone) as cache:
+        train_prompt(backbone, samples, Recipe(epochs=1, batch=12), cache)
+
+
+def test_a_loss_that_is_not_finite_ends_the_training_in_its_epoch(
+    backbone: Backbone, samples: Samples, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    told: list[Progress] = []
+    true = F.cross_entropy
+    losses = iter([1.0, 1.0, 1.0, 1.0, torch.nan, 1.0])  # the fifth step is in the second epoch of three steps
+    monkeypatch.setattr(F, "cross_entropy", lambda *given: true(*given) * next(losses))
+
+    with pytest.raises(LossNotFinite, match="epoch 2 is nan"), StateCache(backbone) as cache:
+        train_prompt(backbone, samples, RECIPE, cache, told.append)
+
+    assert len(told) == 1
+
+
+def test_a_picture_that_vanishes_is_named(backbone: Backbone, samples: Samples, tmp_path: Path) -> None:
+    gone = Sample("red", "gone.png", "0" * 64, tmp_path / "gone.png")
+
+    with pytest.raises((PromptingError, TrainingError), match=r"gone\.png"):
+        train(backbone, [*samples, gone])

@@ -1,0 +1,93 @@
+"""A view is the same pixels for the same key, whoever loads it."""
+
+import dataclasses
+from pathlib import Path
+
+import pytest
+import torch
+
+from alacarte.prompting.errors import PictureUnreadable
+from alacarte.prompting.preprocess import Preprocessing, decode
+from registry.reading.sample import Sample
+from trainer.recipe import Recipe
+from trainer.train import batches_of
+from trainer.views import View
+
+PREPROCESSING = Preprocessing(32, 0.9, (0.5, 0.5, 0.5), (0.5, 0.5, 0.5))
+
+
+def test_a_view_without_a_number_is_the_picture_as_it_is_served(samples: tuple[Sample, ...]) -> None:
+    served = PREPROCESSING(decode(samples[0].path.read_bytes()))
+
+    assert torch.equal(View(samples[0]).load(PREPROCESSING), served)
+    assert torch.equal(View(samples[0], None, seed=9).load(PREPROCESSING), served)
+
+
+def test_the_seed_is_no_part_of_the_key_of_a_picture_as_it_is_served(samples: tuple[Sample, ...]) -> None:
+    assert View(samples[0], None, seed=1).key == View(samples[0], None, seed=2).key
+
+
+def test_equal_keys_are_equal_pixels_and_other_keys_are_others(samples: tuple[Sample, ...]) -> None:
+    views = [View(s, number, seed) for s in samples[:3] for number in range(4) for seed in (0, 1)]
+
+    pixels = {view.key: view.load(PREPROCESSING) for view in views}
+
+    assert len(pixels) == len(views)
+    for view in views:
+        assert torch.equal(view.load(PREPROCESSING), pixels[view.key])
+    distinct = {tensor.numpy().tobytes() for tensor in pixels.values()}
+    assert len(distinct) > len(views) // 2  # an operation may leave a plain picture as it is
+
+
+def test_a_view_depends_on_the_bytes_and_not_on_name_label_or_place(
+    samples: tuple[Sample, ...], tmp_path: Path
+) -> None:
+    moved = tmp_path / "elsewhere"
+    moved.write_bytes(samples[0].path.read_bytes())
+    other = dataclasses.replace(samples[0], label="other", name="other", path=moved)
+
+    for number in (None, 0, 5):
+        assert View(other, number).key == View(samples[0], number).key
+        assert torch.equal(View(other, number).load(PREPROCESSING), View(samples[0], number).load(PREPROCESSING))
+
+
+def test_a_picture_that_is_gone_is_named(tmp_path: Path) -> None:
+    gone = Sample("red", "gone.png", "0" * 64, tmp_path / "gone.png")
+
+    with pytest.raises(PictureUnreadable, match=r"gone\.png"):
+        View(gone).load(PREPROCESSING)
+
+
+def test_every_epoch_looks_at_every_sample_once_in_the_view_whose_turn_it_is(
+    samples: tuple[Sample, ...],
+) -> None:
+    recipe = Recipe(epochs=5, batch=5, views=2, seed=3)
+
+    batches = list(batches_of(samples, recipe))
+
+    assert [len(batch) for batch in batches] == [5, 5, 2] * 5
+    for epoch in range(5):
+        views = [view for batch in batches[3 * epoch : 3 * epoch + 3] for view in batch]
+        assert {(view.number, view.seed) for view in views} == {(epoch % 2, 3)}
+        assert sorted(view.sample.digest for view in views) == sorted(sample.digest for sample in samples)
+
+
+def test_every_epoch_has_an_order_of_its_own_which_storage_does_not_decide(
+    samples: tuple[Sample, ...],
+) -> None:
+    recipe = Recipe(epochs=3, batch=12)
+
+    orders = [[view.sample.digest for view in batch] for batch in batches_of(samples, recipe)]
+
+    assert len({tuple(order) for order in orders}) == 3
+    turned = [[view.sample.digest for view in batch] for batch in batches_of(samples[::-1], recipe)]
+    assert turned == orders
+
+
+def test_removing_a_sample_moves_no_other_before_or_behind_another(samples: tuple[Sample, ...]) -> None:
+    recipe = Recipe(epochs=2, batch=12)
+
+    fewer = [[view.sample for view in batch] for batch in batches_of(samples[1:], recipe)]
+
+    every = [[view.sample for view in batch] for batch in batches_of(samples, recipe)]
+    assert fewer == [[sample for sample in order if sample != samples[0]] for order in every]
