@@ -6,6 +6,7 @@ which samples are stored, nor on what else is trained beside it, nor on what the
 
 import hashlib
 from collections.abc import Iterator, Sequence
+from pathlib import Path
 
 import torch
 from torch import Tensor
@@ -49,6 +50,21 @@ def train_prompt(
     fit(prompt, samples, labels, recipe, cache, report)
     prototypes = prototypes_of(samples, recipe, cache)
     return Prompt(prompt.tensors(recipe, prototypes), facts_of(backbone, labels, len(samples), recipe))
+
+
+def train_shard(
+    backbone: Backbone,
+    samples: Sequence[Sample],
+    recipe: Recipe,
+    cache_bytes: int,
+    report: Report = lambda _: None,
+    scratch: Path | None = None,
+) -> Prompt:
+    """As `train_prompt`, with a cache of its own for as long as it trains, if any view is looked at twice."""
+    is_seen_again = recipe.augment == "none" or recipe.views is not None
+    views = len(samples) * recipe.views_in_all if is_seen_again else 0
+    with StateCache(backbone, cache_bytes, views, scratch) as cache:
+        return train_prompt(backbone, samples, recipe, cache, report)
 
 
 def facts_of(backbone: Backbone, labels: tuple[str, ...], samples: int, recipe: Recipe) -> PromptFacts:

@@ -70,8 +70,7 @@ def _once(found: dict[str, list[Claim]]) -> tuple[list[Sample], list[Refusal]]:
             first = claims[0]
             samples.append(Sample(first.label, first.member.name, digest, first.member.path))
             repeated += [
-                Refusal(copy.member.name, f"same picture as {shown(first.member.name)}")
-                for copy in claims[1:]
+                Refusal(copy.member.name, f"same picture as {shown(first.member.name)}") for copy in claims[1:]
             ]
     return samples, repeated
 

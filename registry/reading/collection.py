@@ -47,9 +47,7 @@ def open_collection(
         yield _checked(tree, limits, picked, unreadable)
     elif kind == "other":
         if picked:
-            raise CollectionRefused(
-                f"{shown(path.name)} is a table, which has no subfolders: leave out `within`"
-            )
+            raise CollectionRefused(f"{shown(path.name)} is a table, which has no subfolders: leave out `within`")
         yield check(_label_by_file(path, limits), limits, unreadable=unreadable)
     else:
         if scratch is not None:
@@ -73,9 +71,7 @@ def _look_at(path: Path) -> tuple[Kind | Literal["folder"], int]:
         with path.open("rb") as file:
             head = file.read(HEAD_BYTES)
     except OSError as error:
-        raise CollectionRefused(
-            f"{shown(path.name)} cannot be opened ({error.strerror}): check the path"
-        ) from error
+        raise CollectionRefused(f"{shown(path.name)} cannot be opened ({error.strerror}): check the path") from error
     kind = kind_of(head)
     # Text has no NULs, unless it is UTF-16, of which the table's reader speaks.
     is_binary = b"\0" in head and not head.startswith((b"\xff\xfe", b"\xfe\xff"))

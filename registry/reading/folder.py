@@ -19,9 +19,7 @@ def read_folder(root: Path, meter: Meter, within: Parts = ()) -> Tree:
     base = root.joinpath(*within)
     if within and _mode_below(root, within) != stat.S_IFDIR:
         held = ", ".join(shown(entry.name) for entry in _entries(root, root.name, meter)[:5]) or "nothing"
-        raise CollectionRefused(
-            f"there is no folder {shown('/'.join(within))} in the collection: it holds {held}"
-        )
+        raise CollectionRefused(f"there is no folder {shown('/'.join(within))} in the collection: it holds {held}")
     gathering = Gathering(meter, within)
     gathered_bytes = 0
     waiting = [(base, "/".join(within))]

@@ -60,15 +60,12 @@ def _label_by_folders(tree: Tree, limits: Limits) -> Labelling:
         raise CollectionRefused(f"the collection has no class folders and no labels: {HOW_TO}")
     _refuse_splits(tree)
     labels = {
-        parts[0]: clean_label(parts[0], origin=parts[0], max_length=limits.max_label_length)
-        for parts in tree.folders
+        parts[0]: clean_label(parts[0], origin=parts[0], max_length=limits.max_label_length) for parts in tree.folders
     }
     return Labelling(
         claims=tuple(Claim(labels[m.parts[0]], m) for m in tree.members if len(m.parts) > 1),
         labels=frozenset(labels.values()),
-        faults=tuple(
-            Refusal(m.name, "lies outside any class folder") for m in tree.members if len(m.parts) == 1
-        ),
+        faults=tuple(Refusal(m.name, "lies outside any class folder") for m in tree.members if len(m.parts) == 1),
     )
 
 

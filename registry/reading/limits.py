@@ -38,17 +38,13 @@ class Meter:
         self.limits = limits
         self._files = 0
         self._total_bytes = 0
-        self._ratio_bytes = (
-            None if packed_bytes is None else max(UNSUSPICIOUS_BYTES, packed_bytes * limits.max_ratio)
-        )
+        self._ratio_bytes = None if packed_bytes is None else max(UNSUSPICIOUS_BYTES, packed_bytes * limits.max_ratio)
 
     def count(self, name: str) -> None:
         """Counts one member."""
         self._files += 1
         if self._files > self.limits.max_files:
-            raise LimitExceeded(
-                f"more than {self.limits.max_files} files, at {shown(name)}: split the collection"
-            )
+            raise LimitExceeded(f"more than {self.limits.max_files} files, at {shown(name)}: split the collection")
 
     def check_file(self, name: str, size_bytes: int) -> None:
         """Refuses a file by its size, declared or counted."""
@@ -60,9 +56,7 @@ class Meter:
     def check_total(self, name: str, size_bytes: int) -> None:
         """Refuses a collection by its whole size, declared or counted."""
         if size_bytes > self.limits.max_total_bytes:
-            raise LimitExceeded(
-                f"more than {self.limits.max_total_bytes} bytes in all, at {shown(name)}: split it"
-            )
+            raise LimitExceeded(f"more than {self.limits.max_total_bytes} bytes in all, at {shown(name)}: split it")
 
     def take(self, name: str, size_bytes: int) -> None:
         """Counts bytes that came out of the collection while the named member was read."""

@@ -73,9 +73,7 @@ def clean_label(text: str, *, origin: str, max_length: int) -> str:
             f"the label {shown(label)} of {shown(origin)} is longer than {max_length} characters: shorten it"
         )
     if any(_is_control(character) for character in label):
-        raise CollectionRefused(
-            f"the label {shown(label)} of {shown(origin)} has control characters: remove them"
-        )
+        raise CollectionRefused(f"the label {shown(label)} of {shown(origin)} has control characters: remove them")
     return label
 
 

@@ -62,9 +62,7 @@ def _label_in(member: Member, limits: Limits) -> str:
         text = data.decode("utf-8-sig")
         label = _from_json(text, member) if member.parts[-1].lower().endswith(".json") else text
     except (ValueError, RecursionError) as error:  # also of json
-        raise CollectionRefused(
-            f"{shown(member.name)} is no readable label ({told(error)}): mend it"
-        ) from error
+        raise CollectionRefused(f"{shown(member.name)} is no readable label ({told(error)}): mend it") from error
     return clean_label(label, origin=member.name, max_length=limits.max_label_length)
 
 

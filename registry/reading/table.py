@@ -35,9 +35,7 @@ def read_table(file: BinaryIO, name: str, limits: Limits) -> list[Row]:
     except UnicodeDecodeError as error:
         raise CollectionRefused(f"{shown(name)} is not UTF-8 text: save the table as UTF-8") from error
     except csv.Error as error:
-        raise CollectionRefused(
-            f"{shown(name)} is not a readable CSV ({told(error)}): save it again"
-        ) from error
+        raise CollectionRefused(f"{shown(name)} is not a readable CSV ({told(error)}): save it again") from error
     finally:
         text.detach()  # the file belongs to the caller
 

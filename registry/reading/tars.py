@@ -71,9 +71,7 @@ def _take(info: tarfile.TarInfo, stream: Inflated, gathering: Gathering, stash: 
 def _refuse_unfinished(stream: Inflated) -> None:
     """A tar that just stops, or goes on with something else after its end, may have lost pictures."""
     if stream.last_read != END_MARK:
-        raise CollectionRefused(
-            f"the archive stops or is damaged after {shown(stream.member)}: pack it again"
-        )
+        raise CollectionRefused(f"the archive stops or is damaged after {shown(stream.member)}: pack it again")
     for chunk in stream.rest():
         if chunk.count(0) != len(chunk):
             raise CollectionRefused(

@@ -74,9 +74,7 @@ def read_zip(path: Path, stash: Stash, meter: Meter, within: Parts = ()) -> Tree
     return gathering.tree()
 
 
-def _survey(
-    archive: zipfile.ZipFile, gathering: Gathering, meter: Meter
-) -> list[tuple[zipfile.ZipInfo, str, Parts]]:
+def _survey(archive: zipfile.ZipFile, gathering: Gathering, meter: Meter) -> list[tuple[zipfile.ZipInfo, str, Parts]]:
     wanted: list[tuple[zipfile.ZipInfo, str, Parts]] = []
     declared_bytes = 0
     for info in archive.infolist():

@@ -106,9 +106,7 @@ def test_an_archive_inside_is_refused(shop: Workshop, pack: str, inner: str) -> 
     assert "'a/2.png' is an archive" in message
 
 
-@pytest.mark.parametrize(
-    "head", [b"7z\xbc\xaf\x27\x1c", b"Rar!\x1a\x07\x01", b"\x28\xb5\x2f\xfd", b"\x89PNG\0\0"]
-)
+@pytest.mark.parametrize("head", [b"7z\xbc\xaf\x27\x1c", b"Rar!\x1a\x07\x01", b"\x28\xb5\x2f\xfd", b"\x89PNG\0\0"])
 def test_what_is_no_collection_is_refused_by_name(shop: Workshop, head: bytes) -> None:
     assert "'x.zip' is of a kind that is not read" in shop.refusal(shop.file("x.zip", head + bytes(600)))
 

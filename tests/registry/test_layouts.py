@@ -122,9 +122,7 @@ def test_a_table_at_the_root_names_the_pictures(shop: Workshop, pack: Pack) -> N
 @pytest.mark.parametrize("file_column", ["file", "Filename", "PATH", " image "])
 @pytest.mark.parametrize("label_column", ["label", "Class", "target"])
 @pytest.mark.parametrize("delimiter", [",", ";", "\t"])
-def test_a_table_is_read_by_its_own_path(
-    shop: Workshop, file_column: str, label_column: str, delimiter: str
-) -> None:
+def test_a_table_is_read_by_its_own_path(shop: Workshop, file_column: str, label_column: str, delimiter: str) -> None:
     root = shop.tree({"x/1.png": shop.picture(1), "unrelated.zip": b"PK\x03\x04"})
     lines = [("id", file_column, label_column), ("7", "./x/1.png", " ä b "), ("8", "x/1.png", "ä b")]
     table = root / "whatever.dat"

@@ -31,9 +31,7 @@ def test_a_shard_is_one_of_the_shards_and_always_the_same(digest: str, key: byte
 
 
 @given(st.sets(digests, min_size=1, max_size=30), st.data(), keys, counts)
-def test_taking_samples_away_moves_no_other(
-    names: set[str], data: st.DataObject, key: bytes, shards: int
-) -> None:
+def test_taking_samples_away_moves_no_other(names: set[str], data: st.DataObject, key: bytes, shards: int) -> None:
     gone = data.draw(st.sets(st.sampled_from(sorted(names))))
     before = split([sample(name) for name in names], key, shards)
 
@@ -67,9 +65,7 @@ def test_shards_are_about_equal_and_another_key_deals_anew() -> None:
     assert abs(stayed - 1000) < 150
 
 
-@pytest.mark.parametrize(
-    ("digest", "key", "shards"), [("00" * 32, KEY, 0), ("00" * 32, b"", 2), ("no digest", KEY, 2)]
-)
+@pytest.mark.parametrize(("digest", "key", "shards"), [("00" * 32, KEY, 0), ("00" * 32, b"", 2), ("no digest", KEY, 2)])
 def test_nonsense_is_refused(digest: str, key: bytes, shards: int) -> None:
     with pytest.raises(ValueError, match=r"\w"):
         shard_of(digest, key, shards)

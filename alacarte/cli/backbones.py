@@ -1,0 +1,127 @@
+"""The backbone that a command computes with: built by name for training, found again for its prompts."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+import torch
+import typer
+
+from alacarte.cli.faults import CommandRefused
+from alacarte.cli.options import DtypeName
+from alacarte.prompting import focus
+from alacarte.prompting.backbone import Backbone
+from alacarte.prompting.build import build_backbone
+from alacarte.prompting.errors import BackboneMismatch, WeightsUnavailable
+from alacarte.prompting.tensors import Prompt, PromptFacts
+from alacarte.prompting.weights import DEFAULT_BACKBONE, FOCUS_BACKBONE
+
+_DTYPES: dict[DtypeName, torch.dtype] = {"float32": torch.float32, "bfloat16": torch.bfloat16}
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """What the command line says about the backbone."""
+
+    name: str | None = None
+    weights: Path | Literal["random"] | None = None
+    device: str = "cpu"
+    dtype: DtypeName = "float32"
+
+
+def build(wanted: Wanted, size: int | None, say: Callable[[str], None]) -> Backbone:
+    """The backbone as the command line wants it."""
+    return build_backbone(wanted.name, wanted.weights, size, require_device(wanted.device), _DTYPES[wanted.dtype], say)
+
+
+def find(prompts: Mapping[Path, Prompt], wanted: Wanted, say: Callable[[str], None]) -> Backbone:
+    """The one backbone that all the prompts were trained on, by their facts.
+
+    A prompt knows its architecture and the digest of all weights, but not where they lie: the places that
+    training takes them from without being told are tried, and only the one that fits is spoken of.
+    """
+    facts = _agreed_facts(prompts)
+    failure: WeightsUnavailable | None = None
+    for name in _names(facts, wanted):
+        lines: list[str] = []
+        candidate = Wanted(name, wanted.weights, wanted.device, wanted.dtype)
+        try:
+            backbone = build(candidate, facts.size, lines.append)
+        except WeightsUnavailable as error:
+            failure = error
+            continue
+        if backbone.identity == facts.backbone:
+            for line in lines:
+                say(line)
+            return backbone
+    if failure is not None:
+        raise WeightsUnavailable(
+            f"{failure}; prompts want the very weights that they were trained with{_focus_advice(facts, wanted)}"
+        ) from failure
+    raise BackboneMismatch(
+        f"{next(iter(prompts))} was trained on {facts.architecture} at {facts.size} px with other weights "
+        f"than {_tried(wanted)}: give again the --weights or the --backbone that it was trained with"
+        f"{_focus_advice(facts, wanted)}"
+    )
+
+
+def describe(backbone: Backbone) -> dict[str, str | int]:
+    """The backbone in plain values."""
+    return {
+        "architecture": backbone.architecture,
+        "size": backbone.preprocessing.size,
+        "identity": backbone.identity,
+    }
+
+
+def require_device(name: str) -> str:
+    """The device's name, if this machine and this build of torch have it."""
+    try:
+        torch.zeros(1, device=name)
+    except (AssertionError, NotImplementedError, RuntimeError) as error:
+        reason = str(error).partition("\n")[0]
+        raise typer.BadParameter(f"{name!r} cannot be used here: {reason}", param_hint="--device") from error
+    return name
+
+
+def _agreed_facts(prompts: Mapping[Path, Prompt]) -> PromptFacts:
+    (first, prompt), *others = prompts.items()
+    facts = prompt.facts
+    for path, other in others:
+        if other.facts.backbone != facts.backbone:
+            raise CommandRefused(
+                f"{first} and {path} were trained on different backbones ({_described(facts)}, and "
+                f"{_described(other.facts)}): give prompts of one backbone"
+            )
+    return facts
+
+
+def _described(facts: PromptFacts) -> str:
+    return f"{facts.architecture} at {facts.size} px, identity {facts.backbone[:12]}"
+
+
+def _names(facts: PromptFacts, wanted: Wanted) -> list[str]:
+    """The names by which training may have found this architecture, nearest first."""
+    if wanted.name is not None:
+        return [wanted.name]
+    if wanted.weights is not None:
+        return [facts.architecture]
+    if facts.architecture == DEFAULT_BACKBONE.partition(".")[0]:
+        return [DEFAULT_BACKBONE]
+    if facts.architecture == focus.ARCHITECTURE and focus.find_onnx() is not None:
+        return [FOCUS_BACKBONE, facts.architecture]
+    return [facts.architecture]
+
+
+def _tried(wanted: Wanted) -> str:
+    if wanted.weights is not None:
+        return f"--weights {wanted.weights}"
+    return f"--backbone {wanted.name}" if wanted.name else "the usual ones"
+
+
+def _focus_advice(facts: PromptFacts, wanted: Wanted) -> str:
+    is_asked = wanted.name is not None or wanted.weights is not None
+    if is_asked or facts.architecture != focus.ARCHITECTURE or focus.find_onnx() is not None:
+        return ""
+    return f"; if it was trained on {FOCUS_BACKBONE}: {focus.HOW_TO_INSTALL}"

@@ -1,0 +1,58 @@
+"""The demo's pictures: scikit-learn's handwritten digits as PNG files, split among four people."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+from PIL import Image
+from sklearn.datasets import load_digits
+
+LEVELS = 16  # of grey in the data, above black
+SIDE = 64  # of a picture in pixels; the data has 8
+
+# Two know half of the digits each, two have a mix of all.
+DIGITS: Mapping[str, tuple[int, ...]] = {
+    "ann": (0, 1, 2, 3, 4),
+    "bob": (5, 6, 7, 8, 9),
+    "cem": tuple(range(10)),
+    "dee": tuple(range(10)),
+}
+
+
+@dataclass(frozen=True)
+class TestPicture:
+    """A picture that no source has, and what it shows."""
+
+    __test__ = False  # pytest: this is no test
+
+    path: Path
+    label: str
+
+
+def write_digits(folder: Path, each: int, tests: int, seed: int) -> tuple[dict[str, Path], list[TestPicture]]:
+    """A folder of class folders for each source, of `each` pictures, and the pictures to test with."""
+    data = load_digits()
+    images, labels = data.images, data.target
+    order = np.random.default_rng(seed).permutation(len(labels)).tolist()
+    drawn, rest = order[:tests], order[tests:]
+    folders: dict[str, Path] = {}
+    for source, digits in DIGITS.items():
+        folders[source] = folder / source
+        own = [index for index in rest if labels[index] in digits][:each]
+        for index in own:
+            _write(images[index], folders[source] / str(labels[index]) / f"{index}.png")
+        rest = [index for index in rest if index not in set(own)]
+    pictures = [
+        TestPicture(_write(images[index], folder / "tests" / f"{index}.png"), str(labels[index])) for index in drawn
+    ]
+    return folders, pictures
+
+
+def _write(levels: NDArray[np.float64], path: Path) -> Path:
+    """The digit as a person would look at it: dark ink on white paper."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    grey = np.rint(255 * (1 - levels / LEVELS)).astype(np.uint8)
+    Image.fromarray(grey).resize((SIDE, SIDE), Image.Resampling.BICUBIC).save(path)
+    return path

@@ -1,0 +1,74 @@
+"""`alacarte inspect`: what is in prompt files."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from alacarte.cli.options import Json
+from alacarte.cli.screen import print_json, print_table
+
+if TYPE_CHECKING:  # importing it imports torch
+    from alacarte.cli.inspection import Inspected
+
+LABELS_SHOWN = 10
+
+
+def inspect(
+    files: Annotated[list[Path], typer.Argument(metavar="FILE", help="Prompt files.", show_default=False)],
+    as_json: Json = False,
+) -> None:
+    """Show the facts of prompt files: what they were trained on, their shapes and their size."""
+    for file in files:
+        file.stat()  # what is told before torch is imported is told at once
+    from alacarte.cli.inspection import look_into
+
+    inspected = [look_into(file) for file in files]
+    if as_json:
+        print_json({"prompts": [_as_document(prompt) for prompt in inspected]})
+        return
+    for prompt in inspected:
+        print_table(("fact", "value"), _rows(prompt), title=prompt.file)
+
+
+def _rows(prompt: "Inspected") -> list[tuple[str, str]]:
+    facts = prompt.facts
+    parameters = f"{prompt.parameters:,}"
+    if prompt.backbone_parameters is not None:
+        share = 100 * prompt.parameters / prompt.backbone_parameters
+        parameters += f", {share:.3f} % of the backbone's {prompt.backbone_parameters:,}"
+    labels = ", ".join(facts.labels[:LABELS_SHOWN])
+    if len(facts.labels) > LABELS_SHOWN:
+        labels += f" and {len(facts.labels) - LABELS_SHOWN} more"
+    return [
+        ("digest", prompt.digest),
+        ("bytes", f"{prompt.size_bytes:,}"),
+        ("backbone", f"{facts.architecture} at {facts.size} px"),
+        ("its identity", facts.backbone),
+        ("samples", f"{facts.samples:,}"),
+        ("labels", f"{len(facts.labels)}: {labels}"),
+        ("variant", prompt.variant),
+        ("seed", str(facts.seed)),
+        ("parameters", parameters),
+        *((name, " x ".join(map(str, shape))) for name, shape in prompt.shapes.items()),
+        ("settings", ", ".join(f"{name} {value}" for name, value in sorted(facts.settings.items()))),
+    ]
+
+
+def _as_document(prompt: "Inspected") -> dict[str, object]:
+    facts, whole = prompt.facts, prompt.backbone_parameters
+    return {
+        "file": prompt.file,
+        "digest": prompt.digest,
+        "bytes": prompt.size_bytes,
+        "backbone": {"architecture": facts.architecture, "size": facts.size, "identity": facts.backbone},
+        "samples": facts.samples,
+        "labels": list(facts.labels),
+        "variant": prompt.variant,
+        "seed": facts.seed,
+        "settings": dict(facts.settings),
+        "tensors": {name: list(shape) for name, shape in prompt.shapes.items()},
+        "parameters": prompt.parameters,
+        "backbone_parameters": whole,
+        "share": None if whole is None else prompt.parameters / whole,
+    }

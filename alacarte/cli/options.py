@@ -1,0 +1,36 @@
+"""The options that several commands share, so that they are spelled and explained alike."""
+
+from pathlib import Path
+from typing import Annotated, Literal
+
+import typer
+
+# Spelled out here because importing them from where they live would import torch; a test compares them.
+VariantName = Literal["deep", "deep-shared", "shallow", "head-only"]
+AugmentationName = Literal["randaugment", "none"]
+CompositionName = Literal["average", "concat", "vote"]
+WeightingName = Literal["none", "prototypes"]
+DtypeName = Literal["float32", "bfloat16"]
+
+LARGEST_SEED = 2**32 - 1
+
+Json = Annotated[bool, typer.Option("--json", help="Print one JSON document on stdout; messages go to stderr.")]
+Weights = Annotated[
+    str | None,
+    typer.Option(
+        "--weights",
+        metavar="FILE|random",
+        help="The backbone's weights: a .safetensors file, or 'random' to try things out.",
+        show_default="from the hub",
+    ),
+]
+Device = Annotated[str, typer.Option("--device", help="Where to compute: cpu, cuda, cuda:1, mps.")]
+Dtype = Annotated[DtypeName, typer.Option("--dtype", help="Precision of the backbone.")]
+Seed = Annotated[int, typer.Option("--seed", min=0, max=LARGEST_SEED, help="The same seed gives the same bytes.")]
+
+
+def weights_of(text: str | None) -> Path | Literal["random"] | None:
+    """What `--weights` means."""
+    if text is None or text == "random":
+        return text  # type: ignore[return-value]  # mypy does not narrow a str by `==`
+    return Path(text)

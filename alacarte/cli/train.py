@@ -1,0 +1,143 @@
+"""`alacarte train`: a prompt for every shard of a collection, each in a file of its own."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from alacarte.cli.options import (
+    AugmentationName,
+    Device,
+    Dtype,
+    Json,
+    Seed,
+    VariantName,
+    Weights,
+    weights_of,
+)
+from alacarte.cli.prompt_files import require_room
+from alacarte.cli.screen import print_json, print_table, say
+
+GB = 10**9
+
+
+def train(
+    data: Annotated[
+        Path,
+        typer.Argument(
+            metavar="FOLDER|ARCHIVE|CSV",
+            help="Class folders of pictures, a zip or tar of them, or a CSV that names pictures and labels.",
+            show_default=False,
+        ),
+    ],
+    out: Annotated[Path, typer.Option(metavar="FOLDER", help="Where the prompt files go.")] = Path("prompts"),
+    shards: Annotated[int, typer.Option(min=1, help="Parts that are trained by themselves.")] = 5,
+    within: Annotated[
+        str | None, typer.Option(metavar="SUBFOLDER", help="Read only this subfolder, such as train.")
+    ] = None,
+    backbone: Annotated[
+        str | None,
+        typer.Option(metavar="NAME", help="A vision transformer of timm.", show_default="ViT-Ti, 224 px"),
+    ] = None,
+    weights: Weights = None,
+    size: Annotated[
+        int | None,
+        typer.Option(min=1, metavar="PX", help="Side of the pictures.", show_default="the backbone's"),
+    ] = None,
+    variant: Annotated[VariantName, typer.Option(help="What a prompt consists of.")] = "deep",
+    epochs: Annotated[int, typer.Option(min=1, help="Walks over all pictures.")] = 80,
+    batch: Annotated[int, typer.Option(min=1, help="Pictures in a step.")] = 8,
+    rate: Annotated[
+        float | None,
+        typer.Option(min=0, help="Learning rate for a batch of 256.", show_default="0.1, and 0.5 for head-only"),
+    ] = None,
+    augment: Annotated[AugmentationName, typer.Option(help="How pictures are varied.")] = "randaugment",
+    views: Annotated[
+        int | None,
+        typer.Option(
+            min=1,
+            metavar="K",
+            help="Variations of a picture that take turns, and can be cached.",
+            show_default="a new one every epoch",
+        ),
+    ] = None,
+    seed: Seed = 0,
+    skip_unreadable: Annotated[
+        bool, typer.Option("--skip-unreadable", help="Leave out pictures that cannot be read.")
+    ] = False,
+    force: Annotated[bool, typer.Option("--force", help="Replace the prompt files of an earlier training.")] = False,
+    cache_gb: Annotated[
+        float, typer.Option(min=0, max=10**6, help="Disk for what is computed once and used again.")
+    ] = 4,
+    scratch: Annotated[
+        Path | None,
+        typer.Option(metavar="FOLDER", help="For the cache and unpacked archives.", show_default="the system's"),
+    ] = None,
+    device: Device = "cpu",
+    dtype: Dtype = "float32",
+    as_json: Json = False,
+) -> None:
+    """Train a prompt for each shard of a collection of labelled pictures."""
+    data.stat()  # what is told before torch is imported is told at once
+    require_room(out, force)
+    from alacarte.cli.backbones import Wanted
+    from alacarte.cli.training import Plan, train_shards
+    from trainer.recipe import Recipe
+
+    plan = Plan(
+        data=data,
+        out=out,
+        shards=shards,
+        within=within,
+        skip_unreadable=skip_unreadable,
+        force=force,
+        backbone=Wanted(backbone, weights_of(weights), device, dtype),
+        size=size,
+        recipe=Recipe(
+            variant=variant,
+            epochs=epochs,
+            batch=batch,
+            base_rate=rate,
+            augment=augment,
+            views=views,
+            seed=seed,
+        ),
+        cache_bytes=int(cache_gb * GB),
+        scratch=scratch,
+    )
+    outcome = train_shards(plan, say)
+    if as_json:
+        print_json(
+            {
+                "backbone": outcome.backbone,
+                "left_out": [{"name": left.name, "reason": left.reason} for left in outcome.left_out],
+                "prompts": [
+                    {
+                        "shard": shard.number,
+                        "file": str(shard.file),
+                        "digest": shard.digest,
+                        "samples": shard.samples,
+                        "labels": list(shard.labels),
+                        "loss": shard.loss,
+                        "seconds": round(shard.seconds, 3),
+                    }
+                    for shard in outcome.shards
+                ],
+            }
+        )
+        return
+    print_table(
+        ("shard", "samples", "labels", "loss", "seconds", "file"),
+        [
+            (
+                str(shard.number),
+                f"{shard.samples:,}",
+                f"{len(shard.labels):,}",
+                f"{shard.loss:.3f}",
+                f"{shard.seconds:.1f}",
+                str(shard.file),
+            )
+            for shard in outcome.shards
+        ],
+        numbers=("shard", "samples", "labels", "loss", "seconds"),
+    )

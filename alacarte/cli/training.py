@@ -1,0 +1,144 @@
+"""The work of `alacarte train`: all that can be refused is refused before the first shard is trained."""
+
+import hashlib
+import os
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from alacarte.cli.backbones import Wanted, build, describe
+from alacarte.cli.faults import CommandRefused
+from alacarte.cli.progress import watch
+from alacarte.cli.prompt_files import SUFFIX, name_shards, require_room
+from alacarte.prompting.artifact import prompt_digest, prompt_to_bytes, write_prompt
+from alacarte.prompting.backbone import Backbone
+from registry.reading.collection import open_collection
+from registry.reading.sample import Refusal, Sample
+from registry.shards import split
+from trainer.errors import ShardRefused
+from trainer.minimise import Progress, Report
+from trainer.recipe import Recipe
+from trainer.train import labels_of, train_shard
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What to train from what, and where it goes."""
+
+    data: Path
+    out: Path
+    shards: int
+    backbone: Wanted
+    recipe: Recipe
+    size: int | None = None
+    within: str | None = None
+    skip_unreadable: bool = False
+    force: bool = False
+    cache_bytes: int = 0
+    scratch: Path | None = None
+
+
+@dataclass(frozen=True)
+class TrainedShard:
+    """A shard whose prompt is in its file."""
+
+    number: int
+    file: Path
+    digest: str
+    samples: int
+    labels: tuple[str, ...]
+    loss: float  # mean of the last epoch
+    seconds: float
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What a training has left behind."""
+
+    backbone: dict[str, str | int]
+    left_out: tuple[Refusal, ...]
+    shards: tuple[TrainedShard, ...]
+
+
+def train_shards(plan: Plan, say: Callable[[str], None]) -> Outcome:
+    """A prompt file for each shard, written as soon as it is trained."""
+    earlier = require_room(plan.out, plan.force)
+    backbone = build(plan.backbone, plan.size, say)
+    with open_collection(
+        plan.data,
+        scratch=plan.scratch,
+        within=plan.within,
+        unreadable="skip" if plan.skip_unreadable else "refuse",
+    ) as collection:
+        if collection.refusals:
+            first = collection.refusals[0]
+            say(f"{len(collection.refusals)} files left out; the first is {first.name}: {first.reason}")
+        shards = _split(collection.samples, plan)
+        _make_folders(plan)
+        trained = _train_all(backbone, shards, plan, earlier)
+    return Outcome(describe(backbone), collection.refusals, trained)
+
+
+def _train_all(
+    backbone: Backbone, shards: dict[str, tuple[Sample, ...]], plan: Plan, earlier: Sequence[Path]
+) -> tuple[TrainedShard, ...]:
+    trained: list[TrainedShard] = []
+    with watch({name: len(samples) for name, samples in shards.items()}, plan.recipe.epochs) as report_of:
+        for number, (name, samples) in enumerate(shards.items()):
+            start, last = time.monotonic(), _Last(report_of(name))
+            prompt = train_shard(backbone, samples, plan.recipe, plan.cache_bytes, last, plan.scratch)
+            file = plan.out / f"{name}{SUFFIX}"
+            if not trained:  # the old ones stay until there is something new, and are never mixed with it
+                for old in earlier:
+                    old.unlink(missing_ok=True)
+            write_prompt(prompt, file)
+            trained.append(
+                TrainedShard(
+                    number,
+                    file,
+                    prompt_digest(prompt_to_bytes(prompt)),
+                    len(samples),
+                    prompt.facts.labels,
+                    last.loss,
+                    time.monotonic() - start,
+                )
+            )
+    return tuple(trained)
+
+
+class _Last:
+    """A report that remembers the loss and passes everything on."""
+
+    def __init__(self, report: Report) -> None:
+        self._report = report
+        self.loss = 0.0
+
+    def __call__(self, progress: Progress) -> None:
+        self.loss = progress.loss
+        self._report(progress)
+
+
+def _split(samples: Sequence[Sample], plan: Plan) -> dict[str, tuple[Sample, ...]]:
+    """The samples of each shard by its name; all are fit for training."""
+    labels = sorted({sample.label for sample in samples})
+    if len(labels) == 1:
+        raise ShardRefused(
+            f"{plan.data} has pictures of one class only, {labels[0]!r}: add another class to tell it from"
+        )
+    key = hashlib.sha256(f"shards of seed {plan.recipe.seed}".encode()).digest()
+    shards = dict(zip(name_shards(plan.shards), split(samples, key, plan.shards), strict=True))
+    for name, part in shards.items():
+        try:
+            labels_of(part)
+        except ShardRefused as error:
+            raise ShardRefused(f"{name}: {error}") from error
+    return shards
+
+
+def _make_folders(plan: Plan) -> None:
+    plan.out.mkdir(parents=True, exist_ok=True)
+    if not os.access(plan.out, os.W_OK | os.X_OK):
+        raise CommandRefused(f"{plan.out}: no right to write into this folder")
+    if plan.scratch is not None:
+        plan.scratch.mkdir(parents=True, exist_ok=True)

