@@ -44,19 +44,20 @@ def main() -> None:
         sets = [names[:count]] * options.batch
         contenders[f"structured {count}"] = functools.partial(predictor.logits, images, sets)
     counts = [RAGGED[image % len(RAGGED)] for image in range(options.batch)]
-    ragged = [names[image : image + count] for image, count in enumerate(counts)]
-    even = [names[image:][: (sum(counts) + image) // options.batch] for image in range(options.batch)]
-    assert sum(map(len, even)) == sum(counts), "both ask for the same number of pairs"
+    ragged = [neighbours(names, image, count) for image, count in enumerate(counts)]
+    even = [neighbours(names, image, (sum(counts) + image) // options.batch) for image in range(options.batch)]
+    assert sum(map(len, even)) == sum(map(len, ragged)), "both ask for the same number of pairs"
     contenders["even"] = functools.partial(predictor.logits, images, even)
     contenders["ragged"] = functools.partial(predictor.logits, images, ragged)
-    results = measure(contenders, rounds=4 if options.quick else 12)
+    wait = torch.cuda.synchronize if backbone.device.type == "cuda" else lambda: None
+    results = measure(contenders, rounds=4 if options.quick else 12, wait=wait)
 
     # The slow ones take turns with the bare pass too, a few times only.
     slow: dict[str, Callable[[], object]] = {"bare": contenders["bare"]}
     for count in PROMPTS[:2] if options.quick else PROMPTS:
         slow[f"joint {count}"] = functools.partial(joint, backbone, images, [prompts[n].tensors for n in names[:count]])
         slow[f"ensemble {count}"] = functools.partial(ensemble, backbone, images, count)
-    slow_results = measure(slow, rounds=1)
+    slow_results = measure(slow, rounds=1, wait=wait)
 
     tokens = backbone.tokens
     rows = [row_of(count, tokens, results, slow_results) for count in PROMPTS]
@@ -68,6 +69,11 @@ def main() -> None:
         "ragged_over_even": results["ragged"].seconds / results["even"].seconds,
     }
     show("one pass with prompts, over the bare pass", rows, summary, options.json)
+
+
+def neighbours(names: Sequence[str], start: int, count: int) -> list[str]:
+    """So many names in a row, from the first again after the last."""
+    return [names[(start + step) % len(names)] for step in range(count)]
 
 
 def row_of(

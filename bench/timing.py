@@ -22,11 +22,13 @@ class Measured:
     """The best of a contender's runs, and the most memory that one of them took."""
 
     seconds: float
-    peak_mb: float | None  # above what the process held before; None where the system does not tell
+    peak_mb: float | None  # of the host, above what the process held before; None where the system does not tell
 
 
-def measure(contenders: Mapping[str, Callable[[], object]], rounds: int) -> dict[str, Measured]:
-    """Run every contender once a round, in turn, after one round that does not count."""
+def measure(
+    contenders: Mapping[str, Callable[[], object]], rounds: int, wait: Callable[[], None] = lambda: None
+) -> dict[str, Measured]:
+    """Run every contender once a round, in turn, after one round that does not count; `wait` is for the device."""
     seconds: dict[str, list[float]] = {name: [] for name in contenders}
     peaks: dict[str, list[float]] = {name: [] for name in contenders}
     with Progress(SpinnerColumn(), *Progress.get_default_columns(), TimeElapsedColumn(), console=_stderr()) as shown:
@@ -37,6 +39,7 @@ def measure(contenders: Mapping[str, Callable[[], object]], rounds: int) -> dict
                 held = _reset_peak()
                 start = time.perf_counter()
                 run()
+                wait()
                 if turn:
                     seconds[name].append(time.perf_counter() - start)
                 if held is not None:

@@ -8,11 +8,11 @@ import argparse
 import functools
 import tempfile
 from collections.abc import Callable, Sequence
+from math import floor
 from pathlib import Path
 
 import numpy as np
 from PIL import Image
-from torch import Tensor
 
 from alacarte.prompting.backbone import Backbone
 from alacarte.prompting.build import build_backbone
@@ -20,11 +20,9 @@ from bench.timing import measure, show
 from registry.reading.collection import open_collection
 from registry.reading.sample import Sample
 from trainer.cache import StateCache
-from trainer.comparisons.joint_set import joint_logits, mask_of
-from trainer.comparisons.pictures import Pictures, load_batches
-from trainer.minimise import minimise
+from trainer.comparisons.joint_training import fit_joint
 from trainer.recipe import Recipe
-from trainer.train import batches_of, fit, labels_of
+from trainer.train import fit, labels_of
 from trainer.trainable import TrainablePrompt
 
 CLASSES = 10
@@ -42,9 +40,9 @@ def main() -> None:
     pictures = 24 if options.quick else options.pictures
 
     backbone = build_backbone(options.backbone, weights="random", size=options.size)
-    recipe = Recipe(epochs=1, warmup_epochs=0, augment="none")
+    recipe = Recipe(epochs=1, augment="none")
     with tempfile.TemporaryDirectory() as folder:
-        make_pictures(Path(folder), pictures, backbone.preprocessing.size)
+        make_pictures(Path(folder), pictures, floor(backbone.preprocessing.size / backbone.preprocessing.crop_pct))
         with (
             open_collection(Path(folder)) as collection,
             StateCache(backbone) as nothing,
@@ -79,7 +77,7 @@ def main() -> None:
 
 
 def make_pictures(folder: Path, count: int, side: int) -> None:
-    """So many pictures of noise, in class folders."""
+    """So many pictures of noise, in class folders, quick to read: it is training that is measured."""
     random = np.random.default_rng(0)
     for index in range(count):
         label = folder / f"class-{index % CLASSES}"
@@ -98,13 +96,7 @@ def joint_epoch(backbone: Backbone, samples: Sequence[Sample], recipe: Recipe) -
     """An epoch with every token in one sequence, and gradients through all of them; the backbone is frozen."""
     labels = labels_of(samples)
     prompt = TrainablePrompt(backbone, recipe, len(labels))
-    mask = mask_of(backbone, [prompt], "structured")
-
-    def logits(pictures: Pictures) -> Tensor:
-        return joint_logits(backbone, pictures.images, [prompt], mask)[0]
-
-    batches = load_batches(batches_of(samples, recipe), backbone.preprocessing)
-    minimise(prompt.parameters(), batches, logits, labels, len(samples), recipe, lambda _: None)
+    fit_joint(prompt, backbone, samples, labels, recipe, "structured", lambda _: None)
 
 
 if __name__ == "__main__":

@@ -8,7 +8,8 @@ import errno
 import mmap
 import os
 import tempfile
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+import threading
+from collections.abc import Generator, Iterable, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from math import prod
@@ -22,8 +23,8 @@ from torch import Tensor
 from alacarte.prompting.backbone import Backbone
 from alacarte.prompting.tuning import compute_states, state_shape
 from trainer.ahead import look_ahead
-from trainer.errors import ScratchFull
-from trainer.threads import use_one_thread
+from trainer.errors import ScratchFull, StatesNotFinite
+from trainer.threads import cores, use_one_thread
 from trainer.views import Key, View
 
 # B pictures, L blocks, H heads, N backbone tokens, d width of a head, D width
@@ -52,16 +53,19 @@ class StateCache:
 
     def __init__(self, backbone: Backbone, budget_bytes: int = 0, views: int = 0, scratch: Path | None = None) -> None:
         """Make room for `views` views, or as many as `budget_bytes` allow, in a nameless file in `scratch`."""
-        self._backbone = backbone
+        if budget_bytes < 0:
+            raise ScratchFull(f"a state cache cannot have {budget_bytes} bytes: allow 0 or more")
+        self.backbone = backbone
         self._shape = state_shape(backbone)
         bytes_each = prod(self._shape) * STATE_DTYPE.itemsize
         self._room = min(views, budget_bytes // bytes_each)
         self._slots: dict[Key, int] = {}
+        self._keeping = threading.Lock()
         self._file, kept = _map_file(self._room * bytes_each, scratch)
         self._states = kept.view(self._room, *self._shape)
         self._embeddings = torch.empty(self._room, backbone.width)
         self._threads = torch.get_num_threads()
-        self._cores = ThreadPoolExecutor(os.cpu_count(), "states", initializer=use_one_thread)
+        self._cores = ThreadPoolExecutor(cores(), "states", initializer=use_one_thread)
 
     def __enter__(self) -> Self:
         return self
@@ -85,10 +89,23 @@ class StateCache:
         """How many views are kept."""
         return len(self._slots)
 
-    def walk(self, batches: Iterable[Sequence[View]]) -> Iterator[Seen]:
+    def walk(self, batches: Iterable[Sequence[View]]) -> Generator[Seen, None, None]:
         """What is seen of each batch, in order; the next batches are computed meanwhile."""
-        for batch, jobs in look_ahead(batches, self._start):
-            yield self._see(batch, jobs)
+        running: set[Future[State]] = set()
+
+        def start(batch: Sequence[View]) -> Jobs:
+            jobs = self._start(batch)
+            running.update(jobs.values())
+            return jobs
+
+        try:
+            for batch, jobs in look_ahead(batches, start):
+                seen = self._see(batch, jobs)
+                running.difference_update(jobs.values())
+                yield seen
+        finally:
+            for job in running:  # whoever stops early wants no more of it
+                job.cancel()
 
     def _start(self, batch: Sequence[View]) -> Jobs:
         """Jobs for those views of the batch that are not kept."""
@@ -96,10 +113,15 @@ class StateCache:
         return {key: self._cores.submit(self._compute, view) for key, view in missing.items()}
 
     def _compute(self, view: View) -> State:
-        backbone = self._backbone
+        backbone = self.backbone
         images = view.load(backbone.preprocessing).unsqueeze(0).to(backbone.device, backbone.dtype)
         states = torch.empty(1, *self._shape, dtype=STATE_DTYPE, device=backbone.device)
         embedding = compute_states(backbone, images, states)
+        if not bool(states.isfinite().all()):
+            raise StatesNotFinite(
+                f"what {backbone.architecture} sees in {view.sample.name} does not fit half precision: "
+                "use another backbone, or leave the picture out"
+            )
         return states[0].cpu(), embedding[0].cpu()
 
     def _see(self, batch: Sequence[View], jobs: Jobs) -> Seen:
@@ -113,23 +135,29 @@ class StateCache:
         return jobs[key].result() if slot is None else (self._states[slot], self._embeddings[slot])
 
     def _keep(self, key: Key, states: Tensor, embedding: Tensor) -> None:
-        slot = len(self._slots)
-        if slot < self._room and key not in self._slots:
-            self._states[slot], self._embeddings[slot] = states, embedding
-            self._slots[key] = slot
+        with self._keeping:
+            slot = len(self._slots)
+            if slot < self._room and key not in self._slots:
+                self._states[slot], self._embeddings[slot] = states, embedding
+                self._slots[key] = slot
 
 
 def _map_file(size: int, scratch: Path | None) -> tuple[IO[bytes] | None, Tensor]:
     """A nameless file of `size` bytes as a flat tensor, its room on disk taken now and not when it is too late."""
     if not size:
         return None, torch.empty(0, dtype=STATE_DTYPE)
+    if scratch is not None:
+        scratch.mkdir(parents=True, exist_ok=True)
     file = tempfile.TemporaryFile(dir=scratch)  # noqa: SIM115  # lives as long as the cache
     try:
-        os.posix_fallocate(file.fileno(), 0, size)
+        if hasattr(os, "posix_fallocate"):
+            os.posix_fallocate(file.fileno(), 0, size)
+        else:  # macOS
+            file.truncate(size)
         view = mmap.mmap(file.fileno(), size)
     except OSError as error:
         file.close()
-        if error.errno != errno.ENOSPC:
+        if error.errno not in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG):
             raise
         where = scratch or Path(tempfile.gettempdir())
         raise ScratchFull(

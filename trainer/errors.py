@@ -17,5 +17,9 @@ class LossNotFinite(TrainingError):
     """The loss left the finite numbers, so nothing after it means anything."""
 
 
+class StatesNotFinite(TrainingError):
+    """What a backbone makes of a picture cannot be kept in half precision."""
+
+
 class ScratchFull(TrainingError):
     """There is no room for the state cache that was asked for."""

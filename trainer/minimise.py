@@ -66,7 +66,7 @@ def minimise(
         total += loss.detach() * len(batch.views)
         if (step + 1) % steps == 0:
             epoch = (step + 1) // steps
-            mean = float(total) / samples  # the only wait for the device
+            mean = float(total) / samples  # the loss waits for the device once an epoch
             if not math.isfinite(mean):
                 raise LossNotFinite(f"the loss of epoch {epoch} is {mean}: {_advice(recipe)}")
             report(Progress(epoch, recipe.epochs, mean, rate))

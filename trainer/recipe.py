@@ -4,7 +4,7 @@ import math
 from dataclasses import asdict, dataclass
 from typing import Literal, get_args
 
-from alacarte.prompting.tensors import VARIANTS, Fact, Variant
+from alacarte.prompting.tensors import MOST_MEMORY, VARIANTS, Fact, Variant
 from trainer.errors import RecipeInvalid
 
 Augmentation = Literal["randaugment", "none"]
@@ -39,6 +39,8 @@ class Recipe:
             value = getattr(self, name)
             if value is not None and value < 1:
                 raise RecipeInvalid(f"{name} must be at least 1, not {value}")
+        if self.memory > MOST_MEMORY:
+            raise RecipeInvalid(f"memory must be at most {MOST_MEMORY} tokens a block, not {self.memory}")
         if self.variant not in VARIANTS:
             raise RecipeInvalid(f"no variant {self.variant!r}; choose from {', '.join(VARIANTS)}")
         if self.augment not in AUGMENTATIONS:
@@ -64,8 +66,11 @@ class Recipe:
         return base * self.batch / RATE_BATCH
 
     def rate_at(self, step: int, steps_per_epoch: int) -> float:
-        """The rate of a step: linear from `warmup_rate` to the peak, then a cosine down to `least_rate`."""
-        warmup = self.warmup_epochs * steps_per_epoch
+        """The rate of a step: linear from `warmup_rate` to the peak, then a cosine down to `least_rate`.
+
+        The last epoch is never a warm-up: a training of one epoch has none.
+        """
+        warmup = min(self.warmup_epochs, self.epochs - 1) * steps_per_epoch
         if step < warmup:
             return self.warmup_rate + (self.peak_rate - self.warmup_rate) * step / warmup
         rest = self.epochs * steps_per_epoch - warmup

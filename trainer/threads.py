@@ -1,9 +1,17 @@
 """Threads of the CPU: training wants one a job, so that bits do not depend on how many cores there are."""
 
+import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 
 import torch
+
+
+def cores() -> int:
+    """How many cores this process may use, which in a container are fewer than the machine has."""
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
 
 
 def use_one_thread() -> None:

@@ -6,6 +6,7 @@ which samples are stored, nor on what else is trained beside it, nor on what the
 
 import hashlib
 from collections.abc import Iterator, Sequence
+from contextlib import closing
 from pathlib import Path
 
 import torch
@@ -16,12 +17,12 @@ from alacarte.prompting.prototypes import kmeans
 from alacarte.prompting.tensors import Prompt, PromptFacts
 from registry.reading.sample import Sample
 from trainer.cache import StateCache
-from trainer.errors import ShardRefused
+from trainer.errors import ShardRefused, TrainingError
 from trainer.minimise import Report, minimise
 from trainer.recipe import Recipe
 from trainer.threads import one_thread
 from trainer.trainable import TrainablePrompt
-from trainer.views import View
+from trainer.views import View, served_batches
 
 
 def labels_of(samples: Sequence[Sample]) -> tuple[str, ...]:
@@ -33,6 +34,8 @@ def labels_of(samples: Sequence[Sample]) -> tuple[str, ...]:
         raise ShardRefused(
             f"the shard has pictures of one class only, {labels[0]!r}: use fewer shards or add another class"
         )
+    if len({sample.digest for sample in samples}) < len(samples):
+        raise ShardRefused("the shard has a picture twice: keep one of them")
     return labels
 
 
@@ -44,6 +47,8 @@ def train_prompt(
     report: Report = lambda _: None,
 ) -> Prompt:
     """The prompt that these samples teach this backbone by this recipe."""
+    if cache.backbone is not backbone:
+        raise TrainingError("the state cache belongs to another backbone: make one for this")
     labels = labels_of(samples)
     samples = sorted(samples, key=lambda sample: sample.digest)
     prompt = TrainablePrompt(backbone, recipe, len(labels))
@@ -76,7 +81,11 @@ def facts_of(backbone: Backbone, labels: tuple[str, ...], samples: int, recipe: 
         labels=labels,
         samples=samples,
         seed=recipe.seed,
-        settings=recipe.facts(),
+        settings={
+            **recipe.facts(),
+            "precision": str(backbone.dtype).removeprefix("torch."),  # other kernels round otherwise
+            "device": backbone.device.type,
+        },
     )
 
 
@@ -90,8 +99,8 @@ def fit(
     report: Report,
 ) -> None:
     """Let the prompt learn the samples' labels from their states."""
-    batches = cache.walk(batches_of(samples, recipe))
-    minimise(prompt.parameters(), batches, prompt.logits, labels, len(samples), recipe, report)
+    with closing(cache.walk(batches_of(samples, recipe))) as batches:
+        minimise(prompt.parameters(), batches, prompt.logits, labels, len(samples), recipe, report)
 
 
 def batches_of(samples: Sequence[Sample], recipe: Recipe) -> Iterator[list[View]]:
@@ -108,9 +117,5 @@ def batches_of(samples: Sequence[Sample], recipe: Recipe) -> Iterator[list[View]
 
 def prototypes_of(samples: Sequence[Sample], recipe: Recipe, cache: StateCache) -> Tensor:
     """The prototypes (K, D) of the samples' class-token embeddings, of the pictures as they are served."""
-    batches = (
-        [View(sample) for sample in samples[start : start + recipe.batch]]
-        for start in range(0, len(samples), recipe.batch)
-    )
-    embedding = torch.cat([seen.embedding for seen in cache.walk(batches)])
+    embedding = torch.cat([seen.embedding for seen in cache.walk(served_batches(samples, recipe.batch))])
     return kmeans(embedding, recipe.prototypes, recipe.seed)

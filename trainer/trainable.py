@@ -51,8 +51,9 @@ class TrainablePrompt:
             memory = self.memory
             if memory is not None:
                 memory = memory.expand(backbone.depth, -1, -1).to(backbone.dtype)
+            states = [state.to(backbone.device) for state in seen.states]
             rows = prompt_forward(
-                backbone, seen.states, self.token.to(backbone.dtype), memory, self._room_for(len(seen.views))
+                backbone, states, self.token.to(backbone.dtype), memory, self._room_for(len(seen.views))
             ).float()
         return F.linear(rows, self.head_weight, self.head_bias)
 

@@ -2,11 +2,13 @@
 
 import hashlib
 import random
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from torch import Tensor
 
 from alacarte.prompting.augment import rand_augment
+from alacarte.prompting.errors import PictureUnreadable
 from alacarte.prompting.preprocess import Preprocessing, decode
 from registry.reading.sample import Sample
 
@@ -28,9 +30,25 @@ class View:
 
     def load(self, preprocessing: Preprocessing) -> Tensor:
         """The view as the backbone sees it, (3, S, S)."""
-        image = decode(self.sample.path)
+        image = decode(self._bytes())
         if self.number is not None:
             seed = hashlib.sha256(f"{self.seed} {self.number} {self.sample.digest}".encode()).digest()
             image = rand_augment(preprocessing.fit(image), random.Random(seed))
             return preprocessing.tensor(image)
         return preprocessing(image)
+
+    def _bytes(self) -> bytes:
+        """The sample's bytes, which must still be those that its digest names."""
+        try:
+            data = self.sample.path.read_bytes()
+        except OSError as error:
+            raise PictureUnreadable(f"{self.sample.path} cannot be read: {error.strerror}") from error
+        if hashlib.sha256(data).hexdigest() != self.sample.digest:
+            raise PictureUnreadable(f"{self.sample.path} has changed since it was first read: start again")
+        return data
+
+
+def served_batches(samples: Sequence[Sample], size: int) -> Iterator[list[View]]:
+    """The samples as they are served, in order, `size` at a time."""
+    for start in range(0, len(samples), size):
+        yield [View(sample) for sample in samples[start : start + size]]

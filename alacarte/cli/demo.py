@@ -1,9 +1,11 @@
 """`alacarte demo`: the whole idea in two minutes, on pictures that come with scikit-learn."""
 
-from typing import TYPE_CHECKING
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from alacarte.cli.faults import CommandRefused
 from alacarte.cli.options import Json, Seed, Weights, weights_of
 from alacarte.cli.screen import percent, print_json, print_table, say
 
@@ -11,11 +13,20 @@ if TYPE_CHECKING:  # importing it imports torch
     from alacarte.cli.demonstration import Demonstration
 
 
-def demo(weights: Weights = None, seed: Seed = 0, as_json: Json = False) -> None:
+def demo(
+    weights: Weights = None,
+    seed: Seed = 0,
+    keep: Annotated[
+        Path | None, typer.Option(metavar="FOLDER", help="Leave the pictures and the prompts there.")
+    ] = None,
+    as_json: Json = False,
+) -> None:
     """Four people teach a backbone handwritten digits; one is forgotten, and comes back."""
+    if keep is not None and keep.exists() and (not keep.is_dir() or any(keep.iterdir())):
+        raise CommandRefused(f"{keep} is there already: name a new folder with --keep")
     from alacarte.cli import demonstration
 
-    shown = demonstration.demonstrate(weights_of(weights), seed, demonstration.EXTENT, say)
+    shown = demonstration.demonstrate(weights_of(weights), seed, demonstration.EXTENT, keep, say)
     if as_json:
         print_json(_as_document(shown))
         return

@@ -2,7 +2,8 @@
 
 import tempfile
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
@@ -80,13 +81,12 @@ class Demonstration:
 
 
 def demonstrate(
-    weights: Path | Literal["random"] | None, seed: int, extent: Extent, say: Callable[[str], None]
+    weights: Path | Literal["random"] | None, seed: int, extent: Extent, keep: Path | None, say: Callable[[str], None]
 ) -> Demonstration:
-    """Train, forget, add back; everything on disk is gone afterwards."""
+    """Train, forget, add back; everything on disk is gone afterwards, unless there is a folder to keep it in."""
     start = time.monotonic()
     backbone = build(Wanted(weights=weights), extent.size, say)
-    with tempfile.TemporaryDirectory(prefix="alacarte-demo-") as scratch:
-        folder = Path(scratch)
+    with _temporary() if keep is None else _kept(keep) as folder:
         folders, tests = write_digits(folder, extent.pictures, extent.tests, seed)
         recipe = Recipe(epochs=extent.epochs, batch=16, augment="none", seed=seed)
         prompts, sources = _train(backbone, folders, recipe, folder)
@@ -102,6 +102,18 @@ def demonstrate(
     )
 
 
+@contextmanager
+def _temporary() -> Iterator[Path]:
+    with tempfile.TemporaryDirectory(prefix="alacarte-demo-") as scratch:
+        yield Path(scratch)
+
+
+@contextmanager
+def _kept(folder: Path) -> Iterator[Path]:
+    folder.mkdir(parents=True, exist_ok=True)
+    yield folder
+
+
 def _train(
     backbone: Backbone, folders: Mapping[str, Path], recipe: Recipe, folder: Path
 ) -> tuple[dict[str, Path], tuple[TrainedSource, ...]]:
@@ -114,7 +126,8 @@ def _train(
             start = time.monotonic()
             with open_collection(source) as collection:
                 prompt = train_shard(backbone, collection.samples, recipe, CACHE_BYTES, report_of(name), folder)
-            prompts[name] = folder / f"{name}.safetensors"
+            prompts[name] = folder / "prompts" / f"{name}.safetensors"
+            prompts[name].parent.mkdir(exist_ok=True)
             write_prompt(prompt, prompts[name])
             digits = f"{DIGITS[name][0]}-{DIGITS[name][-1]}"
             seconds = round(time.monotonic() - start, 1)

@@ -42,10 +42,11 @@ def write_digits(folder: Path, each: int, tests: int, seed: int) -> tuple[dict[s
         folders[source] = folder / source
         own = [index for index in rest if labels[index] in digits][:each]
         for index in own:
-            _write(images[index], folders[source] / str(labels[index]) / f"{index}.png")
+            _write(images[index], folders[source] / str(labels[index]) / f"{labels[index]}-{index}.png")
         rest = [index for index in rest if index not in set(own)]
     pictures = [
-        TestPicture(_write(images[index], folder / "tests" / f"{index}.png"), str(labels[index])) for index in drawn
+        TestPicture(_write(images[index], folder / "tests" / f"{labels[index]}-{index}.png"), str(labels[index]))
+        for index in drawn
     ]
     return folders, pictures
 

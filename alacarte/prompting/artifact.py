@@ -19,7 +19,7 @@ from torch import Tensor
 
 from alacarte.prompting.errors import ArtifactInvalid
 from alacarte.prompting.facts import facts_from_text, facts_to_text, is_text, json_object
-from alacarte.prompting.tensors import Prompt, PromptTensors, Variant
+from alacarte.prompting.tensors import MOST_MEMORY, Prompt, PromptTensors, Variant
 
 # D width of the backbone, L blocks, M memory tokens a block, C labels, K prototypes
 
@@ -190,5 +190,7 @@ def _check_numbers(named: Mapping[str, Tensor], variant: Variant, labels: int) -
         if len(shape) != tensor.ndim or not all(fits):
             found = f"{name} has the shape {tuple(tensor.shape)}"
             raise ArtifactInvalid(f"{found}, which does not fit {labels} labels on width {width}")
+        if name == "memory" and tensor.shape[1] > MOST_MEMORY:
+            raise ArtifactInvalid(f"memory has {tensor.shape[1]} tokens a block, more than the {MOST_MEMORY} allowed")
         if not torch.isfinite(tensor).all():
             raise ArtifactInvalid(f"{brief(name)} holds a number that is not finite")

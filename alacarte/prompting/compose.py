@@ -7,7 +7,7 @@ of its members changes nothing but the last bits.
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import accumulate, chain
-from typing import Literal
+from typing import Literal, get_args
 
 import numpy as np
 import torch
@@ -60,6 +60,7 @@ def compose(
     weights: Tensor | None = None,
 ) -> Composed:
     """One answer from the logits (B, C_i) of k prompts over their own labels, weighted by (B, k) if given."""
+    require_composition(composition, weights is not None)
     _check(logits, labels, weights)
     members = [member.float() for member in logits]
     union = _Union.of(labels, members[0].device)
@@ -72,15 +73,19 @@ def compose(
             scores = torch.softmax(union.sum(members) / union.knowers, dim=1)
         case "concat", Tensor():
             scores = torch.softmax(union.sum(_weighted(members, weights)) / union.knowers, dim=1)
-        case "vote", None:
-            scores = _vote(members, union)
-        case "vote", _:
-            raise CompositionInvalid(
-                "votes cannot be weighted: use the weighting 'none', or the composition 'average' or 'concat'"
-            )
         case _:
-            raise CompositionInvalid(f"no composition {composition!r}: use 'average', 'concat' or 'vote'")
+            scores = _vote(members, union)
     return Composed(union.labels, scores)
+
+
+def require_composition(composition: Composition, is_weighted: bool) -> None:
+    """Refuse a way to compose that does not exist, or that weights have no meaning for."""
+    if composition not in get_args(Composition):
+        raise CompositionInvalid(f"no composition {composition!r}: use 'average', 'concat' or 'vote'")
+    if composition == "vote" and is_weighted:
+        raise CompositionInvalid(
+            "votes cannot be weighted: use the weighting 'none', or the composition 'average' or 'concat'"
+        )
 
 
 @dataclass(frozen=True)

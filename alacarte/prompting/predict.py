@@ -11,10 +11,10 @@ from torch import Tensor
 
 from alacarte.prompting.artifact import prompt_digest, prompt_to_bytes
 from alacarte.prompting.backbone import Backbone
-from alacarte.prompting.compose import Composition, Weighting, compose, prototype_weights
+from alacarte.prompting.compose import Composition, Weighting, compose, prototype_weights, require_composition
 from alacarte.prompting.errors import ArtifactInvalid, BackboneMismatch, CompositionInvalid
 from alacarte.prompting.pool import PromptPool, pool_prompts
-from alacarte.prompting.structured import Outcome, forward, lay_out
+from alacarte.prompting.structured import forward, lay_out, send
 from alacarte.prompting.tensors import Prompt
 
 # B images, T pairs, D width, C labels, k members of a set
@@ -45,7 +45,7 @@ class Predictor:
 
     def __init__(self, backbone: Backbone, prompts: Mapping[str, Prompt]) -> None:
         for name, prompt in prompts.items():
-            require_fit(backbone, name, prompt)
+            require_own(backbone, name, prompt)
         self._backbone = backbone
         self._prompts = dict(prompts)
         self._digests = {name: prompt_digest(prompt_to_bytes(prompt)) for name, prompt in prompts.items()}
@@ -53,11 +53,7 @@ class Predictor:
         self._slot_of = {name: slot for slot, name in enumerate(attending)}
         self._pool: PromptPool = pool_prompts(backbone, [prompts[name].tensors for name in attending])
         self._heads = {
-            name: (
-                prompt.tensors.head_weight.to(backbone.device),
-                prompt.tensors.head_bias.to(backbone.device),
-                prompt.tensors.prototypes.to(backbone.device),
-            )
+            name: (prompt.tensors.head_weight.to(backbone.device), prompt.tensors.head_bias.to(backbone.device))
             for name, prompt in prompts.items()
         }
 
@@ -68,55 +64,78 @@ class Predictor:
         composition: Composition = "average",
         weighting: Weighting = "none",
     ) -> list[Answer]:
-        """One answer for each of images (B, 3, S, S), by the prompts named in `sets[b]`."""
-        if weighting not in get_args(Weighting):
-            raise CompositionInvalid(f"no weighting {weighting!r}: use {' or '.join(get_args(Weighting))}")
-        if len(sets) != images.shape[0]:
-            raise CompositionInvalid(f"{images.shape[0]} images came with {len(sets)} sets of prompts")
-        distinct = [tuple(dict.fromkeys(names)) for names in sets]  # a set has nobody twice
-        unknown = sorted({name for names in sets for name in names} - self._prompts.keys())
-        if unknown:
-            raise CompositionInvalid(f"no prompt {unknown[0]!r} in the pool")
-        if not distinct:
+        """One answer for each of images (B, 3, S, S), by the prompts named in `sets[b]`, in whatever order."""
+        named = [tuple(sorted(set(names))) for names in sets]
+        self._check(images, sets, named, composition, weighting)
+        if not named:
             return []
-        logits, embedding = self.logits(images, distinct)
+        logits, embedding = self.logits(images, named)
         groups: dict[tuple[str, ...], list[int]] = {}
-        for image, names in enumerate(distinct):
+        for image, names in enumerate(named):
             groups.setdefault(names, []).append(image)
         answers: dict[int, Answer] = {}
         for names, members in groups.items():
             rows = {name: torch.stack([logits[image][name] for image in members]) for name in names}
-            seen = embedding[members]
-            answers.update(zip(members, self._answer(names, rows, seen, composition, weighting), strict=True))
-        return [answers[image] for image in range(len(sets))]
+            found = self._answer(names, rows, embedding[members], composition, weighting)
+            answers.update(zip(members, found, strict=True))
+        return [answers[image] for image in range(len(named))]
+
+    def _check(
+        self,
+        images: Tensor,
+        sets: Sequence[Sequence[str]],
+        named: Sequence[tuple[str, ...]],
+        composition: Composition,
+        weighting: Weighting,
+    ) -> None:
+        """Refuse what cannot be answered before anything is computed."""
+        side = self._backbone.preprocessing.size
+        if weighting not in get_args(Weighting):
+            raise CompositionInvalid(f"no weighting {weighting!r}: use {' or '.join(get_args(Weighting))}")
+        require_composition(composition, weighting == "prototypes")
+        if images.shape[1:] != (3, side, side):
+            raise CompositionInvalid(f"images must have the shape (B, 3, {side}, {side}), not {tuple(images.shape)}")
+        if len(sets) != images.shape[0]:
+            raise CompositionInvalid(f"{images.shape[0]} images came with {len(sets)} sets of prompts")
+        if any(isinstance(names, str) for names in sets):
+            raise CompositionInvalid("a set of prompts is a list of names, not one text: put it in a list")
+        if not all(named):
+            raise CompositionInvalid("there are no prompts to compose: name at least one")
+        unknown = sorted({name for names in named for name in names} - self._prompts.keys())
+        if unknown:
+            raise CompositionInvalid(f"no prompt {unknown[0]!r} in the pool")
 
     @torch.inference_mode()
     def logits(self, images: Tensor, sets: Sequence[Sequence[str]]) -> tuple[list[dict[str, Tensor]], Tensor]:
-        """For each image the logits (C) of each prompt of its set, and the embeddings (B, D)."""
+        """For each image the logits (C) of each prompt of its set, and the embeddings (B, D), on the CPU."""
         backbone = self._backbone
-        attending = [[name for name in names if name in self._slot_of] for names in sets]
-        layout = lay_out([[self._slot_of[name] for name in names] for names in attending], backbone.device)
+        attending = [[self._slot_of[name] for name in names if name in self._slot_of] for names in sets]
+        layout = lay_out(attending, backbone.device)
         images = images.to(backbone.device, backbone.dtype, non_blocking=True)
-        outcome: Outcome = forward(backbone, images, self._pool, layout)
-        tokens, embedding = outcome.tokens.float(), outcome.embedding.float()
+        outcome = forward(backbone, images, self._pool, layout)
+        rows = torch.cat([outcome.tokens, outcome.embedding]).float()  # (T + B, D)
 
         # A prompt's head reads all its rows at once; a head-only prompt reads the class tokens.
-        asked: dict[str, list[tuple[int, int]]] = {}  # prompt -> (image, row of tokens or of embedding)
+        asked: dict[str, list[tuple[int, int]]] = {}  # prompt -> (image, row)
         pair = 0
         for image, names in enumerate(sets):
             for name in names:
-                row = image
+                row = layout.pairs + image
                 if name in self._slot_of:
                     row, pair = pair, pair + 1
                 asked.setdefault(name, []).append((image, row))
+        order = send([row for places in asked.values() for _, row in places], backbone.device)
+        parts = torch.split_with_sizes(rows.index_select(0, order), [len(places) for places in asked.values()])
+        found = [F.linear(part, *self._heads[name]) for name, part in zip(asked, parts, strict=True)]  # (n, C)
+
+        # One copy to the host, and so one wait for the device.
+        numbers = [*(part.flatten() for part in found), rows[layout.pairs :].flatten()]
+        *flat, embedding = torch.split_with_sizes(torch.cat(numbers).cpu(), [part.numel() for part in numbers])
         logits: list[dict[str, Tensor]] = [{} for _ in sets]
-        for name, places in asked.items():
-            source = tokens if name in self._slot_of else embedding
-            weight, bias, _ = self._heads[name]
-            rows = F.linear(source[[row for _, row in places]], weight, bias)  # (n, C)
-            for (image, _), row_logits in zip(places, rows, strict=True):
+        for (name, places), part in zip(asked.items(), flat, strict=True):
+            for (image, _), row_logits in zip(places, part.view(len(places), -1), strict=True):
                 logits[image][name] = row_logits
-        return logits, embedding
+        return logits, embedding.view(len(sets), -1)
 
     def _answer(
         self,
@@ -130,11 +149,14 @@ class Predictor:
         labels = [self._prompts[name].facts.labels for name in names]
         weights = None
         if weighting == "prototypes":
-            weights = prototype_weights(embedding, [self._heads[name][2] for name in names])
+            weights = prototype_weights(embedding, [self._prompts[name].tensors.prototypes for name in names])
         composed = compose([rows[name] for name in names], labels, composition, weights)
-        scores, order = composed.scores.cpu().sort(dim=-1, descending=True, stable=True)
-        shares = torch.full((len(embedding), len(names)), 1 / len(names)) if weights is None else weights.cpu()
-        own = {name: rows[name].float().softmax(-1).cpu() for name in names}
+        own = {name: rows[name].softmax(-1) for name in names}
+        for name, scores in own.items():
+            if not bool(scores.isfinite().all()):
+                raise ArtifactInvalid(f"prompt {name} gives answers that are no numbers: train it again")
+        scores, order = composed.scores.sort(dim=-1, descending=True, stable=True)
+        shares = torch.full((len(embedding), len(names)), 1 / len(names)) if weights is None else weights
         digest = set_digest([self._digests[name] for name in names])
         return [
             Answer(
@@ -155,7 +177,7 @@ def set_digest(digests: Sequence[str]) -> str:
     return hashlib.sha256("".join(sorted(digests)).encode()).hexdigest()
 
 
-def require_fit(backbone: Backbone, name: str, prompt: Prompt) -> None:
+def require_own(backbone: Backbone, name: str, prompt: Prompt) -> None:
     """Refuse a prompt of another backbone, or one whose numbers do not have the shapes of this one."""
     facts, tensors = prompt.facts, prompt.tensors
     if facts.backbone != backbone.identity:

@@ -57,8 +57,8 @@ def lay_out(sets: Sequence[Sequence[int]], device: torch.device) -> Layout:
     merge = device.type != "cpu"
     runs: list[Run] = []
     pair = 0
-    for image, slots in enumerate(sets):
-        each = len(slots)
+    for image, names in enumerate(sets):
+        each = len(names)
         last = runs[-1] if runs else None
         if merge and last is not None and last.each == each:
             pairs = slice(last.pairs.start, pair + each)
@@ -66,10 +66,14 @@ def lay_out(sets: Sequence[Sequence[int]], device: torch.device) -> Layout:
         else:
             runs.append(Run(slice(image, image + 1), slice(pair, pair + each), each))
         pair += each
-    flat = torch.tensor([slot for slots in sets for slot in slots], dtype=torch.long)
-    if device.type == "cuda":
-        flat = flat.pin_memory().to(device, non_blocking=True)
-    return Layout(len(sets), flat.to(device), tuple(run for run in runs if run.each))
+    slots = send([slot for names in sets for slot in names], device)
+    return Layout(len(sets), slots, tuple(run for run in runs if run.each))
+
+
+def send(numbers: Sequence[int], device: torch.device) -> Tensor:
+    """Whole numbers as a tensor on the device, without waiting for it."""
+    here = torch.tensor(numbers, dtype=torch.long)
+    return here.pin_memory().to(device, non_blocking=True) if device.type == "cuda" else here.to(device)
 
 
 @torch.inference_mode()

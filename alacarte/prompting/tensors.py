@@ -11,6 +11,8 @@ from torch import Tensor
 Variant = Literal["deep", "deep-shared", "shallow", "head-only"]
 VARIANTS: tuple[Variant, ...] = get_args(Variant)
 
+MOST_MEMORY = 64  # memory tokens a block: the largest of a pool is what every prompt beside it takes
+
 Fact = str | int | float | bool | None
 
 

@@ -50,14 +50,31 @@ def open_collection(
             raise CollectionRefused(f"{shown(path.name)} is a table, which has no subfolders: leave out `within`")
         yield check(_label_by_file(path, limits), limits, unreadable=unreadable)
     else:
+        with _private_folder(scratch) as folder:
+            tree = _unpack(path, kind, folder, Meter(limits, packed_bytes=size_bytes), picked)
+            yield _checked(tree, limits, picked, unreadable)
+
+
+def _private_folder(scratch: Path | None) -> tempfile.TemporaryDirectory[str]:
+    try:
         if scratch is not None:
             scratch.mkdir(parents=True, exist_ok=True)
-        with tempfile.TemporaryDirectory(dir=scratch, prefix="collection-") as folder:
-            meter = Meter(limits, packed_bytes=size_bytes)
-            stash = Stash(Path(folder), meter)
-            is_zip = kind == "zip"
-            tree = read_zip(path, stash, meter, picked) if is_zip else read_tar(path, kind, stash, meter, picked)
-            yield _checked(tree, limits, picked, unreadable)
+        return tempfile.TemporaryDirectory(dir=scratch, prefix="collection-")
+    except OSError as error:
+        raise CollectionRefused(f"no scratch folder can be made ({error.strerror}): name another") from error
+
+
+def _unpack(path: Path, kind: Kind, folder: str, meter: Meter, picked: Parts) -> Tree:
+    stash = Stash(Path(folder), meter)
+    try:
+        if kind == "zip":
+            return read_zip(path, stash, meter, picked)
+        return read_tar(path, kind, stash, meter, picked)
+    except OSError as error:
+        reason = error.strerror or error
+        raise CollectionRefused(
+            f"{shown(path.name)} cannot be unpacked ({reason}): make room, or name another scratch folder"
+        ) from error
 
 
 def _look_at(path: Path) -> tuple[Kind | Literal["folder"], int]:

@@ -12,7 +12,7 @@ UNSUSPICIOUS_BYTES = MIB
 
 @dataclass(frozen=True)
 class Limits:
-    """The bounds of one collection; whoever reads trusted data may raise them."""
+    """The bounds of one collection; training decodes no more pixels than the default allows."""
 
     max_files: int = 200_000  # every member counts: folders and litter too
     max_file_bytes: int = 64 * MIB

@@ -9,7 +9,7 @@ from registry.errors import PictureUnreadable
 from registry.reading.names import told
 
 # Pillow knows many more, among them some that start other programs (EPS).
-PICTURE_FORMATS = ("JPEG", "PNG", "WEBP", "GIF", "BMP", "TIFF", "PPM")
+PICTURE_FORMATS = ("JPEG", "PNG", "WEBP", "GIF", "TIFF", "BMP", "AVIF", "JPEG2000", "PPM")
 NOT_A_PICTURE = f"not a picture in a format that is read here ({', '.join(PICTURE_FORMATS)})"
 
 

@@ -28,6 +28,18 @@ def test_the_story_is_told_and_leaves_nothing_behind(temporary: Path) -> None:
     assert list(temporary.iterdir()) == []
 
 
+def test_what_is_kept_can_be_predicted_with(temporary: Path) -> None:
+    kept = temporary / "kept"
+
+    assert run("demo", "--weights", "random", "--keep", str(kept)).code == 0
+
+    assert sorted(path.name for path in temporary.iterdir()) == ["kept"]
+    picture = next((kept / "tests").iterdir())
+    told = run("predict", str(picture), "--prompts", str(kept / "prompts"), "--weights", "random", "--json")
+    assert told.code == 0
+    assert run("demo", "--weights", "random", "--keep", str(kept)).error.startswith(f"{kept} is there already")
+
+
 def test_the_document_has_the_same_scores_before_and_after(temporary: Path) -> None:
     told = run("demo", "--weights", "random", "--json").document
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from alacarte.cli import training
+import trainer.train
 from alacarte.prompting.artifact import prompt_digest, read_prompt
 from alacarte.prompting.backbone import Backbone
 from alacarte.prompting.tensors import Prompt
@@ -86,7 +86,7 @@ def test_room_is_made_only_for_views_that_are_seen_again(
             asked.append(views)
             super().__init__(backbone, budget_bytes, views, scratch)
 
-    monkeypatch.setattr(training, "StateCache", Spy)
+    monkeypatch.setattr(trainer.train, "StateCache", Spy)
     settings = ["--size", "32", "--epochs", "3", "--augment", augment, *(["--views", str(views)] if views else [])]
 
     ended = run("train", pictures, "--out", tmp_path / "out", "--shards", "1", *BACKBONE, *settings)
@@ -190,7 +190,7 @@ def test_an_interrupted_training_keeps_what_is_finished_and_no_half_of_anything(
         trained.append(train_prompt(backbone, samples, recipe, cache, report))
         return trained[0]
 
-    monkeypatch.setattr(training, "train_prompt", interrupted)
+    monkeypatch.setattr(trainer.train, "train_prompt", interrupted)
 
     ended = run("train", pictures, "--out", tmp_path / "out", "--shards", "2", *TINY)
 

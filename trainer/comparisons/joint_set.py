@@ -8,8 +8,9 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from alacarte.prompting.backbone import Backbone
-from alacarte.prompting.errors import BackboneMismatch, CompositionInvalid
+from alacarte.prompting.errors import CompositionInvalid
 from alacarte.prompting.joint import joint_forward, structured_mask
+from alacarte.prompting.predict import require_own
 from alacarte.prompting.tensors import Prompt
 from trainer.comparisons.opinions import Opinions
 
@@ -40,12 +41,8 @@ class JointSet:
     def __init__(self, backbone: Backbone, prompts: Sequence[Prompt], attention: Attention = "full") -> None:
         if not prompts:
             raise CompositionInvalid("there are no prompts to concatenate: name at least one")
-        for prompt in prompts:
-            if prompt.facts.backbone != backbone.identity:
-                raise BackboneMismatch(
-                    f"a prompt was trained on another backbone ({prompt.facts.architecture}) than this one "
-                    f"({backbone.architecture}): train it on this one"
-                )
+        for place, prompt in enumerate(prompts):
+            require_own(backbone, str(place), prompt)
             if prompt.tensors.token is None:
                 raise CompositionInvalid(
                     "a head-only prompt takes no part in attention: compose it as a structured set"

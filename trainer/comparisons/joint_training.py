@@ -6,6 +6,7 @@ bytes depend on torch's number of threads besides the samples, the recipe and th
 """
 
 from collections.abc import Sequence
+from contextlib import closing
 from dataclasses import replace
 
 import torch
@@ -23,7 +24,7 @@ from trainer.minimise import Report, minimise
 from trainer.recipe import Recipe
 from trainer.train import batches_of, facts_of, labels_of
 from trainer.trainable import TrainablePrompt
-from trainer.views import View
+from trainer.views import served_batches
 
 
 def train_joint(
@@ -39,26 +40,37 @@ def train_joint(
         raise RecipeInvalid("a head-only prompt takes no part in attention: train it with train_prompt")
     samples = sorted(samples, key=lambda sample: sample.digest)
     prompt = TrainablePrompt(backbone, recipe, len(labels))
-    mask = mask_of(backbone, [prompt], attention)
-
-    def logits(pictures: Pictures) -> Tensor:
-        return joint_logits(backbone, pictures.images, [prompt], mask)[0]
-
-    batches = load_batches(batches_of(samples, recipe), backbone.preprocessing)
-    minimise(prompt.parameters(), batches, logits, labels, len(samples), recipe, report)
+    fit_joint(prompt, backbone, samples, labels, recipe, attention, report)
     facts = facts_of(backbone, labels, len(samples), recipe)
     # Nothing else tells that a prompt of full attention means little with structured attention.
     facts = replace(facts, settings={**facts.settings, "attention": attention})
     return Prompt(prompt.tensors(recipe, _prototypes_of(backbone, samples, recipe)), facts)
 
 
+def fit_joint(
+    prompt: TrainablePrompt,
+    backbone: Backbone,
+    samples: Sequence[Sample],
+    labels: Sequence[str],
+    recipe: Recipe,
+    attention: Attention,
+    report: Report,
+) -> None:
+    """Let the prompt learn the samples' labels from their pixels, by autograd through all tokens."""
+    mask = mask_of(backbone, [prompt], attention)
+
+    def logits(pictures: Pictures) -> Tensor:
+        return joint_logits(backbone, pictures.images, [prompt], mask)[0]
+
+    with closing(load_batches(batches_of(samples, recipe), backbone.preprocessing)) as batches:
+        minimise(prompt.parameters(), batches, logits, labels, len(samples), recipe, report)
+
+
 def _prototypes_of(backbone: Backbone, samples: Sequence[Sample], recipe: Recipe) -> Tensor:
     """The prototypes (K, D) of the bare backbone's class-token embeddings, as `train_prompt` makes them."""
-    views = [View(sample) for sample in samples]
-    batches = (views[start : start + recipe.batch] for start in range(0, len(views), recipe.batch))
     nobody = torch.empty(0, backbone.width, device=backbone.device, dtype=backbone.dtype)
     embeddings: list[Tensor] = []
-    for pictures in load_batches(batches, backbone.preprocessing):
+    for pictures in load_batches(served_batches(samples, recipe.batch), backbone.preprocessing):
         with torch.inference_mode():
             images = pictures.images.to(backbone.device, backbone.dtype)
             embeddings.append(joint_forward(backbone, images, nobody, [], None).embedding.float())

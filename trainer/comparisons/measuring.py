@@ -10,7 +10,7 @@ from registry.reading.sample import Sample
 from trainer.comparisons.errors import MeasurementInvalid
 from trainer.comparisons.opinions import Classifier, Opinions, one_after_another
 from trainer.comparisons.pictures import load_batches
-from trainer.views import View
+from trainer.views import served_batches
 
 ASKED_AT_ONCE = 32
 
@@ -24,8 +24,7 @@ def ask(
     """The classifier's opinions on all samples, as they are served, in the order given."""
     if not samples:
         raise MeasurementInvalid("there are no pictures to measure on: name a test set that has some")
-    views = [View(sample) for sample in samples]
-    batches = (views[start : start + batch] for start in range(0, len(views), batch))
+    batches = served_batches(samples, batch)
     return one_after_another(
         [classifier.opinions(pictures.images) for pictures in load_batches(batches, preprocessing)]
     )

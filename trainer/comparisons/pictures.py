@@ -1,7 +1,6 @@
 """Batches of pictures as pixels, for whatever cannot learn from kept states; decoded ahead by a few threads."""
 
-import os
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Generator, Iterable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 
@@ -10,6 +9,7 @@ from torch import Tensor
 
 from alacarte.prompting.preprocess import Preprocessing
 from trainer.ahead import look_ahead
+from trainer.threads import cores
 from trainer.views import View
 
 DECODERS = 4
@@ -23,9 +23,9 @@ class Pictures:
     images: Tensor  # (B, 3, S, S), float32 on the CPU
 
 
-def load_batches(batches: Iterable[Sequence[View]], preprocessing: Preprocessing) -> Iterator[Pictures]:
+def load_batches(batches: Iterable[Sequence[View]], preprocessing: Preprocessing) -> Generator[Pictures, None, None]:
     """The pixels of each batch, in order; the next batches are decoded meanwhile."""
-    decoders = ThreadPoolExecutor(min(DECODERS, os.cpu_count() or 1), "decode")
+    decoders = ThreadPoolExecutor(min(DECODERS, cores()), "decode")
 
     def decode(batch: Sequence[View]) -> list[Future[Tensor]]:
         return [decoders.submit(view.load, preprocessing) for view in batch]
