@@ -460,3 +460,12 @@ def test_a_pipe_is_refused_and_not_waited_for(tmp_path: Path) -> None:
 
     with pytest.raises(ArtifactInvalid, match="pipe: not a file"):
         read_prompt(tmp_path / "pipe")
+
+
+def test_more_memory_than_a_pool_should_hold_is_refused() -> None:
+    """Every prompt beside it would be padded to as much."""
+    prompt = make_prompt("deep")
+    memory = torch.zeros(2, 65, prompt.tensors.prototypes.shape[1])
+
+    with pytest.raises(ArtifactInvalid, match="65 tokens a block"):
+        prompt_to_bytes(replace(prompt, tensors=replace(prompt.tensors, memory=memory)))

@@ -50,6 +50,34 @@ def test_an_unknown_composition_is_refused(backbone: Backbone, predictor: Predic
         predictor.predict(small_images(backbone, 1), [("deep",)], wrong)
 
 
+def test_weighted_votes_are_refused_before_anything_is_computed(
+    backbone: Backbone, predictor: Predictor, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(predictor, "logits", None)
+
+    with pytest.raises(CompositionInvalid, match="votes cannot be weighted"):
+        predictor.predict(small_images(backbone, 1), [("deep",)], "vote", "prototypes")
+
+
+def test_images_of_another_size_are_refused(backbone: Backbone, predictor: Predictor) -> None:
+    with pytest.raises(CompositionInvalid, match="images must have the shape"):
+        predictor.predict(small_images(backbone, 1)[..., :-1], [("deep",)])
+
+
+def test_a_set_that_is_one_text_is_refused(backbone: Backbone, predictor: Predictor) -> None:
+    with pytest.raises(CompositionInvalid, match="a list of names"):
+        predictor.predict(small_images(backbone, 1), ["deep"])
+
+
+def test_a_prompt_whose_answers_are_no_numbers_is_named(backbone: Backbone) -> None:
+    sound = small_prompt(backbone)
+    steep = dataclasses.replace(sound.tensors, head_weight=torch.full_like(sound.tensors.head_weight, 3e38))
+    predictor = Predictor(backbone, {"sound": sound, "steep": dataclasses.replace(sound, tensors=steep)})
+
+    with pytest.raises(PromptingError, match="prompt steep gives answers that are no numbers"):
+        predictor.predict(small_images(backbone, 1), [("sound", "steep")])
+
+
 def test_an_unknown_weighting_is_refused(backbone: Backbone, predictor: Predictor) -> None:
     wrong: Any = "prototype"
     with pytest.raises(CompositionInvalid, match="prototype"):

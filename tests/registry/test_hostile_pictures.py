@@ -12,6 +12,7 @@ import pytest
 from PIL import Image
 
 from registry.reading.limits import Limits
+from registry.reading.picture import PICTURE_FORMATS
 
 if TYPE_CHECKING:
     from tests.registry.conftest import Workshop
@@ -190,3 +191,9 @@ def test_a_picked_folder_may_not_be_a_link(shop: Workshop) -> None:
     (root / "x").symlink_to(outside)
 
     assert "is a link" in shop.refusal(root, within="x")
+
+
+def test_what_can_be_served_can_be_uploaded_and_the_other_way_round() -> None:
+    preprocess = pytest.importorskip("alacarte.prompting.preprocess", reason="torch is not installed")
+
+    assert set(PICTURE_FORMATS) == set(preprocess.FORMATS)

@@ -6,8 +6,10 @@ import os
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
+from threading import Thread
 
 import pytest
+import timm
 import torch
 from torch import Tensor
 
@@ -16,9 +18,13 @@ from alacarte.prompting.errors import PictureUnreadable
 from alacarte.prompting.preprocess import Preprocessing
 from alacarte.prompting.tuning import compute_states, state_shape
 from registry.reading.sample import Sample
+from tests.prompting.reference import small_backbone
+from tests.trainer.pictures import draw_samples
 from trainer.cache import STATE_DTYPE, StateCache
-from trainer.errors import ScratchFull
+from trainer.errors import ScratchFull, StatesNotFinite, TrainingError
+from trainer.recipe import Recipe
 from trainer.threads import one_thread
+from trainer.train import train_prompt
 from trainer.views import View
 
 LARGE = 10**8
@@ -85,6 +91,56 @@ def test_what_is_seen_is_each_pictures_own_states_whatever_is_kept(
                     torch.testing.assert_close(embedding[None], compute_states(backbone, image[None], alone))
                 assert torch.equal(state, alone[0])
         assert cache.kept == min(room, 12)
+
+
+@pytest.mark.parametrize("size", [64, 224, 384])
+def test_the_bits_of_a_picture_do_not_depend_on_who_is_computed_beside_it(size: int, tmp_path: Path) -> None:
+    """Of full width and length, where the kernels of matrix products have something to choose from."""
+    model = timm.create_model("vit_tiny_patch16_224", num_classes=0, img_size=size, depth=2)
+    backbone = Backbone(model, "vit_tiny", Preprocessing(size, 1.0, (0.5, 0.5, 0.5), (0.5, 0.5, 0.5)))
+    samples = draw_samples(tmp_path, 5)
+    found: dict[str, list[tuple[Tensor, Tensor]]] = {sample.digest: [] for sample in samples}
+
+    for order in (samples, samples[::-1], samples[2:] + samples[:2]):
+        for together in (1, 2, 3, 5):  # alone, in a pair, and with an odd one that is left over
+            with StateCache(backbone) as cache:
+                for seen in cache.walk(batches(order, together)):
+                    for view, state, embedding in zip(seen.views, seen.states, seen.embedding, strict=True):
+                        found[view.sample.digest].append((state, embedding))
+
+    for (first, first_embedding), *others in found.values():
+        assert len(others) == 11
+        assert all(torch.equal(first, state) for state, _ in others)
+        assert all(torch.equal(first_embedding, embedding) for _, embedding in others)
+
+
+def test_a_cache_of_another_backbone_is_refused(backbone: Backbone, samples: tuple[Sample, ...]) -> None:
+    with StateCache(small_backbone("plain", seed=1)) as cache, pytest.raises(TrainingError, match="another backbone"):
+        train_prompt(backbone, samples, Recipe(epochs=1), cache)
+
+
+def test_states_beyond_half_precision_are_named_and_not_blamed_on_the_rate(samples: tuple[Sample, ...]) -> None:
+    backbone = small_backbone("plain", seed=2)
+    for block in backbone.model.blocks:
+        block.attn.qkv.weight.mul_(1e8)
+
+    with StateCache(backbone) as cache, pytest.raises(StatesNotFinite, match="does not fit half precision"):
+        list(cache.walk(batches(samples)))
+
+
+def test_two_threads_never_share_a_slot(backbone: Backbone, samples: tuple[Sample, ...]) -> None:
+    room = len(samples)
+    with StateCache(backbone, room * bytes_each(backbone), room) as cache:
+        walks = [Thread(target=lambda: list(cache.walk(batches(samples, 1)))) for _ in range(4)]
+        for walk in walks:
+            walk.start()
+        for walk in walks:
+            walk.join()
+
+        assert cache.kept == room
+        kept = torch.cat([seen.states[0] for seen in cache.walk(batches(samples, 1))])
+    with StateCache(backbone) as alone:
+        assert torch.equal(kept, torch.cat([seen.states[0] for seen in alone.walk(batches(samples, 1))]))
 
 
 def test_what_is_kept_is_computed_once_and_what_is_not_again(

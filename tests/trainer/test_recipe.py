@@ -79,6 +79,7 @@ def test_the_rate_exists_at_every_step_whatever_the_warm_up(warmup: int) -> None
         ("epochs", 0),
         ("batch", -1),
         ("prototypes", 0),
+        ("memory", 65),
         ("views", 0),
         ("warmup_epochs", -1),
         ("weight_decay", -0.1),
@@ -145,3 +146,9 @@ def test_a_recipes_facts_travel_with_the_prompt(variant: Variant) -> None:
     _, read = facts_from_text(facts_to_text(variant, facts))
 
     assert Recipe(**read.settings) == Recipe(variant=variant, seed=7)  # type: ignore[arg-type]
+
+
+def test_a_training_of_one_epoch_has_no_warm_up() -> None:
+    recipe = Recipe(epochs=1)
+
+    assert recipe.rate_at(0, 10) == pytest.approx(recipe.peak_rate)

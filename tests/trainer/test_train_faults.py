@@ -14,6 +14,7 @@ from alacarte.prompting.backbone import Backbone
 from alacarte.prompting.errors import PromptingError
 from alacarte.prompting.tensors import Prompt
 from registry.reading.sample import Sample
+from tests.prompting.reference import small_backbone
 from trainer.cache import StateCache
 from trainer.errors import LossNotFinite, ShardRefused, TrainingError
 from trainer.minimise import Progress
@@ -56,6 +57,33 @@ def test_a_loss_is_the_mean_over_its_epochs_samples(backbone: Backbone, samples:
 def test_a_shard_without_samples_is_refused(backbone: Backbone) -> None:
     with pytest.raises(ShardRefused, match="no pictures"):
         train(backbone, [])
+
+
+def test_a_shard_that_has_a_picture_twice_is_refused(backbone: Backbone, samples: Samples) -> None:
+    twice = dataclasses.replace(samples[0], label="another", name="copy.png")
+
+    with pytest.raises(ShardRefused, match="a picture twice"):
+        train(backbone, [*samples, twice])
+
+
+def test_a_picture_that_has_changed_since_it_was_read_ends_the_training(
+    backbone: Backbone, samples: Samples, tmp_path: Path
+) -> None:
+    path = tmp_path / "changed.png"
+    path.write_bytes(samples[1].path.read_bytes())
+
+    with pytest.raises(PromptingError, match=r"changed\.png has changed"):
+        train(backbone, [dataclasses.replace(samples[0], path=path), *samples[1:]])
+
+
+def test_the_precision_that_a_prompt_was_trained_in_is_among_its_facts(samples: Samples) -> None:
+    """The same samples give other bytes in another precision, and nobody shall wonder why."""
+    settings = [
+        train(small_backbone("plain", dtype=dtype), samples, dataclasses.replace(RECIPE, epochs=1)).facts.settings
+        for dtype in (torch.float32, torch.bfloat16)
+    ]
+
+    assert [(own["precision"], own["device"]) for own in settings] == [("float32", "cpu"), ("bfloat16", "cpu")]
 
 
 def test_a_shard_of_one_class_is_refused_by_its_name(backbone: Backbone, samples: Samples) -> None:
