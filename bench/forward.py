@@ -50,14 +50,14 @@ def main() -> None:
     contenders["even"] = functools.partial(predictor.logits, images, even)
     contenders["ragged"] = functools.partial(predictor.logits, images, ragged)
     wait = torch.cuda.synchronize if backbone.device.type == "cuda" else lambda: None
-    results = measure(contenders, rounds=4 if options.quick else 12, wait=wait)
+    results = measure(contenders, rounds=4 if options.quick else 10, wait=wait)
 
     # The slow ones take turns with the bare pass too, a few times only.
     slow: dict[str, Callable[[], object]] = {"bare": contenders["bare"]}
     for count in PROMPTS[:2] if options.quick else PROMPTS:
         slow[f"joint {count}"] = functools.partial(joint, backbone, images, [prompts[n].tensors for n in names[:count]])
         slow[f"ensemble {count}"] = functools.partial(ensemble, backbone, images, count)
-    slow_results = measure(slow, rounds=1, wait=wait)
+    slow_results = measure(slow, rounds=1, warmups=0, wait=wait)
 
     tokens = backbone.tokens
     rows = [row_of(count, tokens, results, slow_results) for count in PROMPTS]

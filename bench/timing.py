@@ -26,21 +26,24 @@ class Measured:
 
 
 def measure(
-    contenders: Mapping[str, Callable[[], object]], rounds: int, wait: Callable[[], None] = lambda: None
+    contenders: Mapping[str, Callable[[], object]],
+    rounds: int,
+    warmups: int = 1,
+    wait: Callable[[], None] = lambda: None,
 ) -> dict[str, Measured]:
-    """Run every contender once a round, in turn, after one round that does not count; `wait` is for the device."""
+    """Run every contender once a round, in turn, after warm-ups that do not count; `wait` is for the device."""
     seconds: dict[str, list[float]] = {name: [] for name in contenders}
     peaks: dict[str, list[float]] = {name: [] for name in contenders}
     with Progress(SpinnerColumn(), *Progress.get_default_columns(), TimeElapsedColumn(), console=_stderr()) as shown:
-        task = shown.add_task("measuring", total=len(contenders) * (rounds + 1))
-        for turn in range(rounds + 1):
+        task = shown.add_task("measuring", total=len(contenders) * (rounds + warmups))
+        for turn in range(rounds + warmups):
             for name, run in contenders.items():
                 shown.update(task, description=name)
                 held = _reset_peak()
                 start = time.perf_counter()
                 run()
                 wait()
-                if turn:
+                if turn >= warmups:
                     seconds[name].append(time.perf_counter() - start)
                 if held is not None:
                     peaks[name].append(_status("VmHWM") - held)
