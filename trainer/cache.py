@@ -25,7 +25,7 @@ from alacarte.prompting.backbone import Backbone
 from alacarte.prompting.tuning import compute_states, state_shape
 from trainer.ahead import look_ahead
 from trainer.errors import ScratchFull, StatesNotFinite
-from trainer.threads import cores, use_one_thread
+from trainer.threads import Borrowed, cores, use_one_thread
 from trainer.views import Key, View
 
 # B pictures, L blocks, H heads, N backbone tokens, d width of a head, D width
@@ -84,7 +84,8 @@ class StateCache:
         self._file, kept = _map_file(self._room * bytes_each, scratch)
         self._states = kept.view(self._room, *self._shape)
         self._embeddings = torch.empty(self._room, backbone.width)
-        self._threads = torch.get_num_threads()
+        Borrowed.take()
+        self._is_open = True
         self._cores = ThreadPoolExecutor(cores(), "states", initializer=use_one_thread)
 
     def __enter__(self) -> Self:
@@ -98,11 +99,13 @@ class StateCache:
     def close(self) -> None:
         """Give back the room; the file never had a name, so not even a killed process leaves it behind."""
         self._cores.shutdown(cancel_futures=True)
-        torch.set_num_threads(self._threads)  # which new threads inherit: the cores have changed it for everyone
         self._slots.clear()
         self._states = torch.empty(0)
         if self._file is not None:
             self._file.close()
+        if self._is_open:
+            self._is_open = False
+            Borrowed.give_back()
 
     @property
     def kept(self) -> int:

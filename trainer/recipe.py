@@ -45,6 +45,8 @@ class Recipe:
             raise RecipeInvalid(f"no variant {self.variant!r}; choose from {', '.join(VARIANTS)}")
         if self.augment not in AUGMENTATIONS:
             raise RecipeInvalid(f"no augmentation {self.augment!r}; choose from {', '.join(AUGMENTATIONS)}")
+        if self.views is not None and self.augment == "none":
+            raise RecipeInvalid("views are augmented pictures: leave them out, or choose an augmentation")
         if not 0 <= self.seed < 2**64:
             raise RecipeInvalid(f"seed must be from 0 to 2^64 - 1, not {self.seed}")
         if self.warmup_epochs < 0:

@@ -57,7 +57,8 @@ def find(prompts: Mapping[Path, Prompt], wanted: Wanted, say: Callable[[str], No
             return backbone
     if failure is not None:
         raise WeightsUnavailable(
-            f"{failure}; prompts want the very weights that they were trained with{_focus_advice(facts, wanted)}"
+            f"{failure}; prompts want the very weights that they were trained with (--weights random, if those)"
+            f"{_focus_advice(facts, wanted)}"
         ) from failure
     raise BackboneMismatch(
         f"{next(iter(prompts))} was trained on {facts.architecture} at {facts.size} px with other weights "
@@ -78,7 +79,7 @@ def describe(backbone: Backbone) -> dict[str, str | int]:
 def require_device(name: str) -> str:
     """The device's name, if this machine and this build of torch have it."""
     try:
-        torch.zeros(1, device=name)
+        torch.zeros(1, device=name).cpu()  # "meta" can be made, and never be read
     except (AssertionError, NotImplementedError, RuntimeError) as error:
         reason = str(error).partition("\n")[0]
         raise typer.BadParameter(f"{name!r} cannot be used here: {reason}", param_hint="--device") from error

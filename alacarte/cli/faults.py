@@ -48,6 +48,12 @@ class OneLineFaults(TyperGroup):
             if error.errno == errno.EPIPE:  # whoever read our answer has had enough: typer ends quietly
                 raise
             fail(_told(error))
+        except MemoryError as error:
+            fail(f"not enough memory: {error}; use smaller pictures or a smaller batch")
+        except RuntimeError as error:
+            if type(error).__name__ != "OutOfMemoryError":  # torch's, which is not imported here
+                raise
+            fail("not enough memory on the device: use smaller pictures or a smaller batch")
         except (CommandRefused, PromptingError, TrainingError, DomainError) as error:
             fail(str(error))
 

@@ -1,11 +1,11 @@
 """`alacarte inspect`: what is in prompt files."""
 
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from alacarte.cli.options import Json
+from alacarte.cli.prompt_files import find_prompt_files
 from alacarte.cli.screen import print_json, print_table
 
 if TYPE_CHECKING:  # importing it imports torch
@@ -15,12 +15,14 @@ LABELS_SHOWN = 10
 
 
 def inspect(
-    files: Annotated[list[Path], typer.Argument(metavar="FILE", help="Prompt files.", show_default=False)],
+    prompts: Annotated[
+        list[str],
+        typer.Argument(metavar="FILE|FOLDER|PATTERN", help="Prompt files.", show_default=False),
+    ],
     as_json: Json = False,
 ) -> None:
     """Show the facts of prompt files: what they were trained on, their shapes and their size."""
-    for file in files:
-        file.stat()  # what is told before torch is imported is told at once
+    files = find_prompt_files(prompts)  # what is told before torch is imported is told at once
     from alacarte.cli.inspection import look_into
 
     inspected = [look_into(file) for file in files]

@@ -48,7 +48,8 @@ def _stands_for(name: str) -> list[Path]:
         return inside
     if path.exists() or not glob.has_magic(name):
         return [path]
-    matching = sorted(map(Path, glob.iglob(str(path), recursive=True)))  # noqa: PTH207  # also absolute ones
-    if not matching:
+    matching = map(Path, glob.iglob(str(path), recursive=True))  # noqa: PTH207  # also absolute ones
+    files = sorted(file for file in matching if file.is_file())
+    if not files:
         raise CommandRefused(f"no prompt file matches {name}")
-    return [file for file in matching if file.is_file()]
+    return files

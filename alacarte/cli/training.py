@@ -64,7 +64,6 @@ class Outcome:
 def train_shards(plan: Plan, say: Callable[[str], None]) -> Outcome:
     """A prompt file for each shard, written as soon as it is trained."""
     earlier = require_room(plan.out, plan.force)
-    backbone = build(plan.backbone, plan.size, say)
     with open_collection(
         plan.data,
         scratch=plan.scratch,
@@ -76,6 +75,7 @@ def train_shards(plan: Plan, say: Callable[[str], None]) -> Outcome:
             say(f"{len(collection.refusals)} files left out; the first is {first.name}: {first.reason}")
         shards = _split(collection.samples, plan)
         _make_folders(plan)
+        backbone = build(plan.backbone, plan.size, say)
         trained = _train_all(backbone, shards, plan, earlier)
     return Outcome(describe(backbone), collection.refusals, trained)
 
@@ -126,6 +126,8 @@ def _split(samples: Sequence[Sample], plan: Plan) -> dict[str, tuple[Sample, ...
         raise ShardRefused(
             f"{plan.data} has pictures of one class only, {labels[0]!r}: add another class to tell it from"
         )
+    if plan.shards > len(samples):
+        raise ShardRefused(f"{len(samples)} pictures cannot make {plan.shards} shards: use fewer")
     key = hashlib.sha256(f"shards of seed {plan.recipe.seed}".encode()).digest()
     shards = dict(zip(name_shards(plan.shards), split(samples, key, plan.shards), strict=True))
     for name, part in shards.items():
@@ -141,4 +143,6 @@ def _make_folders(plan: Plan) -> None:
     if not os.access(plan.out, os.W_OK | os.X_OK):
         raise CommandRefused(f"{plan.out}: no right to write into this folder")
     if plan.scratch is not None:
+        if plan.scratch.exists() and not plan.scratch.is_dir():
+            raise CommandRefused(f"{plan.scratch} is no folder: give another with --scratch")
         plan.scratch.mkdir(parents=True, exist_ok=True)

@@ -36,6 +36,7 @@ _NAMES: dict[Variant, tuple[str, ...]] = {
 }
 _FLOATS = {"F16", "BF16", "F32", "F64"}
 _MAX_RANK = 8
+_LARGEST = 1e6  # of a number that attends or is multiplied: below it no answer can overflow
 _MAX_SIDE = 2**31 - 1
 
 
@@ -194,3 +195,5 @@ def _check_numbers(named: Mapping[str, Tensor], variant: Variant, labels: int) -
             raise ArtifactInvalid(f"memory has {tensor.shape[1]} tokens a block, more than the {MOST_MEMORY} allowed")
         if not torch.isfinite(tensor).all():
             raise ArtifactInvalid(f"{brief(name)} holds a number that is not finite")
+        if name in wanted and tensor.abs().amax() > _LARGEST:  # an answer could leave the finite numbers
+            raise ArtifactInvalid(f"{name} holds a number beyond {_LARGEST:g}, which no training gives")

@@ -48,7 +48,7 @@ class Predictor:
             require_own(backbone, name, prompt)
         self._backbone = backbone
         self._prompts = dict(prompts)
-        self._digests = {name: prompt_digest(prompt_to_bytes(prompt)) for name, prompt in prompts.items()}
+        self._digests = {name: digest_of(name, prompt) for name, prompt in prompts.items()}
         attending = [name for name, prompt in prompts.items() if prompt.tensors.token is not None]
         self._slot_of = {name: slot for slot, name in enumerate(attending)}
         self._pool: PromptPool = pool_prompts(backbone, [prompts[name].tensors for name in attending])
@@ -152,9 +152,6 @@ class Predictor:
             weights = prototype_weights(embedding, [self._prompts[name].tensors.prototypes for name in names])
         composed = compose([rows[name] for name in names], labels, composition, weights)
         own = {name: rows[name].softmax(-1) for name in names}
-        for name, scores in own.items():
-            if not bool(scores.isfinite().all()):
-                raise ArtifactInvalid(f"prompt {name} gives answers that are no numbers: train it again")
         scores, order = composed.scores.sort(dim=-1, descending=True, stable=True)
         shares = torch.full((len(embedding), len(names)), 1 / len(names)) if weights is None else weights
         digest = set_digest([self._digests[name] for name in names])
@@ -175,6 +172,14 @@ class Predictor:
 def set_digest(digests: Sequence[str]) -> str:
     """The digest of a set of prompts by theirs, whatever their order."""
     return hashlib.sha256("".join(sorted(digests)).encode()).hexdigest()
+
+
+def digest_of(name: str, prompt: Prompt) -> str:
+    """The digest of a sound prompt; one that is not is refused by its name."""
+    try:
+        return prompt_digest(prompt_to_bytes(prompt))
+    except ArtifactInvalid as error:
+        raise ArtifactInvalid(f"prompt {name}: {error}") from error
 
 
 def require_own(backbone: Backbone, name: str, prompt: Prompt) -> None:

@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
+from PIL import Image
 from torch import Tensor
 
 from alacarte.cli import prediction
@@ -162,3 +163,23 @@ def test_weighted_votes_are_a_matter_of_usage(pictures: Path, prompts: Path) -> 
     weighted = ("--composition", "vote", "--weighting", "prototypes")
 
     assert run("predict", pictures / "cat/0.png", "--prompts", prompts, *weighted).code == 2
+
+
+def test_a_pattern_that_matches_only_folders_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "folder").mkdir()
+    picture = tmp_path / "picture.png"
+    Image.new("RGB", (8, 8)).save(picture)
+
+    ended = run("predict", picture, "--prompts", f"{tmp_path}/fold*")
+
+    assert ended.error == f"no prompt file matches {tmp_path}/fold*"
+
+
+def test_a_device_that_cannot_be_read_is_a_usage_error(prompts: Path, tmp_path: Path) -> None:
+    picture = tmp_path / "picture.png"
+    Image.new("RGB", (8, 8)).save(picture)
+
+    ended = run("predict", picture, "--prompts", prompts, "--device", "meta", "--weights", "random")
+
+    assert ended.code == 2
+    assert "'meta' cannot be used here" in ended.err

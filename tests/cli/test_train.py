@@ -110,12 +110,18 @@ def test_one_class_is_refused(tmp_path: Path) -> None:
 
 
 def test_a_shard_without_pictures_is_named_before_anything_is_trained(pictures: Path, tmp_path: Path) -> None:
-    ended = run("train", pictures, "--out", tmp_path / "out", "--shards", "200", *TINY)
+    ended = run("train", pictures, "--out", tmp_path / "out", "--shards", "24", *TINY)
 
     assert ended.code == 1
     assert ended.error.startswith("shard-0")
     assert "epoch" not in ended.err
     assert not (tmp_path / "out").exists()
+
+
+def test_more_shards_than_pictures_are_refused_at_once(pictures: Path, tmp_path: Path) -> None:
+    ended = run("train", pictures, "--out", tmp_path / "out", "--shards", "100000000000", *TINY)
+
+    assert ended.error == "24 pictures cannot make 100000000000 shards: use fewer"
 
 
 def test_prompts_of_an_earlier_training_are_kept(pictures: Path, prompts: Path, tmp_path: Path) -> None:

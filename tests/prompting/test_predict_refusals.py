@@ -69,13 +69,26 @@ def test_a_set_that_is_one_text_is_refused(backbone: Backbone, predictor: Predic
         predictor.predict(small_images(backbone, 1), ["deep"])
 
 
-def test_a_prompt_whose_answers_are_no_numbers_is_named(backbone: Backbone) -> None:
+def test_a_prompt_whose_answers_would_be_no_numbers_never_enters_a_pool(backbone: Backbone) -> None:
+    """In one, it would spoil the answers of everybody who shares a set or a batch with it."""
     sound = small_prompt(backbone)
     steep = dataclasses.replace(sound.tensors, head_weight=torch.full_like(sound.tensors.head_weight, 3e38))
-    predictor = Predictor(backbone, {"sound": sound, "steep": dataclasses.replace(sound, tensors=steep)})
 
-    with pytest.raises(PromptingError, match="prompt steep gives answers that are no numbers"):
-        predictor.predict(small_images(backbone, 1), [("sound", "steep")])
+    with pytest.raises(PromptingError, match="prompt steep: head_weight holds a number beyond 1e"):
+        Predictor(backbone, {"sound": sound, "steep": dataclasses.replace(sound, tensors=steep)})
+
+
+def test_the_largest_numbers_that_are_let_in_give_finite_answers(backbone: Backbone) -> None:
+    sound = small_prompt(backbone)
+    numbers: dict[str, Any] = {  # Any: the fields' types differ
+        name: torch.full_like(getattr(sound.tensors, name), 1e6)
+        for name in ("token", "memory", "head_weight", "head_bias", "prototypes")
+    }
+    predictor = Predictor(backbone, {"large": dataclasses.replace(sound, tensors=PromptTensors("deep", **numbers))})
+
+    (answer,) = predictor.predict(small_images(backbone, 1), [("large",)], "average", "prototypes")
+
+    assert answer.scores.isfinite().all()
 
 
 def test_an_unknown_weighting_is_refused(backbone: Backbone, predictor: Predictor) -> None:

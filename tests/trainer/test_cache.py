@@ -93,11 +93,23 @@ def test_what_is_seen_is_each_pictures_own_states_whatever_is_kept(
         assert cache.kept == min(room, 12)
 
 
-@pytest.mark.parametrize("size", [64, 224, 384])
-def test_the_bits_of_a_picture_do_not_depend_on_who_is_computed_beside_it(size: int, tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("name", "size", "dtype"),
+    [
+        ("vit_tiny_patch16_224", 64, torch.float32),
+        ("vit_tiny_patch16_224", 224, torch.float32),
+        ("vit_tiny_patch16_224", 384, torch.float32),
+        ("vit_tiny_patch16_224", 224, torch.bfloat16),
+        ("vit_base_patch16_224", 96, torch.float32),
+        ("vit_small_patch14_reg4_dinov2", 112, torch.float32),
+    ],
+)
+def test_the_bits_of_a_picture_do_not_depend_on_who_is_computed_beside_it(
+    name: str, size: int, dtype: torch.dtype, tmp_path: Path
+) -> None:
     """Of full width and length, where the kernels of matrix products have something to choose from."""
-    model = timm.create_model("vit_tiny_patch16_224", num_classes=0, img_size=size, depth=2)
-    backbone = Backbone(model, "vit_tiny", Preprocessing(size, 1.0, (0.5, 0.5, 0.5), (0.5, 0.5, 0.5)))
+    model = timm.create_model(name, num_classes=0, img_size=size, depth=2)
+    backbone = Backbone(model, name, Preprocessing(size, 1.0, (0.5, 0.5, 0.5), (0.5, 0.5, 0.5)), dtype=dtype)
     samples = draw_samples(tmp_path, 5)
     found: dict[str, list[tuple[Tensor, Tensor]]] = {sample.digest: [] for sample in samples}
 

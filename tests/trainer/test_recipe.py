@@ -132,10 +132,16 @@ def test_more_views_than_epochs_are_never_looked_at() -> None:
 
 
 def test_without_augmentation_there_is_one_view_the_picture_as_it_is_served() -> None:
-    recipe = Recipe(augment="none", views=3)
+    recipe = Recipe(augment="none")
 
     assert {recipe.view_at(epoch) for epoch in range(80)} == {None}
     assert recipe.views_in_all == 1
+
+
+def test_views_without_an_augmentation_are_refused() -> None:
+    """They would be ignored, and yet stand in the prompt's facts, and so change its bytes."""
+    with pytest.raises(RecipeInvalid, match="views are augmented pictures"):
+        Recipe(augment="none", views=3)
 
 
 @pytest.mark.parametrize("variant", VARIANTS)

@@ -1,0 +1,50 @@
+"""Training works with one thread a job, and leaves the number of threads as it was."""
+
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+import torch
+
+from alacarte.prompting.backbone import Backbone
+from registry.reading.sample import Sample
+from trainer.cache import StateCache
+from trainer.threads import one_thread
+from trainer.views import served_batches
+
+
+@pytest.fixture
+def three_threads() -> Iterator[None]:
+    before = torch.get_num_threads()
+    torch.set_num_threads(3)
+    yield
+    torch.set_num_threads(before)
+
+
+def threads_of_a_new_thread() -> int:
+    with ThreadPoolExecutor(1) as pool:
+        return pool.submit(torch.get_num_threads).result()
+
+
+def test_inside_there_is_one_thread_and_afterwards_as_before(three_threads: None) -> None:
+    with one_thread():
+        assert torch.get_num_threads() == 1
+
+    assert torch.get_num_threads() == 3
+    assert threads_of_a_new_thread() == 3
+
+
+def test_caches_that_overlap_leave_new_threads_what_they_had(
+    three_threads: None, backbone: Backbone, samples: tuple[Sample, ...]
+) -> None:
+    """The second is made while the first has changed what new threads inherit, and outlives it."""
+    first = StateCache(backbone)
+    list(first.walk(served_batches(samples, 4)))
+    with ThreadPoolExecutor(1) as other:
+        second = other.submit(StateCache, backbone).result()
+        list(second.walk(served_batches(samples, 4)))
+        first.close()
+        other.submit(second.close).result()
+
+    assert torch.get_num_threads() == 3
+    assert threads_of_a_new_thread() == 3
