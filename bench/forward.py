@@ -50,7 +50,7 @@ def main() -> None:
     contenders["even"] = functools.partial(predictor.logits, images, even)
     contenders["ragged"] = functools.partial(predictor.logits, images, ragged)
     wait = torch.cuda.synchronize if backbone.device.type == "cuda" else lambda: None
-    results = measure(contenders, rounds=4 if options.quick else 10, wait=wait)
+    results = measure(contenders, rounds=2 if options.quick else 10, wait=wait)
 
     # The slow ones take turns with the bare pass too, a few times only.
     slow: dict[str, Callable[[], object]] = {"bare": contenders["bare"]}

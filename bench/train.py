@@ -37,7 +37,7 @@ def main() -> None:
     parser.add_argument("--json", action="store_true")
     parser.add_argument("--quick", action="store_true", help="fewer pictures and rounds")
     options = parser.parse_args()
-    pictures = 24 if options.quick else options.pictures
+    pictures = 32 if options.quick else options.pictures
 
     backbone = build_backbone(options.backbone, weights="random", size=options.size)
     recipe = Recipe(epochs=1, augment="none")
@@ -54,7 +54,7 @@ def main() -> None:
                 "structured": functools.partial(epoch, nothing),
                 "structured, cached": functools.partial(epoch, everything),
             }
-            results = measure(contenders, rounds=3 if options.quick else 8)
+            results = measure(contenders, rounds=2 if options.quick else 8)
     baseline = results["straightforward"].seconds
     rows: list[dict[str, float | int | str | None]] = [
         {
