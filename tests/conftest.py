@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
+import hypothesis
 import pytest
 
 from registry.reading.sample import Sample
@@ -12,6 +13,10 @@ from tests.trainer.pictures import draw_samples
 
 if TYPE_CHECKING:  # torch takes seconds, and most tests of the registry never need it
     from alacarte.prompting.backbone import Backbone
+
+# No test asserts a time: a busy machine is no fault of the code.
+hypothesis.settings.register_profile("steady", deadline=None, suppress_health_check=[hypothesis.HealthCheck.too_slow])
+hypothesis.settings.load_profile("steady")
 
 
 @pytest.fixture(scope="session")
