@@ -32,7 +32,7 @@ from trainer.views import Key, View
 
 STATE_DTYPE = torch.float16
 # Pictures that are computed in one pass. A matrix product's last bits may depend on how many rows it has, so it
-# is always this many; whose rows they are and in which order makes no difference, which a test proves.
+# is always this many; whose rows they are and in which order makes no difference, which a test proves on the CPU.
 TOGETHER = 2
 TOGETHER_ON_ACCELERATOR = 16
 HALF_INFINITY = 0x7C00  # the exponent bits that only infinities and NaNs have set all
@@ -113,7 +113,7 @@ class StateCache:
         return len(self._slots)
 
     def walk(self, batches: Iterable[Sequence[View]]) -> Generator[Seen, None, None]:
-        """What is seen of each batch, in order; the next batches are computed meanwhile."""
+        """What is seen of each batch, in order; the next one is computed meanwhile."""
         running: set[Job] = set()
 
         def start(batch: Sequence[View]) -> Jobs:

@@ -31,7 +31,6 @@ class Run:
 class Layout:
     """Which pairs a batch asks for; the pairs of one image stand together, in the order of the images."""
 
-    images: int
     slots: Tensor  # (T): where in the pool each pair's prompt is
     runs: tuple[Run, ...]
 
@@ -67,7 +66,7 @@ def lay_out(sets: Sequence[Sequence[int]], device: torch.device) -> Layout:
             runs.append(Run(slice(image, image + 1), slice(pair, pair + each), each))
         pair += each
     slots = send([slot for names in sets for slot in names], device)
-    return Layout(len(sets), slots, tuple(run for run in runs if run.each))
+    return Layout(slots, tuple(run for run in runs if run.each))
 
 
 def send(numbers: Sequence[int], device: torch.device) -> Tensor:
