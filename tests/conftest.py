@@ -14,6 +14,8 @@ from tests.trainer.pictures import draw_samples
 if TYPE_CHECKING:  # torch takes seconds, and most tests of the registry never need it
     from alacarte.prompting.backbone import Backbone
 
+pytest_plugins = ["tests.servers.fixtures", "tests.registry.homes"]
+
 # No test asserts a time: a busy machine is no fault of the code.
 hypothesis.settings.register_profile("steady", deadline=None, suppress_health_check=[hypothesis.HealthCheck.too_slow])
 hypothesis.settings.load_profile("steady")

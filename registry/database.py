@@ -1,0 +1,136 @@
+"""The SQL database: SQLite or PostgreSQL, through two doors, one for reading and one for writing."""
+
+import sqlite3
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from sqlalchemy import URL, Connection, Engine, create_engine, event, make_url
+from sqlalchemy.exc import ArgumentError, DBAPIError, NoSuchModuleError, OperationalError, ProgrammingError
+from sqlalchemy.orm import Session
+
+from registry.errors import DatabaseRefused, DatabaseUnreachable
+from registry.models import tables
+
+BUSY_SECONDS = 15  # how long a writer of SQLite waits for another
+CONNECT_SECONDS = 5
+_PRAGMAS = (
+    "PRAGMA journal_mode=WAL",
+    "PRAGMA synchronous=FULL",  # what was answered is on disk, whatever fails next
+    "PRAGMA foreign_keys=ON",
+    "PRAGMA secure_delete=ON",  # forgotten rows are overwritten
+    f"PRAGMA busy_timeout={BUSY_SECONDS * 1000}",
+)
+
+
+class Database:
+    """An engine and its doors. One object serves all threads of a process."""
+
+    def __init__(self, url: str, pool_size: int = 10) -> None:
+        parsed = _checked(url)
+        self.metadata = tables.metadata()
+        self.is_sqlite = parsed.get_backend_name() == "sqlite"
+        self.name = parsed.render_as_string(hide_password=True)
+        self.engine = _sqlite_engine(parsed) if self.is_sqlite else _postgres_engine(parsed, pool_size)
+        # One statement needs no transaction around it: on PostgreSQL that spares two round trips.
+        self._single = self.engine.execution_options(isolation_level="AUTOCOMMIT")
+
+    @contextmanager
+    def reading(self) -> Iterator[Session]:
+        """A transaction that changes nothing."""
+        with translated(), Session(self.engine.execution_options(alacarte_begin="BEGIN")) as session:
+            yield session
+
+    @contextmanager
+    def writing(self) -> Iterator[Session]:
+        """A transaction that is committed when the block ends, and undone when it raises."""
+        with translated(), Session(self.engine, expire_on_commit=False) as session, session.begin():
+            yield session
+
+    @contextmanager
+    def statement(self) -> Iterator[Connection]:
+        """A connection for a single statement that reads."""
+        with translated(), self._single.connect() as connection:
+            yield connection
+
+    def close(self) -> None:
+        """Lets go of all connections."""
+        self.engine.dispose()
+
+
+@contextmanager
+def translated() -> Iterator[None]:
+    """Errors of the database that a caller can do something about, in words of the domain."""
+    try:
+        yield
+    except (OperationalError, ProgrammingError) as error:
+        if _tells_of_missing_tables(error):
+            raise DatabaseRefused("the database lacks tables of this version: run `alacarte db upgrade`") from error
+        if isinstance(error, OperationalError):
+            raise DatabaseUnreachable(_reason(error)) from error
+        raise
+
+
+def _checked(url: str) -> URL:
+    try:
+        parsed = make_url(url)
+    except ArgumentError as error:
+        raise DatabaseRefused(
+            "the database's URL cannot be read: sqlite:///FILE or postgresql://USER@HOST/NAME"
+        ) from error
+    backend = parsed.get_backend_name()
+    if backend == "postgresql":
+        return parsed.set(drivername="postgresql+psycopg")
+    if backend != "sqlite" or not parsed.database or parsed.database == ":memory:":
+        raise DatabaseRefused(f"no database for {parsed.drivername!r}: sqlite:///FILE or postgresql://USER@HOST/NAME")
+    return parsed
+
+
+def _sqlite_engine(url: URL) -> Engine:
+    assert url.database is not None
+    try:
+        Path(url.database).parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+    except OSError as error:
+        raise DatabaseRefused(f"{url.database}: its folder cannot be made ({error.strerror})") from error
+    engine = create_engine(url)
+    event.listen(engine, "connect", _prepare_sqlite)
+    event.listen(engine, "begin", _begin_sqlite)
+    return engine
+
+
+def _prepare_sqlite(connection: sqlite3.Connection, record: Any) -> None:  # noqa: ARG001  # Any: not looked at
+    connection.isolation_level = None  # we say BEGIN ourselves
+    for pragma in _PRAGMAS:
+        connection.execute(pragma).close()
+
+
+def _begin_sqlite(connection: Connection) -> None:
+    options = connection.get_execution_options()
+    if options.get("isolation_level") != "AUTOCOMMIT":
+        # A writer takes the lock at once: one that begins as a reader could find it taken and must give up.
+        connection.exec_driver_sql(options.get("alacarte_begin", "BEGIN IMMEDIATE"))
+
+
+def _postgres_engine(url: URL, pool_size: int) -> Engine:
+    try:
+        return create_engine(
+            url,
+            pool_size=pool_size,
+            pool_pre_ping=True,  # a restarted server costs a round trip, not a request
+            isolation_level="READ COMMITTED",  # rows that decide are locked by name
+            connect_args={"connect_timeout": CONNECT_SECONDS, "application_name": "alacarte"},
+        )
+    except (ModuleNotFoundError, NoSuchModuleError) as error:
+        raise DatabaseRefused("PostgreSQL needs psycopg: pip install 'alacarte[postgres]'") from error
+
+
+def _tells_of_missing_tables(error: DBAPIError) -> bool:
+    text = str(error.orig)
+    return "no such table" in text or "no such column" in text or getattr(error.orig, "sqlstate", None) == "42P01"
+
+
+def _reason(error: OperationalError) -> str:
+    """One line for a person, without the statement and its values."""
+    lines = str(error.orig).strip().splitlines()
+    return f"the database does not answer: {lines[0] if lines else type(error.orig).__name__}"

@@ -1,0 +1,73 @@
+"""Bringing a database to the tables of this version, step by numbered step."""
+
+from pathlib import Path
+
+from alembic.config import Config
+from alembic.migration import MigrationContext
+from alembic.runtime.environment import EnvironmentContext
+from alembic.script import ScriptDirectory
+from alembic.util import CommandError
+from sqlalchemy import Connection
+
+from registry.database import Database, translated
+from registry.errors import DatabaseRefused
+
+SCRIPTS = Path(__file__).parent / "migrations"
+LOCK = 0x616C6163  # of PostgreSQL's advisory locks, so that one of several starting processes migrates
+
+
+def revisions() -> list[str]:
+    """All revisions, oldest first."""
+    return [script.revision for script in _scripts(_config()).walk_revisions()][::-1]
+
+
+def current(database: Database) -> str | None:
+    """The revision that the database is at; None before the first."""
+    with database.statement() as connection:
+        return _revision_of(connection)
+
+
+def upgrade(database: Database, revision: str = "head") -> tuple[str | None, str | None]:
+    """Brings the database to a revision in one transaction; returns where it was and where it is."""
+    config = _config()
+    scripts = _scripts(config)
+    with translated(), database.engine.begin() as connection:
+        if not database.is_sqlite:  # there BEGIN IMMEDIATE is the lock
+            connection.exec_driver_sql(f"SELECT pg_advisory_xact_lock({LOCK})")
+        before = _revision_of(connection)
+
+        def steps(heads: tuple[str, ...], context: MigrationContext) -> object:  # noqa: ARG001  # alembic's signature
+            return scripts._upgrade_revs(revision, heads)  # type: ignore[arg-type]  # as alembic's own command does
+
+        try:
+            with EnvironmentContext(config, scripts, fn=steps, as_sql=False) as environment:
+                environment.configure(connection=connection, transactional_ddl=True, transaction_per_migration=False)
+                environment.run_migrations()
+        except CommandError as error:
+            raise DatabaseRefused(f"the database is at a revision that this version does not know ({error})") from error
+        return before, _revision_of(connection)
+
+
+def require_current(database: Database) -> None:
+    """Refuses a database whose tables are not those of this version."""
+    newest, here = revisions()[-1], current(database)
+    if here is None:
+        raise DatabaseRefused(f"{database.name} has no tables yet: run `alacarte db upgrade`")
+    if here not in revisions():
+        raise DatabaseRefused(f"{database.name} is at revision {here}, of a newer version: update alacarte")
+    if here != newest:
+        raise DatabaseRefused(f"{database.name} is at revision {here}, not {newest}: run `alacarte db upgrade`")
+
+
+def _revision_of(connection: Connection) -> str | None:
+    return MigrationContext.configure(connection).get_current_revision()
+
+
+def _config() -> Config:
+    config = Config()
+    config.set_main_option("script_location", SCRIPTS.as_posix().replace("%", "%%"))
+    return config
+
+
+def _scripts(config: Config) -> ScriptDirectory:
+    return ScriptDirectory.from_config(config)

@@ -1,0 +1,116 @@
+"""What was lent: tasks, sources, their shards and samples, and the marks of what was forgotten."""
+
+from datetime import datetime
+from typing import Any, Literal, get_args
+from uuid import UUID
+
+from sqlalchemy import CheckConstraint, ForeignKey, ForeignKeyConstraint, Index, UniqueConstraint
+from sqlalchemy.orm import Mapped, mapped_column
+
+from registry.models.base import Base, one_of
+
+Composition = Literal["average", "concat", "vote"]
+Weighting = Literal["none", "prototypes"]
+COMPOSITIONS: tuple[Composition, ...] = get_args(Composition)
+WEIGHTINGS: tuple[Weighting, ...] = get_args(Weighting)
+
+
+class Task(Base):
+    """A label space on one backbone; its sources can be composed."""
+
+    __tablename__ = "tasks"
+    __table_args__ = (
+        CheckConstraint(one_of("composition", COMPOSITIONS), name="composition"),
+        CheckConstraint(one_of("weighting", WEIGHTINGS), name="weighting"),
+    )
+
+    id: Mapped[UUID] = mapped_column(primary_key=True)
+    name: Mapped[str] = mapped_column(unique=True)
+    backbone: Mapped[str]  # as timm names it
+    size: Mapped[int | None]  # pixels; None: the backbone's own
+    identity: Mapped[str | None]  # of the backbone; the first prompt sets it, and every other must have the same
+    labels: Mapped[list[str] | None]  # None: whatever the sources bring
+    composition: Mapped[str]
+    weighting: Mapped[str]
+    recipe: Mapped[dict[str, Any]]  # what the trainer is told beyond its defaults; it knows the words
+    created_at: Mapped[datetime]
+
+
+class Source(Base):
+    """A data owner's named collection within a task: the unit of granting and forgetting.
+
+    From the moment its forgetting begins it has an erasure and no name, and nobody sees it any more.
+    """
+
+    __tablename__ = "sources"
+    __table_args__ = (
+        UniqueConstraint("task_id", "name"),
+        CheckConstraint("(name IS NULL) = (erasure_id IS NOT NULL)", name="named_unless_forgotten"),
+    )
+
+    id: Mapped[UUID] = mapped_column(primary_key=True)
+    task_id: Mapped[UUID] = mapped_column(ForeignKey("tasks.id"))
+    owner_id: Mapped[UUID | None] = mapped_column(ForeignKey("users.id", ondelete="SET NULL"), index=True)
+    name: Mapped[str | None]
+    key: Mapped[bytes]  # secret: of the split into shards and of the tombstones
+    erasure_id: Mapped[UUID | None]
+    created_at: Mapped[datetime]
+
+
+class Shard(Base):
+    """A random part of a source, the unit of training. One whose generation has no prompt is work, leased here."""
+
+    __tablename__ = "shards"
+    __table_args__ = (
+        UniqueConstraint("source_id", "number"),
+        CheckConstraint("generation >= 1", name="generation"),
+        CheckConstraint(
+            "(lease_id IS NULL) = (worker IS NULL) AND (lease_id IS NULL) = (expires_at IS NULL)", name="lease"
+        ),
+    )
+
+    id: Mapped[UUID] = mapped_column(primary_key=True)
+    source_id: Mapped[UUID] = mapped_column(ForeignKey("sources.id", ondelete="CASCADE"))
+    number: Mapped[int]  # within its source, from 0; never used again
+    generation: Mapped[int]  # moves when a sample is forgotten
+    seed: Mapped[int]  # of its training, the same in every generation
+    is_remote: Mapped[bool]  # its prompt comes from elsewhere, without pictures: never work
+    erasure_id: Mapped[UUID | None]  # being forgotten as a whole
+
+    priority: Mapped[int]  # higher is trained earlier
+    attempts: Mapped[int]  # at this generation
+    not_before: Mapped[datetime | None]  # back-off after a failure
+    error: Mapped[str | None]  # of the last attempt that failed
+    is_held: Mapped[bool]  # cancelled: no work until it is resumed
+
+    lease_id: Mapped[UUID | None] = mapped_column(unique=True)
+    worker: Mapped[str | None]
+    expires_at: Mapped[datetime | None]
+    progress: Mapped[float | None]  # of the running attempt, 0 to 1
+
+
+class Sample(Base):
+    """One labelled picture of a source, identified by the digest of its bytes."""
+
+    __tablename__ = "samples"
+    __table_args__ = (Index(None, "shard_id", "digest"),)
+
+    source_id: Mapped[UUID] = mapped_column(ForeignKey("sources.id", ondelete="CASCADE"), primary_key=True)
+    digest: Mapped[str] = mapped_column(primary_key=True)
+    shard_id: Mapped[UUID] = mapped_column(ForeignKey("shards.id", ondelete="CASCADE"))
+    label: Mapped[str]
+    name: Mapped[str]  # of the file that it came in
+    size_bytes: Mapped[int]
+    added_at: Mapped[datetime]
+
+
+class Tombstone(Base):
+    """The mark of a forgotten sample: a hash under the source's key, that only tells the same picture again."""
+
+    __tablename__ = "tombstones"
+    __table_args__ = (ForeignKeyConstraint(["source_id"], ["sources.id"], ondelete="CASCADE"),)
+
+    source_id: Mapped[UUID] = mapped_column(primary_key=True)
+    mark: Mapped[str] = mapped_column(primary_key=True)
+    erasure_id: Mapped[UUID]
+    made_at: Mapped[datetime]

@@ -1,0 +1,70 @@
+"""Who: users, groups by membership, tokens and grants."""
+
+from datetime import datetime
+from typing import Literal, get_args
+from uuid import UUID
+
+from sqlalchemy import CheckConstraint, ForeignKey, Index, UniqueConstraint
+from sqlalchemy.orm import Mapped, mapped_column
+
+from registry.models.base import Base, one_of
+
+Role = Literal["admin", "owner", "predictor"]
+Right = Literal["use", "manage", "forget"]
+ROLES: tuple[Role, ...] = get_args(Role)
+RIGHTS: tuple[Right, ...] = get_args(Right)
+
+
+class User(Base):
+    """A person or program that holds tokens, or a group, which holds grants for its members and no tokens."""
+
+    __tablename__ = "users"
+    __table_args__ = (CheckConstraint(one_of("role", ROLES), name="role"),)
+
+    id: Mapped[UUID] = mapped_column(primary_key=True)
+    name: Mapped[str] = mapped_column(unique=True)
+    role: Mapped[str]
+    is_group: Mapped[bool]
+    created_at: Mapped[datetime]
+
+
+class Membership(Base):
+    """One user's place in one group."""
+
+    __tablename__ = "memberships"
+
+    group_id: Mapped[UUID] = mapped_column(ForeignKey("users.id", ondelete="CASCADE"), primary_key=True)
+    member_id: Mapped[UUID] = mapped_column(ForeignKey("users.id", ondelete="CASCADE"), primary_key=True, index=True)
+
+
+class Token(Base):
+    """How a user proves who they are: found by its public prefix, proved by the hash of the whole."""
+
+    __tablename__ = "tokens"
+
+    id: Mapped[UUID] = mapped_column(primary_key=True)
+    user_id: Mapped[UUID] = mapped_column(ForeignKey("users.id", ondelete="CASCADE"), index=True)
+    prefix: Mapped[str] = mapped_column(unique=True)
+    hash: Mapped[str]
+    note: Mapped[str]
+    created_at: Mapped[datetime]
+    expires_at: Mapped[datetime | None]
+
+
+class Grant(Base):
+    """One right of one user or group to one source."""
+
+    __tablename__ = "grants"
+    __table_args__ = (
+        CheckConstraint(one_of('"right"', RIGHTS), name="right"),
+        # In this order it also answers which sources a user may use, without a look at the table.
+        UniqueConstraint("user_id", "right", "source_id"),
+        Index(None, "source_id"),
+    )
+
+    id: Mapped[UUID] = mapped_column(primary_key=True)
+    user_id: Mapped[UUID] = mapped_column(ForeignKey("users.id", ondelete="CASCADE"))
+    source_id: Mapped[UUID] = mapped_column(ForeignKey("sources.id", ondelete="CASCADE"))
+    right: Mapped[str]
+    granted_by: Mapped[UUID | None]
+    granted_at: Mapped[datetime]

@@ -1,0 +1,177 @@
+"""Objects in a bucket of any S3-compatible service: whole, never overwritten, and removed with all their versions."""
+
+import io
+import random
+import time
+import uuid
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, BinaryIO, cast
+
+from botocore.exceptions import ClientError
+
+from registry.objects.body import CHUNK_BYTES, digest_of, opened_body, pieces_of, write_if_intact
+from registry.objects.errors import ObjectDamaged, ObjectExists, ObjectMissing, StoreUnreachable
+from registry.objects.keys import checked_key, checked_prefix, lies_under
+from registry.objects.s3_client import (
+    ATTEMPTS,
+    S3Settings,
+    code_of,
+    is_missing_key,
+    make_client,
+    status_of,
+    told,
+)
+from registry.objects.s3_traces import Trace, delete_all, traces_in, visible_in
+from registry.objects.s3_uploads import upload
+from registry.objects.store import Found, Removed
+
+if TYPE_CHECKING:
+    from botocore.response import StreamingBody
+    from types_boto3_s3.literals import BucketLocationConstraintType
+
+# How often a put may meet a rival, and a removal find more than it left.
+ROUNDS = 8
+PAUSE_S = 0.05
+
+
+class S3Store:
+    """The home of objects that many hosts share: a key is a key below the settings' prefix."""
+
+    def __init__(self, settings: S3Settings, *, attempts: int = ATTEMPTS) -> None:
+        self._settings = settings
+        self._bucket = settings.bucket
+        self._prefix = f"{settings.prefix.strip('/')}/" if settings.prefix.strip("/") else ""
+        checked_prefix(self._prefix)
+        self._client = make_client(settings, attempts=attempts)
+
+    @property
+    def name(self) -> str:
+        """What to call the store before people and in receipts."""
+        return f"s3://{self._bucket}/{self._prefix}".rstrip("/")
+
+    def put(self, key: str, body: bytes | Path) -> None:
+        """Durable on return; ObjectExists if the key holds other bytes, silence if it holds the very same."""
+        place = self._prefix + checked_key(key)
+        with opened_body(body) as file, told(self.name):
+            for attempt in range(ROUNDS):
+                if attempt:
+                    file.seek(0)
+                    time.sleep(random.uniform(0, PAUSE_S * 2**attempt))
+                outcome = upload(self._client, self._bucket, place, file)
+                if outcome == "put":
+                    return
+                if outcome == "taken":
+                    is_same = self._holds(key, file)
+                    if is_same:
+                        return
+                    if is_same is False:
+                        raise ObjectExists(key, self.name)
+        raise StoreUnreachable(f"{key} in {self.name} changes as fast as it is put: stop what else writes it")
+
+    def read(self, key: str, digest: str) -> bytes:
+        """The bytes, whose SHA-256 is the digest; otherwise ObjectMissing or ObjectDamaged."""
+        with told(self.name), self._opened(key) as stream:
+            content = stream.read()
+        if digest_of([content]) != digest:
+            raise ObjectDamaged(key, self.name)
+        return content
+
+    def fetch(self, key: str, digest: str, path: Path) -> None:
+        """The bytes in a file, checked as by `read`; the path is not touched on failure."""
+        with told(self.name), self._opened(key) as stream:
+            if not write_if_intact(stream.iter_chunks(CHUNK_BYTES), digest, path):
+                raise ObjectDamaged(key, self.name)
+
+    def objects(self, prefix: str) -> Iterator[Found]:
+        """The visible objects, in the order in which the service lists keys."""
+        checked_prefix(prefix)
+        return self._found(prefix, visible_in(self._client, self._bucket, self._prefix + prefix))
+
+    def traces(self, prefix: str) -> Iterator[Found]:
+        """All that lies there: objects, old versions, delete markers and unfinished uploads."""
+        checked_prefix(prefix)
+        return self._found(prefix, traces_in(self._client, self._bucket, self._prefix + prefix))
+
+    def remove(self, prefix: str) -> Removed:
+        """Whatever `traces` would show is gone, and a last look showed nothing."""
+        checked_prefix(prefix)
+        things = size_bytes = 0
+        for _ in range(ROUNDS):
+            with told(self.name):
+                wanted = self._meant(prefix, traces_in(self._client, self._bucket, self._prefix + prefix))
+                gone = [trace.size_bytes for trace in delete_all(self._client, self._bucket, wanted, self.name)]
+            if not gone:
+                return Removed(things, size_bytes)
+            things += len(gone)
+            size_bytes += sum(gone)
+        raise StoreUnreachable(f"{self.name} fills as fast as it is emptied: stop what writes below {prefix!r}")
+
+    def check(self) -> None:
+        """The bucket answers, is written, never overwrites, and can be emptied; it is not made if it is missing."""
+        # Whoever asks whether the store can be reached does not want to wait through retries.
+        client = make_client(self._settings, attempts=1)
+        probe = f"{self._prefix}check-{uuid.uuid4()}"
+        with closing(client), told(self.name):
+            outcomes = [upload(client, self._bucket, probe, io.BytesIO()) for _ in range(2)]
+            for _ in delete_all(client, self._bucket, traces_in(client, self._bucket, probe), self.name):
+                pass
+        if outcomes != ["put", "taken"]:
+            raise StoreUnreachable(f"{self.name} overwrites objects despite If-None-Match: use a service that does not")
+
+    def prepare(self) -> None:
+        """The bucket exists, made now if it was missing."""
+        with told(self.name):
+            try:
+                self._client.head_bucket(Bucket=self._bucket)
+            except ClientError as error:
+                if status_of(error) != 404:
+                    raise
+                self._make_bucket()
+
+    def close(self) -> None:
+        """Gives the connections back; the store is not used afterwards."""
+        self._client.close()
+
+    def _make_bucket(self) -> None:
+        try:
+            region = self._settings.region
+            if region is None or region == "us-east-1":  # the one region that may not be named
+                self._client.create_bucket(Bucket=self._bucket)
+            else:
+                place = cast("BucketLocationConstraintType", region)
+                self._client.create_bucket(Bucket=self._bucket, CreateBucketConfiguration={"LocationConstraint": place})
+        except ClientError as error:
+            if code_of(error) != "BucketAlreadyOwnedByYou":
+                raise
+
+    @contextmanager
+    def _opened(self, key: str) -> "Iterator[StreamingBody]":
+        try:
+            stream = self._client.get_object(Bucket=self._bucket, Key=self._prefix + checked_key(key))["Body"]
+        except ClientError as error:
+            if is_missing_key(error):
+                raise ObjectMissing(key, self.name) from error
+            raise
+        with closing(stream):
+            yield stream
+
+    def _holds(self, key: str, file: BinaryIO) -> bool | None:
+        """Whether the key holds the file's bytes; None if it holds nothing any more."""
+        try:
+            with self._opened(key) as stream:
+                there = digest_of(stream.iter_chunks(CHUNK_BYTES))
+        except ObjectMissing:
+            return None
+        file.seek(0)
+        return there == digest_of(pieces_of(file))
+
+    def _found(self, prefix: str, traces: Iterator[Trace]) -> Iterator[Found]:
+        with told(self.name):
+            for trace in self._meant(prefix, traces):
+                yield Found(trace.key.removeprefix(self._prefix), trace.size_bytes, trace.kind)
+
+    def _meant(self, prefix: str, traces: Iterator[Trace]) -> Iterator[Trace]:
+        """Of what the service lists, which goes by first letters, only what the prefix means."""
+        return (trace for trace in traces if lies_under(trace.key, self._prefix + prefix))

@@ -1,0 +1,122 @@
+"""Looking through a bucket, and emptying it: all pages of objects, versions, delete markers and unfinished uploads."""
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from itertools import islice
+from typing import TYPE_CHECKING, Literal
+
+from botocore.exceptions import ClientError
+
+from registry.objects.errors import StoreUnreachable
+from registry.objects.s3_client import code_of, is_missing_key, status_of
+
+if TYPE_CHECKING:
+    from types_boto3_s3 import S3Client
+    from types_boto3_s3.type_defs import ObjectIdentifierTypeDef
+
+PAGE_SIZE = 1000  # also the most that one request may delete
+
+
+@dataclass(frozen=True)
+class Trace:
+    """One thing in a bucket, and what it takes to remove it."""
+
+    key: str
+    size_bytes: int
+    kind: Literal["object", "version", "marker", "unfinished"]
+    version: str | None = None
+    upload: str | None = None
+
+
+def visible_in(client: "S3Client", bucket: str, prefix: str) -> Iterator[Trace]:
+    """The objects whose keys begin with the prefix."""
+    pages = client.get_paginator("list_objects_v2").paginate(
+        Bucket=bucket, Prefix=prefix, PaginationConfig={"PageSize": PAGE_SIZE}
+    )
+    for page in pages:
+        for item in page.get("Contents", []):
+            yield Trace(item["Key"], item["Size"], "object")
+
+
+def traces_in(client: "S3Client", bucket: str, prefix: str) -> Iterator[Trace]:
+    """Everything whose key begins with the prefix."""
+    try:
+        yield from _versions_in(client, bucket, prefix)
+    except ClientError as error:
+        if code_of(error) != "NotImplemented" and status_of(error) != 501:
+            raise
+        # A service without versions holds nothing but what is visible.
+        yield from visible_in(client, bucket, prefix)
+    yield from _uploads_in(client, bucket, prefix)
+
+
+def delete_all(client: "S3Client", bucket: str, traces: Iterable[Trace], name: str) -> Iterator[Trace]:
+    """Deletes each for good, and tells of it when it is gone; StoreUnreachable if the service keeps one."""
+    remaining = iter(traces)
+    while batch := list(islice(remaining, PAGE_SIZE)):
+        for trace in batch:
+            if trace.upload is not None:
+                _abort(client, bucket, trace.key, trace.upload)
+        _delete(client, bucket, [_identity(trace) for trace in batch if trace.upload is None], name)
+        yield from batch
+
+
+def _abort(client: "S3Client", bucket: str, key: str, upload: str) -> None:
+    try:
+        client.abort_multipart_upload(Bucket=bucket, Key=key, UploadId=upload)
+    except ClientError as error:
+        if not is_missing_key(error):
+            raise
+
+
+def _versions_in(client: "S3Client", bucket: str, prefix: str) -> Iterator[Trace]:
+    pages = client.get_paginator("list_object_versions").paginate(
+        Bucket=bucket, Prefix=prefix, PaginationConfig={"PageSize": PAGE_SIZE}
+    )
+    for page in pages:
+        for item in page.get("Versions", []):
+            kind: Literal["object", "version"] = "object" if item["IsLatest"] else "version"
+            yield Trace(item["Key"], item["Size"], kind, version=item["VersionId"])
+        for marker in page.get("DeleteMarkers", []):
+            yield Trace(marker["Key"], 0, "marker", version=marker["VersionId"])
+
+
+def _uploads_in(client: "S3Client", bucket: str, prefix: str) -> Iterator[Trace]:
+    pages = client.get_paginator("list_multipart_uploads").paginate(
+        Bucket=bucket, Prefix=prefix, PaginationConfig={"PageSize": PAGE_SIZE}
+    )
+    for page in pages:
+        for item in page.get("Uploads", []):
+            size_bytes = _uploaded_bytes(client, bucket, item["Key"], item["UploadId"])
+            if size_bytes is not None:
+                yield Trace(item["Key"], size_bytes, "unfinished", upload=item["UploadId"])
+
+
+def _uploaded_bytes(client: "S3Client", bucket: str, key: str, upload: str) -> int | None:
+    """How much of an upload has arrived, or None if it has been finished or aborted meanwhile."""
+    pages = client.get_paginator("list_parts").paginate(
+        Bucket=bucket, Key=key, UploadId=upload, PaginationConfig={"PageSize": PAGE_SIZE}
+    )
+    try:
+        return sum(part["Size"] for page in pages for part in page.get("Parts", []))
+    except ClientError as error:
+        if is_missing_key(error):
+            return None
+        raise
+
+
+def _identity(trace: Trace) -> "ObjectIdentifierTypeDef":
+    return {"Key": trace.key} if trace.version is None else {"Key": trace.key, "VersionId": trace.version}
+
+
+def _delete(client: "S3Client", bucket: str, objects: "list[ObjectIdentifierTypeDef]", name: str) -> None:
+    if not objects:
+        return
+    answer = client.delete_objects(Bucket=bucket, Delete={"Objects": objects, "Quiet": True})
+    # The request as a whole succeeds even when nothing in it did.
+    kept = [error for error in answer.get("Errors", []) if error.get("Code") not in ("NoSuchKey", "NoSuchVersion")]
+    if kept:
+        raise StoreUnreachable(
+            f"{name} keeps {len(kept)} of {len(objects)} objects, {kept[0].get('Key')} first "
+            f"({kept[0].get('Code')}): give the keys the right to delete versions, and lift any lock"
+        )

@@ -1,0 +1,31 @@
+"""From the settings to a registry that can be worked with."""
+
+from registry import migrate, signing
+from registry.database import Database
+from registry.objects.opening import open_store
+from registry.registry import Registry
+from registry.scratch import ScratchHome
+from registry.settings import RegistrySettings
+
+
+def open_database(settings: RegistrySettings) -> Database:
+    """The database that the settings name, whatever its tables."""
+    return Database(settings.database_url)
+
+
+def open_registry(settings: RegistrySettings) -> Registry:
+    """The registry that the settings name; refused unless its database has the tables of this version."""
+    database = open_database(settings)
+    migrate.require_current(database)
+    secret = settings.s3_secret_key
+    objects = open_store(
+        settings.objects_location,
+        endpoint=settings.s3_endpoint,
+        region=settings.s3_region,
+        access_key=settings.s3_access_key,
+        secret_key=None if secret is None else secret.get_secret_value(),
+    )
+    signer = signing.open_signer(settings.signing_key_file)
+    with database.writing() as session:
+        signing.enrol(session, signer)
+    return Registry(database, objects, ScratchHome(settings.scratch_folder), signer)

@@ -1,0 +1,76 @@
+"""Where the registry lives: read once at the entry point, from ALACARTE_* variables, and passed down."""
+
+import os
+from pathlib import Path
+
+from pydantic import Field, SecretStr, ValidationError
+from pydantic_settings import BaseSettings, SettingsConfigDict
+
+from registry.errors import DomainError
+
+
+class SettingsRefused(DomainError):
+    """A setting cannot be read; the message names it."""
+
+    status = 500
+
+
+def _default_home() -> Path:
+    return Path(os.environ.get("XDG_DATA_HOME") or Path.home() / ".local" / "share") / "alacarte"
+
+
+class RegistrySettings(BaseSettings):
+    """Everything under one folder by default; PostgreSQL and S3 by naming them."""
+
+    model_config = SettingsConfigDict(env_prefix="ALACARTE_", extra="ignore")
+
+    home: Path = Field(default_factory=_default_home, description="The folder for all that is not put elsewhere.")
+    database: str = Field(
+        default="",
+        repr=False,
+        description="sqlite:///FILE or postgresql://USER:PASSWORD@HOST/NAME; registry.db in the home.",
+    )
+    objects: str = Field(default="", description="A folder, or s3://BUCKET/PREFIX; objects in the home.")
+    scratch: Path | None = Field(default=None, description="A folder for temporary files; scratch in the home.")
+    signing_key: Path | None = Field(
+        default=None,
+        description="The private key of receipts (PEM, Ed25519), made if missing; signing-key.pem in the home.",
+    )
+    s3_endpoint: str | None = Field(
+        default=None, description="The URL of an S3-compatible server; AWS if none is given."
+    )
+    s3_region: str | None = Field(default=None, description="The S3 region.")
+    s3_access_key: str | None = Field(default=None, description="The S3 key; as boto3 finds it if none is given.")
+    s3_secret_key: SecretStr | None = Field(
+        default=None, description="The S3 secret; as boto3 finds it if none is given."
+    )
+
+    @property
+    def database_url(self) -> str:
+        """The database, wherever it is."""
+        return self.database or f"sqlite:///{self.home / 'registry.db'}"
+
+    @property
+    def objects_location(self) -> str:
+        """The object store, wherever it is."""
+        return self.objects or str(self.home / "objects")
+
+    @property
+    def scratch_folder(self) -> Path:
+        """The folder for temporary files."""
+        return self.scratch or self.home / "scratch"
+
+    @property
+    def signing_key_file(self) -> Path:
+        """The file of the key that signs receipts."""
+        return self.signing_key or self.home / "signing-key.pem"
+
+
+def read_settings() -> RegistrySettings:
+    """The settings as the environment has them."""
+    try:
+        return RegistrySettings()
+    except ValidationError as error:
+        first = error.errors()[0]
+        name = "_".join(str(part) for part in first["loc"]).upper()
+        raise SettingsRefused(f"ALACARTE_{name}: {first['msg']}") from error

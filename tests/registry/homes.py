@@ -1,0 +1,83 @@
+"""The registry on both homes of rows and both homes of objects: SQLite with a folder, PostgreSQL with S3."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from registry import migrate
+from registry.database import Database
+from registry.objects.store import ObjectStore
+from registry.registry import Registry
+from registry.scratch import ScratchHome
+from registry.signing import open_signer
+from tests.servers.postgres import PostgresServer
+
+
+@pytest.fixture(scope="session")
+def postgres_template(postgres_server: PostgresServer) -> str:
+    """A database with all tables and no rows, that others are copied from."""
+    url = postgres_server.make_database()
+    database = Database(url)
+    migrate.upgrade(database)
+    database.close()
+    return url.rpartition("/")[2]
+
+
+@pytest.fixture(scope="session")
+def sqlite_template(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The file of a database with all tables and no rows."""
+    file = tmp_path_factory.mktemp("template") / "registry.db"
+    database = Database(f"sqlite:///{file}")
+    migrate.upgrade(database)
+    database.close()  # which also moves everything from the WAL into the file
+    return file
+
+
+@pytest.fixture
+def sqlite_url(sqlite_template: Path, tmp_path: Path) -> str:
+    """A database of its own, with all tables and no rows."""
+    file = tmp_path / "registry.db"
+    file.write_bytes(sqlite_template.read_bytes())
+    return f"sqlite:///{file}"
+
+
+@pytest.fixture
+def migrated_postgres_url(postgres_server: PostgresServer, postgres_template: str) -> Iterator[str]:
+    """A database of its own, with all tables and no rows."""
+    url = postgres_server.make_database(template=postgres_template)
+    yield url
+    postgres_server.drop_database(url)
+
+
+@pytest.fixture(params=["sqlite-folder", "postgres-s3"])
+def home(request: pytest.FixtureRequest) -> str:
+    """Which pair of homes the test runs on."""
+    return str(request.param)
+
+
+@pytest.fixture
+def database_url(home: str, request: pytest.FixtureRequest) -> str:
+    """The URL of a database with all tables and no rows."""
+    return str(request.getfixturevalue("sqlite_url" if home == "sqlite-folder" else "migrated_postgres_url"))
+
+
+@pytest.fixture
+def database(database_url: str) -> Iterator[Database]:
+    """A database with all tables and no rows."""
+    database = Database(database_url)
+    yield database
+    database.close()
+
+
+@pytest.fixture
+def objects(home: str, request: pytest.FixtureRequest) -> ObjectStore:
+    """A store with nothing in it."""
+    store: ObjectStore = request.getfixturevalue("folder_store" if home == "sqlite-folder" else "s3_store")
+    return store
+
+
+@pytest.fixture
+def registry(database: Database, objects: ObjectStore, tmp_path: Path) -> Registry:
+    """A registry with all tables and nothing in them."""
+    return Registry(database, objects, ScratchHome(tmp_path / "scratch"), open_signer(tmp_path / "signing-key.pem"))

