@@ -55,7 +55,7 @@ def _open_bucket(
         from registry.objects.s3 import S3Store
         from registry.objects.s3_client import S3Settings
     except ModuleNotFoundError as error:
-        if error.name not in ("boto3", "botocore"):
+        if (error.name or "").partition(".")[0] not in ("boto3", "botocore"):
             raise
         raise DomainError("objects in S3 need boto3: pip install 'alacarte[s3]'") from error
     try:

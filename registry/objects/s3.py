@@ -6,6 +6,7 @@ import time
 import uuid
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO, cast
 
@@ -29,6 +30,7 @@ from registry.objects.store import Found, Removed
 
 if TYPE_CHECKING:
     from botocore.response import StreamingBody
+    from types_boto3_s3 import S3Client
     from types_boto3_s3.literals import BucketLocationConstraintType
 
 # How often a put may meet a rival, and a removal find more than it left.
@@ -39,12 +41,12 @@ PAUSE_S = 0.05
 class S3Store:
     """The home of objects that many hosts share: a key is a key below the settings' prefix."""
 
-    def __init__(self, settings: S3Settings, *, attempts: int = ATTEMPTS) -> None:
+    def __init__(self, settings: S3Settings, client: "S3Client | None" = None) -> None:
         self._settings = settings
         self._bucket = settings.bucket
         self._prefix = f"{settings.prefix.strip('/')}/" if settings.prefix.strip("/") else ""
         checked_prefix(self._prefix)
-        self._client = make_client(settings, attempts=attempts)
+        self._shared_client = client
 
     @property
     def name(self) -> str:
@@ -110,10 +112,9 @@ class S3Store:
 
     def check(self) -> None:
         """The bucket answers, is written, never overwrites, and can be emptied; it is not made if it is missing."""
-        # Whoever asks whether the store can be reached does not want to wait through retries.
-        client = make_client(self._settings, attempts=1)
+        client = self._impatient_client
         probe = f"{self._prefix}check-{uuid.uuid4()}"
-        with closing(client), told(self.name):
+        with told(self.name):
             outcomes = [upload(client, self._bucket, probe, io.BytesIO()) for _ in range(2)]
             for _ in delete_all(client, self._bucket, traces_in(client, self._bucket, probe), self.name):
                 pass
@@ -130,9 +131,15 @@ class S3Store:
                     raise
                 self._make_bucket()
 
-    def close(self) -> None:
-        """Gives the connections back; the store is not used afterwards."""
-        self._client.close()
+    @cached_property
+    def _client(self) -> "S3Client":
+        """Making one takes longer than most requests: it waits for the first, and stores may share theirs."""
+        return self._shared_client or make_client(self._settings, attempts=ATTEMPTS)
+
+    @cached_property
+    def _impatient_client(self) -> "S3Client":
+        """Whoever asks whether the store can be reached does not want to wait through retries."""
+        return make_client(self._settings, attempts=1)
 
     def _make_bucket(self) -> None:
         try:

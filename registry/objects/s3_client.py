@@ -15,6 +15,7 @@ from botocore.exceptions import (
     NoCredentialsError,
     PartialCredentialsError,
 )
+from botocore.exceptions import ConnectionError as Unconnected
 
 from registry.objects.errors import StoreUnreachable
 
@@ -92,7 +93,7 @@ def told(name: str) -> Iterator[None]:
         raise StoreUnreachable(f"{name} {_refusal(code_of(error), status_of(error))}") from error
     except (NoCredentialsError, PartialCredentialsError, CredentialRetrievalError) as error:
         raise StoreUnreachable(f"{name} needs credentials, and there are none: set both keys") from error
-    except HTTPClientError as error:
+    except (HTTPClientError, Unconnected) as error:
         raise StoreUnreachable(f"{name} does not answer: check that it runs, and the endpoint") from error
     except BotoCoreError as error:
         raise StoreUnreachable(f"{name} cannot be used ({type(error).__name__}): check the settings") from error

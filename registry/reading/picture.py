@@ -1,6 +1,9 @@
 """Whether bytes are a picture: found out by decoding all of it, within bounds, with known formats only."""
 
+import threading
 import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import BinaryIO
 
 from PIL import Image, UnidentifiedImageError
@@ -12,15 +15,22 @@ from registry.reading.names import told
 PICTURE_FORMATS = ("JPEG", "PNG", "WEBP", "GIF", "TIFF", "BMP", "AVIF", "JPEG2000", "PPM")
 NOT_A_PICTURE = f"not a picture in a format that is read here ({', '.join(PICTURE_FORMATS)})"
 
+# Python's warning filters belong to the process: threads change and restore them one after the other.
+_filters = threading.Lock()
 
-def decode(file: BinaryIO, max_pixels: int) -> Image.Image:
-    """The picture in RGB, wholly decoded (the first of an animation); else PictureUnreadable says why.
 
-    Pillow reports bombs by warnings, and Python's warning filters belong to the process: use from one thread.
-    """
-    with warnings.catch_warnings():
+@contextmanager
+def _quiet() -> Iterator[None]:
+    """Decoders' complaints go unheard; but Pillow's warning of a bomb is raised."""
+    with _filters, warnings.catch_warnings():
         warnings.simplefilter("ignore")
         warnings.simplefilter("error", Image.DecompressionBombWarning)
+        yield
+
+
+def decode(file: BinaryIO, max_pixels: int) -> Image.Image:
+    """The picture in RGB, wholly decoded (the first of an animation); else PictureUnreadable says why."""
+    with _quiet():
         try:
             with Image.open(file, formats=PICTURE_FORMATS) as image:
                 width, height = image.size
@@ -40,12 +50,11 @@ def decode(file: BinaryIO, max_pixels: int) -> Image.Image:
 
 def is_picture(file: BinaryIO) -> bool:
     """Whether the first bytes are a picture's; the rest is not looked at."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
+    with _quiet():
         try:
             with Image.open(file, formats=PICTURE_FORMATS):
                 return True
-        except Image.DecompressionBombError:
+        except (Image.DecompressionBombWarning, Image.DecompressionBombError):
             return True
         except Exception:  # as above
             return False

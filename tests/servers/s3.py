@@ -17,6 +17,7 @@ import boto3
 from botocore.config import Config
 from botocore.exceptions import BotoCoreError, ClientError
 
+from registry.objects.s3_client import S3Settings
 from tests.servers.processes import ServerUnavailable, free_ports, start, stop, tail_of, until
 
 if TYPE_CHECKING:
@@ -45,6 +46,10 @@ class S3Server:
     endpoint: str
     access_key: str
     secret_key: str = field(repr=False)
+
+    def settings(self, bucket: str, prefix: str) -> S3Settings:
+        """What a store needs to lie in that bucket."""
+        return S3Settings(bucket, prefix, self.endpoint, REGION, self.access_key, self.secret_key)
 
     def client(self) -> "S3Client":
         """A plain client, to look at the server past the code under test."""
@@ -90,7 +95,7 @@ def _running(binary: str, folder: Path) -> Iterator[S3Server]:
         home.mkdir()
         ports = dict(zip(PORTS, free_ports(len(PORTS)), strict=True))
         server = S3Server(f"http://127.0.0.1:{ports['s3.port']}", "tester", secrets.token_hex(16))
-        process = start(_command(binary, home, ports), home / "log", env=_environment(server))
+        process = start(_command(binary, home, ports), home / "log", env=_environment(server, home))
         try:
             if _is_up(process, server):
                 yield server
@@ -132,8 +137,10 @@ def _command(binary: str, home: Path, ports: dict[str, int]) -> list[str]:
     return [binary, "mini", *(f"-{name}={value}" for name, value in switches.items())]
 
 
-def _environment(server: S3Server) -> dict[str, str]:
+def _environment(server: S3Server, home: Path) -> dict[str, str]:
     mine = {name: value for name, value in os.environ.items() if not name.startswith(("AWS_", "S3_", "WEED_"))}
+    # It keeps logs of its own in the system's temporary folder.
+    mine["TMPDIR"] = str(home)
     return mine | {"AWS_ACCESS_KEY_ID": server.access_key, "AWS_SECRET_ACCESS_KEY": server.secret_key}
 
 

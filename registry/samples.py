@@ -1,0 +1,57 @@
+"""Samples: which pictures a source holds, for those who manage it or may have some of it forgotten."""
+
+from uuid import UUID
+
+from sqlalchemy import Select, select
+from sqlalchemy.orm import Session
+
+from registry.callers import Caller
+from registry.errors import Conflict, Forbidden, NotFound
+from registry.models.collections import Sample, Source
+from registry.names import checked_text
+from registry.pages import DEFAULT_LIMIT, Page, page
+from registry.reading.limits import DEFAULT_LIMITS
+from registry.reading.names import shown
+from registry.rights import require_rights
+
+
+def list_samples(
+    session: Session,
+    caller: Caller,
+    source_id: UUID,
+    after: str | None = None,
+    limit: int = DEFAULT_LIMIT,
+    *,
+    label: str | None = None,
+) -> Page[Sample]:
+    """The samples of a source, or those of one label, in the order of their digests."""
+    statement = _samples(session, caller, source_id)
+    if label is not None:
+        statement = statement.where(Sample.label == checked_text("a label", label))
+    return page(session, statement, Sample.digest, after=after, limit=limit)
+
+
+def find_sample(session: Session, caller: Caller, source_id: UUID, digest_or_name: str) -> Sample:
+    """The sample with this digest, or the only one that came in a file of this name."""
+    statement = _samples(session, caller, source_id)
+    text = checked_text("the digest or name of a sample", digest_or_name, max_length=DEFAULT_LIMITS.max_name_length)
+    # The digest goes first: nobody can shield a picture by calling another file by its digest.
+    sample = session.scalars(statement.where(Sample.digest == text.lower())).one_or_none()
+    if sample is not None:
+        return sample
+    found = session.scalars(statement.where(Sample.name == text).limit(2)).all()
+    if not found:
+        raise NotFound("sample", text)
+    if len(found) > 1:
+        raise Conflict(f"several samples came in a file {shown(text)}: name one by its digest")
+    return found[0]
+
+
+def _samples(session: Session, caller: Caller, source_id: UUID) -> Select[Sample]:
+    """All samples of a source that the caller may look into."""
+    source = session.scalars(select(Source).where(Source.id == source_id, Source.erasure_id.is_(None))).one_or_none()
+    if source is None:
+        raise NotFound("source", source_id)
+    if require_rights(session, caller, source).isdisjoint({"manage", "forget"}):
+        raise Forbidden("you may use this source, not look into it: ask its owner or an admin")
+    return select(Sample).where(Sample.source_id == source_id)

@@ -1,0 +1,134 @@
+"""How a source is doing: what it holds, and how far the training of each of its shards has come."""
+
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Literal
+from uuid import UUID
+
+from sqlalchemy import func, select
+from sqlalchemy.orm import Session
+
+from registry.callers import Caller
+from registry.errors import NotFound
+from registry.models.collections import Sample, Shard, Source
+from registry.models.people import Right
+from registry.models.prompts import Prompt
+from registry.moments import now
+from registry.rights import require_rights
+from registry.sources import name_of
+from registry.work import is_trained
+
+ShardCondition = Literal["waiting", "training", "backing off", "held", "trained", "remote"]
+
+
+@dataclass(frozen=True)
+class ShardState:
+    """One shard: what it holds, and what becomes of it."""
+
+    id: UUID
+    number: int
+    generation: int
+    samples: int
+    size_bytes: int
+    state: ShardCondition
+    progress: float  # 0 to 1
+    attempts: int
+    worker: str | None  # who trains it; told, like the error, to those who manage or forget
+    error: str | None  # of the last attempt that failed
+    not_before: datetime | None  # when it is tried again
+
+
+@dataclass(frozen=True)
+class SourceState:
+    """One source as a whole, and its shards in their order."""
+
+    id: UUID
+    task_id: UUID
+    name: str
+    owner_id: UUID | None
+    created_at: datetime
+    rights: frozenset[Right]  # of whoever asks
+    labels: tuple[str, ...]  # sorted
+    shards: tuple[ShardState, ...]
+
+    @property
+    def samples(self) -> int:
+        """How many pictures there are."""
+        return sum(shard.samples for shard in self.shards)
+
+    @property
+    def size_bytes(self) -> int:
+        """How large they are together."""
+        return sum(shard.size_bytes for shard in self.shards)
+
+    @property
+    def progress(self) -> float:
+        """How much of the source has been learnt, from 0 to 1; its shards are about equal."""
+        return sum(shard.progress for shard in self.shards) / len(self.shards) if self.shards else 0.0
+
+
+def show_source(session: Session, caller: Caller, source_id: UUID) -> SourceState:
+    """The state of a source that the caller may see."""
+    source = session.scalars(select(Source).where(Source.id == source_id, Source.erasure_id.is_(None))).one_or_none()
+    if source is None:
+        raise NotFound("source", source_id)
+    rights = require_rights(session, caller, source)
+    return SourceState(
+        id=source.id,
+        task_id=source.task_id,
+        name=name_of(source),
+        owner_id=source.owner_id,
+        created_at=source.created_at,
+        rights=rights,
+        labels=_labels(session, source_id),
+        shards=_shards(session, source_id, is_insider=not rights.isdisjoint({"manage", "forget"})),
+    )
+
+
+def _labels(session: Session, source_id: UUID) -> tuple[str, ...]:
+    """Those of the pictures, and those that prompts bring which were trained elsewhere."""
+    labels = set(session.scalars(select(Sample.label).where(Sample.source_id == source_id).distinct()))
+    remote = select(Prompt.labels).join(Shard, Shard.id == Prompt.shard_id)
+    for taught in session.scalars(remote.where(Shard.source_id == source_id, Shard.is_remote)):
+        labels.update(taught)
+    return tuple(sorted(labels))
+
+
+def _shards(session: Session, source_id: UUID, *, is_insider: bool) -> tuple[ShardState, ...]:
+    sizes = select(Sample.shard_id, func.count(), func.sum(Sample.size_bytes)).where(Sample.source_id == source_id)
+    held = {shard: (count, total) for shard, count, total in session.execute(sizes.group_by(Sample.shard_id))}
+    # By the database's clock, as those who lease have it.
+    facts = select(Shard, is_trained(Shard), Shard.expires_at > now(), Shard.not_before > now())
+    present = facts.where(Shard.source_id == source_id, Shard.erasure_id.is_(None)).order_by(Shard.number)
+    states = []
+    for shard, has_prompt, is_leased, is_backing_off in session.execute(present):
+        samples, size_bytes = held.get(shard.id, (0, 0))
+        state = _condition(shard, bool(has_prompt), bool(is_leased), bool(is_backing_off))
+        states.append(
+            ShardState(
+                id=shard.id,
+                number=shard.number,
+                generation=shard.generation,
+                samples=samples,
+                size_bytes=int(size_bytes),
+                state=state,
+                progress=1.0 if has_prompt else (shard.progress or 0.0) if state == "training" else 0.0,
+                attempts=shard.attempts,
+                worker=shard.worker if is_insider and state == "training" else None,
+                error=shard.error if is_insider and not has_prompt else None,
+                not_before=shard.not_before if state == "backing off" else None,
+            )
+        )
+    return tuple(states)
+
+
+def _condition(shard: Shard, has_prompt: bool, is_leased: bool, is_backing_off: bool) -> ShardCondition:
+    if shard.is_remote:
+        return "remote"
+    if has_prompt:
+        return "trained"
+    if shard.is_held:
+        return "held"
+    if is_leased:
+        return "training"
+    return "backing off" if is_backing_off else "waiting"

@@ -1,0 +1,178 @@
+"""Taking pictures in, all or nothing: an upload has all its rows and objects, or has left nothing anywhere."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from uuid import UUID
+
+from registry import audit, holdings
+from registry.errors import CollectionRefused, Invalid
+from registry.faults import reach
+from registry.ids import new_id
+from registry.objects.keys import sample_key
+from registry.reading.checking import Unreadable
+from registry.reading.collection import open_collection
+from registry.reading.limits import Limits
+from registry.reading.names import shown
+from registry.reading.sample import Collection, Refusal, Sample
+from registry.registry import Registry
+from registry.shards import shard_of
+from registry.uploading.destinations import Destination, Ground
+from registry.uploading.held import Held, held
+from registry.uploading.put import Report, put_samples
+from registry.uploading.rows import add_rows
+from registry.uploading.sift import NOTHING_KNOWN, by_name, look_up, require_some, sift
+from registry.uploading.tombstones import unbury
+
+MAX_SHARDS = 1000  # of one upload: each is a training of its own
+
+
+@dataclass(frozen=True)
+class Parcel:
+    """What is sent, and how it is to be read."""
+
+    path: Path
+    shards: int
+    limits: Limits
+    within: str | None
+    unreadable: Unreadable
+    consume: bool  # the file is ours, and must not outlive the upload
+
+
+@dataclass(frozen=True)
+class Admission:
+    """What was taken in, and what was left out and why."""
+
+    source_id: UUID
+    shards: tuple[UUID, ...]  # the new ones, in the order of their numbers
+    samples: int
+    size_bytes: int
+    refusals: tuple[Refusal, ...]  # sorted by name
+
+
+@dataclass(frozen=True)
+class _Sorted:
+    """The samples that are new, each with the shard that it falls into, and what is left out so far."""
+
+    samples: tuple[Sample, ...]
+    shard_of: Mapping[str, UUID]  # by digest
+    pardoned: Mapping[str, UUID]  # forgotten ones that may come back: the erasure of each, by digest
+    refusals: tuple[Refusal, ...]
+
+
+def admit(registry: Registry, destination: Destination, parcel: Parcel, report: Report | None = None) -> Admission:
+    """Reads, checks and keeps the parcel's pictures; `report` hears how many of them are kept so far."""
+    if not 1 <= parcel.shards <= MAX_SHARDS:
+        raise Invalid(f"an upload makes 1 to {MAX_SHARDS} shards, not {parcel.shards}")
+    shards = [new_id() for _ in range(parcel.shards)]
+    body = parcel.path if parcel.consume else None
+    with (
+        held(registry, destination.id, shards, destination.approach, body) as hold,
+        open_collection(
+            parcel.path,
+            scratch=hold.room,
+            limits=parcel.limits,
+            within=parcel.within,
+            unreadable=parcel.unreadable,
+        ) as collection,
+    ):
+        _check_whole(collection, parcel, hold.ground)
+        chosen = _choose(registry, collection, parcel, hold.ground, shards, readmit=destination.readmit)
+        sizes = put_samples(
+            registry.objects,
+            chosen.samples,
+            lambda sample: sample_key(destination.id, chosen.shard_of[sample.digest], sample.digest),
+            hold.room,
+            check=hold.check,
+            report=report,
+        )
+        reach("upload: objects written")
+        admission = _commit(registry, destination, parcel, hold, chosen, sizes)
+        reach("upload: committed")
+    return admission
+
+
+def _check_whole(collection: Collection, parcel: Parcel, ground: Ground) -> None:
+    if ground.labels is not None and (strange := sorted(set(collection.labels) - ground.labels)):
+        names = ", ".join(shown(label) for label in strange[:5])
+        more = f" and {len(strange) - 5} more" if len(strange) > 5 else ""
+        raise CollectionRefused(f"the task does not have the labels {names}{more}: rename or remove them")
+    if parcel.shards > len(collection.samples):
+        raise Invalid(f"{len(collection.samples)} pictures cannot make {parcel.shards} shards: use fewer")
+
+
+def _choose(
+    registry: Registry,
+    collection: Collection,
+    parcel: Parcel,
+    ground: Ground,
+    shards: Sequence[UUID],
+    *,
+    readmit: bool,
+) -> _Sorted:
+    known = NOTHING_KNOWN
+    if ground.source is not None:
+        with registry.database.reading() as session:
+            known = look_up(session, ground.source, [sample.digest for sample in collection.samples])
+    pardoned = {digest: burial.erasure_id for digest, burial in known.burials.items()} if readmit else {}
+    sifted = sift(collection.samples, known, pardoned=pardoned, unreadable=parcel.unreadable)
+    require_some(sifted)
+    return _Sorted(
+        sifted.fresh,
+        {s.digest: shards[shard_of(s.digest, ground.key, len(shards))] for s in sifted.fresh},
+        pardoned,
+        collection.refusals + sifted.refusals,
+    )
+
+
+def _commit(
+    registry: Registry,
+    destination: Destination,
+    parcel: Parcel,
+    hold: Held[Ground],
+    chosen: _Sorted,
+    sizes: Mapping[str, int],
+) -> Admission:
+    """Gives the objects their rows, and all of them: what is not new any more is removed first."""
+    while True:
+        with registry.database.writing() as session:
+            source = destination.arrive(session)
+            holdings.renew(session, hold.id)
+            known = look_up(session, source, [sample.digest for sample in chosen.samples])
+            sifted = sift(chosen.samples, known, pardoned=chosen.pardoned, unreadable=parcel.unreadable)
+            if len(sifted.fresh) == len(chosen.samples):
+                shards = add_rows(session, source, chosen.samples, chosen.shard_of, sizes)
+                returning = [digest for digest in chosen.pardoned if digest in chosen.shard_of]
+                unbury(session, source, returning)
+                admission = Admission(
+                    source.id,
+                    shards,
+                    len(chosen.samples),
+                    sum(sizes[sample.digest] for sample in chosen.samples),
+                    by_name(chosen.refusals),
+                )
+                holdings.commit_objects(session, hold.id)
+                audit.append(
+                    session,
+                    destination.caller.user_id,
+                    destination.action,
+                    source=source.id,
+                    task=source.task_id,
+                    shards=len(shards),
+                    samples=admission.samples,
+                    bytes=admission.size_bytes,
+                    readmitted=len(returning),
+                )
+                return admission
+        # Somebody else added or forgot some of them meanwhile. Each round leaves fewer, so there is an end.
+        require_some(sifted)
+        left = {sample.digest for sample in sifted.fresh}
+        for digest, shard in chosen.shard_of.items():
+            if digest not in left:
+                registry.objects.remove(sample_key(destination.id, shard, digest))
+        chosen = replace(
+            chosen,
+            samples=sifted.fresh,
+            shard_of={digest: shard for digest, shard in chosen.shard_of.items() if digest in left},
+            refusals=chosen.refusals + sifted.refusals,
+        )

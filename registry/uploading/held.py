@@ -1,0 +1,90 @@
+"""The time of an upload: from before its first byte is written until every byte has a row or is gone."""
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Generic, TypeVar
+from uuid import UUID
+
+from sqlalchemy import select, update
+from sqlalchemy.orm import Session
+
+from registry import holdings
+from registry.errors import DomainError
+from registry.faults import reach
+from registry.ids import new_id
+from registry.models.collections import Shard
+from registry.models.holdings import Holding
+from registry.moments import now
+from registry.objects.keys import shard_prefix
+from registry.registry import Registry
+from registry.uploading.heartbeat import Heartbeat
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True)
+class Held(Generic[T]):
+    """A holding of this process, with a room for files, and what the source was found to be."""
+
+    id: UUID
+    room: Path
+    ground: T
+    check: Callable[[], None]  # raises LeaseLost once the holding is
+
+
+@contextmanager
+def held(
+    registry: Registry, source: UUID, shards: Sequence[UUID], approach: Callable[[Session], T], body: Path | None
+) -> Iterator[Held[T]]:
+    """Holds the source and the places of its new shards; `approach` locks it, or refuses, before anything is written.
+
+    When the block ends, room and body are gone, and so are the objects of every shard that has no row.
+    """
+    holding = new_id()
+    room: Path | None = None
+    has_begun = False
+    try:
+        try:
+            with registry.scratch.room(holding) as room:
+                with registry.database.writing() as session:
+                    ground = approach(session)
+                    prefixes = [shard_prefix(source, shard) for shard in shards]
+                    holdings.take(session, holding, "upload", source, home=registry.scratch.id, prefixes=prefixes)
+                has_begun = True
+                reach("upload: held")
+                with Heartbeat(registry.database, holding) as heartbeat:
+                    yield Held(holding, room, ground, heartbeat.check)
+        finally:
+            if body is not None:
+                body.unlink(missing_ok=True)
+    except BaseException:
+        # What cannot be cleared up now is cleared up by others once the holding has run out.
+        with suppress(DomainError):
+            if has_begun:
+                _remove_rowless(registry, holding, source, shards)
+            if room is None or not room.exists():
+                _let_go(registry, holding)
+        raise
+    with suppress(DomainError):
+        _let_go(registry, holding)
+
+
+def _remove_rowless(registry: Registry, holding: UUID, source: UUID, shards: Sequence[UUID]) -> None:
+    """Removes the objects of shards without a row.
+
+    Whether they have rows is asked, not remembered: a connection may break after its transaction was committed.
+    """
+    with registry.database.writing() as session:
+        # Run out, it can never commit any more; and whoever is committing it is waited for here.
+        session.execute(update(Holding).where(Holding.id == holding).values(expires_at=now()))
+        rooted = set(session.scalars(select(Shard.id).where(Shard.id.in_(shards))))
+    for shard in shards:
+        if shard not in rooted:
+            registry.objects.remove(shard_prefix(source, shard))
+
+
+def _let_go(registry: Registry, holding: UUID) -> None:
+    with registry.database.writing() as session:
+        holdings.let_go(session, holding)

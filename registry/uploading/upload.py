@@ -1,0 +1,62 @@
+"""The two ways for pictures into the registry: as a new source, and into one that is there."""
+
+import secrets
+from pathlib import Path
+from uuid import UUID
+
+from registry.callers import Caller
+from registry.ids import new_id
+from registry.names import checked_name
+from registry.reading.checking import Unreadable
+from registry.reading.limits import DEFAULT_LIMITS, Limits
+from registry.registry import Registry
+from registry.sources import KEY_BYTES
+from registry.uploading.admit import Admission, Parcel, admit
+from registry.uploading.destinations import KnownSource, NewSource
+from registry.uploading.put import Report
+
+
+def upload_source(
+    registry: Registry,
+    caller: Caller,
+    task_id: UUID,
+    name: str,
+    path: Path,
+    *,
+    shards: int = 1,
+    owner_id: UUID | None = None,
+    limits: Limits = DEFAULT_LIMITS,
+    within: str | None = None,
+    unreadable: Unreadable = "refuse",
+    report: Report | None = None,
+    consume: bool = False,
+) -> Admission:
+    """A new source of the pictures at the path, which belongs to the caller unless an admin names another owner.
+
+    With `consume`, the file at the path is removed in the end, and forgetting the source waits until it is.
+    """
+    name = checked_name("source", name)
+    destination = NewSource(new_id(), secrets.token_bytes(KEY_BYTES), caller, task_id, name, owner_id)
+    return admit(registry, destination, Parcel(path, shards, limits, within, unreadable, consume), report)
+
+
+def add_samples(
+    registry: Registry,
+    caller: Caller,
+    source_id: UUID,
+    path: Path,
+    *,
+    shards: int = 1,
+    readmit: bool = False,
+    limits: Limits = DEFAULT_LIMITS,
+    within: str | None = None,
+    unreadable: Unreadable = "refuse",
+    report: Report | None = None,
+    consume: bool = False,
+) -> Admission:
+    """More pictures for a source, in shards of their own: those that are there are not touched.
+
+    Pictures that were forgotten come back only with `readmit`, which takes the right to forget too.
+    """
+    destination = KnownSource(source_id, caller, readmit)
+    return admit(registry, destination, Parcel(path, shards, limits, within, unreadable, consume), report)

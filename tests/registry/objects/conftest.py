@@ -1,0 +1,86 @@
+"""Every home that objects can have, empty: the folder, and buckets without, with and with suspended versions."""
+
+import uuid
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from registry.objects.folder import FolderStore
+from registry.objects.s3 import S3Store
+from registry.objects.s3_client import S3Settings
+from tests.registry.objects.homes import FolderHome, Home, S3Home
+from tests.servers.s3 import S3Server
+
+if TYPE_CHECKING:
+    from types_boto3_s3 import S3Client
+
+
+@pytest.fixture
+def folder_home(folder_store: FolderStore, tmp_path: Path) -> FolderHome:
+    return FolderHome(folder_store, tmp_path / "objects")
+
+
+@pytest.fixture(scope="session")
+def raw_client(s3_server: S3Server) -> Iterator["S3Client"]:
+    """A plain client, that shares nothing with the code under test."""
+    client = s3_server.client()
+    yield client
+    client.close()
+
+
+def bucket_in(client: "S3Client") -> str:
+    bucket = f"test-{uuid.uuid4().hex}"
+    client.create_bucket(Bucket=bucket)
+    return bucket
+
+
+@pytest.fixture(scope="session")
+def versioned_bucket(raw_client: "S3Client") -> str:
+    bucket = bucket_in(raw_client)
+    raw_client.put_bucket_versioning(Bucket=bucket, VersioningConfiguration={"Status": "Enabled"})
+    return bucket
+
+
+@pytest.fixture(scope="session")
+def suspended_bucket(raw_client: "S3Client") -> str:
+    return bucket_in(raw_client)
+
+
+@pytest.fixture
+def s3_home(raw_client: "S3Client", s3_settings: S3Settings, s3_store: S3Store) -> S3Home:
+    """A bucket that keeps the last version alone."""
+    return S3Home(s3_store, raw_client, s3_settings.bucket, f"{s3_settings.prefix}/")
+
+
+@pytest.fixture
+def versioned_home(s3_home: S3Home, s3_settings: S3Settings, s3_client: "S3Client", versioned_bucket: str) -> S3Home:
+    """A bucket that keeps every version."""
+    store = S3Store(replace(s3_settings, bucket=versioned_bucket), s3_client)
+    return replace(s3_home, store=store, bucket=versioned_bucket)
+
+
+@pytest.fixture
+def suspended_home(s3_home: S3Home, s3_settings: S3Settings, s3_client: "S3Client", suspended_bucket: str) -> S3Home:
+    """A bucket that kept every version until something lay in it."""
+    store = S3Store(replace(s3_settings, bucket=suspended_bucket), s3_client)
+    home = replace(s3_home, store=store, bucket=suspended_bucket)
+    home.client.put_bucket_versioning(Bucket=home.bucket, VersioningConfiguration={"Status": "Enabled"})
+    home.overwrite("from/then", b"one")
+    home.overwrite("from/then", b"three")
+    home.client.put_bucket_versioning(Bucket=home.bucket, VersioningConfiguration={"Status": "Suspended"})
+    return home
+
+
+@pytest.fixture(params=["folder", "s3", "versioned", "suspended"])
+def home(request: pytest.FixtureRequest) -> Home:
+    found: Home = request.getfixturevalue(f"{request.param}_home")
+    return found
+
+
+@pytest.fixture(params=["s3", "versioned", "suspended"])
+def bucket_home(request: pytest.FixtureRequest) -> S3Home:
+    found: S3Home = request.getfixturevalue(f"{request.param}_home")
+    return found

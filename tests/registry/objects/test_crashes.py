@@ -1,0 +1,108 @@
+"""A writer that is killed in the middle leaves traces only: nothing is visible, and a removal clears all."""
+
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from registry.objects.s3_client import S3Settings
+from registry.objects.s3_uploads import PART_BYTES
+from registry.objects.store import ObjectStore
+from tests.registry.objects.homes import FolderHome, S3Home, digest, kinds
+from tests.servers.processes import until
+
+KEY = "sources/one/samples/ab"
+WRITER = f"""
+import os, sys
+from pathlib import Path
+from registry.objects.opening import open_store
+location, endpoint, body = sys.argv[1:]
+store = open_store(location, endpoint=endpoint or None, region="us-east-1",
+                   access_key=os.environ.get("TEST_KEY"), secret_key=os.environ.get("TEST_SECRET"))
+store.put({KEY!r}, Path(body))
+"""
+
+
+def kill_in_the_middle(
+    arguments: list[str], secrets: dict[str, str], body: Path, given: bytes, arrived: Callable[[], bool]
+) -> None:
+    """Kills a process that puts a body of which no more than the given bytes ever come, once those have arrived."""
+    os.mkfifo(body)
+    writer = subprocess.Popen([sys.executable, "-c", WRITER, *arguments, str(body)], env=os.environ | secrets)
+    try:
+        with body.open("wb", buffering=0) as pipe:
+            view = memoryview(given)
+            while view:
+                view = view[pipe.write(view) :]
+            until(arrived, "the first bytes in the store")
+            assert writer.poll() is None
+            writer.kill()
+            writer.wait()
+    finally:
+        writer.kill()
+        writer.wait()
+
+
+def traced_bytes(store: ObjectStore) -> int:
+    return sum(found.size_bytes for found in store.traces(KEY))
+
+
+def check_aftermath(store: ObjectStore, size_bytes: int) -> None:
+    assert list(store.objects("")) == []
+    assert kinds(store.traces("")) == [(KEY, size_bytes, "unfinished")]
+    assert kinds(store.traces(KEY)) == [(KEY, size_bytes, "unfinished")]
+    assert store.remove(KEY).bytes == size_bytes
+    assert list(store.traces("")) == []
+    store.put(KEY, b"second try")
+    assert store.read(KEY, digest(b"second try")) == b"second try"
+
+
+def test_a_killed_writer_to_a_folder_leaves_traces_only(folder_home: FolderHome, tmp_path: Path) -> None:
+    kill_in_the_middle(
+        [str(folder_home.root), ""],
+        {},
+        tmp_path / "body",
+        b"x" * (1024 * 1024 + 1),
+        lambda: traced_bytes(folder_home.store) == 1024 * 1024,
+    )
+    check_aftermath(folder_home.store, 1024 * 1024)
+    assert [path.name for path in folder_home.root.rglob("*") if path.is_file()] == ["ab"]
+
+
+def test_a_killed_writer_to_a_bucket_leaves_traces_only(
+    versioned_home: S3Home, s3_settings: S3Settings, tmp_path: Path
+) -> None:
+    home = versioned_home
+    assert s3_settings.access_key is not None
+    assert s3_settings.secret_key is not None
+    kill_in_the_middle(
+        [f"s3://{home.bucket}/{home.prefix}", s3_settings.endpoint or ""],
+        {"TEST_KEY": s3_settings.access_key, "TEST_SECRET": s3_settings.secret_key},
+        tmp_path / "body",
+        b"x" * (2 * PART_BYTES + 1),
+        lambda: traced_bytes(home.store) == 2 * PART_BYTES,
+    )
+    check_aftermath(home.store, 2 * PART_BYTES)
+    assert home.everything() == [f"{home.prefix}{KEY}"]
+
+
+def test_a_body_that_fails_in_the_middle_leaves_nothing(
+    s3_home: S3Home, folder_home: FolderHome, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    body = tmp_path / "body"
+    with body.open("wb") as file:
+        file.truncate(3 * PART_BYTES)
+    monkeypatch.setattr("registry.objects.s3_uploads.pieces_of", failing)
+    monkeypatch.setattr("registry.objects.folder.pieces_of", failing)
+    for store in (s3_home.store, folder_home.store):
+        with pytest.raises(KeyboardInterrupt):
+            store.put(KEY, body)
+        assert list(store.traces("")) == []
+
+
+def failing(*_: object) -> list[bytes]:
+    """A body whose reader is interrupted."""
+    raise KeyboardInterrupt

@@ -1,0 +1,178 @@
+"""What a folder can meet that a bucket cannot: links, strangers' files, a full disk, a missing disk."""
+
+import errno
+import os
+from pathlib import Path
+
+import pytest
+
+from registry.objects.errors import ObjectDamaged, ObjectExists, ObjectMissing, StoreUnreachable
+from registry.objects.folder import FolderStore
+from registry.objects.store import Removed
+from tests.registry.objects.homes import FolderHome, digest, keys, kinds
+
+
+@pytest.fixture
+def outside(tmp_path: Path) -> Path:
+    """A folder of somebody else, with a file that must be there afterwards."""
+    folder = tmp_path / "outside"
+    (folder / "b").mkdir(parents=True)
+    (folder / "b" / "c").write_bytes(b"theirs")
+    return folder
+
+
+def test_a_link_to_a_folder_is_never_followed(folder_home: FolderHome, outside: Path) -> None:
+    (folder_home.root / "a").symlink_to(outside)
+    store = folder_home.store
+    with pytest.raises(StoreUnreachable, match="remove the link or file"):
+        store.put("a/b/new", b"mine")
+    with pytest.raises(ObjectMissing):
+        store.read("a/b/c", digest(b"theirs"))
+    assert list(store.objects("")) == []
+    assert list(store.traces("a/")) == []
+    assert store.remove("a/") == Removed(0, 0)
+    assert store.remove("a/b/c") == Removed(0, 0)
+    assert kinds(store.traces("")) == [("a", 0, "unfinished")]
+    assert store.remove("") == Removed(1, 0)
+    assert sorted(path.name for path in outside.rglob("*")) == ["b", "c"]
+
+
+def test_a_link_in_the_place_of_an_object_is_never_followed(folder_home: FolderHome, outside: Path) -> None:
+    (folder_home.root / "a").mkdir()
+    (folder_home.root / "a/b").symlink_to(outside / "b/c")
+    store = folder_home.store
+    with pytest.raises(ObjectDamaged):
+        store.read("a/b", digest(b"theirs"))
+    with pytest.raises(ObjectExists):
+        store.put("a/b", b"theirs")
+    assert list(store.objects("a/")) == []
+    assert store.remove("a/b") == Removed(1, 0)
+    assert (outside / "b/c").read_bytes() == b"theirs"
+    assert list(folder_home.root.iterdir()) == []
+
+
+def test_a_link_that_dangles_is_no_way_out(folder_home: FolderHome, tmp_path: Path) -> None:
+    (folder_home.root / "a").symlink_to(tmp_path / "planted")
+    with pytest.raises(ObjectExists):
+        folder_home.store.put("a", b"mine")
+    assert not (tmp_path / "planted").exists()
+
+
+@pytest.mark.parametrize("make", [os.mkfifo, os.mkdir])
+def test_what_is_no_ordinary_file_is_damage_and_does_not_hang(folder_home: FolderHome, make: type) -> None:
+    make(folder_home.root / "a")
+    with pytest.raises(ObjectDamaged):
+        folder_home.store.read("a", digest(b""))
+    with pytest.raises(ObjectExists):
+        folder_home.store.put("a", b"")
+    assert list(folder_home.store.objects("")) == []
+
+
+def test_the_root_itself_may_be_a_link(outside: Path, tmp_path: Path) -> None:
+    (tmp_path / "link").symlink_to(outside)
+    store = FolderStore(tmp_path / "link")
+    store.check()
+    store.put("b/d", b"mine")
+    assert keys(store.objects("")) == ["b/c", "b/d"]
+
+
+def test_a_key_below_an_object_is_refused(folder_home: FolderHome) -> None:
+    folder_home.store.put("a/b", b"1")
+    with pytest.raises(StoreUnreachable, match="lies where a folder should"):
+        folder_home.store.put("a/b/c", b"2")
+    assert kinds(folder_home.store.traces("")) == [("a/b", 1, "object")]
+
+
+@pytest.mark.parametrize("number", [errno.ENOSPC, errno.EDQUOT])
+def test_a_full_disk_is_told_and_leaves_nothing(
+    folder_home: FolderHome, monkeypatch: pytest.MonkeyPatch, number: int
+) -> None:
+    def write(descriptor: int, piece: memoryview) -> int:
+        raise OSError(number, os.strerror(number))
+
+    monkeypatch.setattr(os, "write", write)
+    with pytest.raises(StoreUnreachable, match="no space left: make room") as caught:
+        folder_home.store.put("a/b", b"1")
+    assert caught.value.status == 503
+    assert list(folder_home.store.traces("")) == []
+
+
+def test_a_disk_that_takes_a_little_at_a_time_gets_all(
+    folder_home: FolderHome, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    real = os.write
+    monkeypatch.setattr(os, "write", lambda descriptor, piece: real(descriptor, piece[:3]))
+    folder_home.store.put("a/b", b"0123456789")
+    assert folder_home.store.read("a/b", digest(b"0123456789")) == b"0123456789"
+
+
+def test_a_full_scratch_disk_is_told_and_leaves_nothing(
+    folder_home: FolderHome, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    def write(descriptor: int, piece: memoryview) -> int:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    folder_home.store.put("a/b", b"1")
+    monkeypatch.setattr(os, "write", write)
+    with pytest.raises(StoreUnreachable, match="No space left"):
+        folder_home.store.fetch("a/b", digest(b"1"), tmp_path / "fetched")
+    assert [path.name for path in tmp_path.iterdir()] == ["objects"]
+
+
+def test_a_fetch_into_no_folder_is_told(folder_home: FolderHome, tmp_path: Path) -> None:
+    folder_home.store.put("a/b", b"1")
+    with pytest.raises(StoreUnreachable, match="mend the folder"):
+        folder_home.store.fetch("a/b", digest(b"1"), tmp_path / "nowhere" / "fetched")
+
+
+def test_a_missing_root_is_made_by_the_first_put(tmp_path: Path) -> None:
+    store = FolderStore(tmp_path / "not" / "yet")
+    store.put("a/b", b"1")
+    assert store.read("a/b", digest(b"1")) == b"1"
+
+
+def test_a_missing_root_is_no_empty_store(tmp_path: Path) -> None:
+    """An unmounted disk must not look as if everything on it had been erased."""
+    store = FolderStore(tmp_path / "disk")
+    for ask in (
+        lambda: store.remove("a/"),
+        lambda: list(store.traces("a/")),
+        lambda: list(store.objects("")),
+        lambda: store.read("a/b", ""),
+        store.check,
+    ):
+        with pytest.raises(StoreUnreachable, match="there is no folder disk: mount its disk"):
+            ask()
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_root_that_is_a_file_is_told(tmp_path: Path) -> None:
+    (tmp_path / "objects").write_bytes(b"")
+    store = FolderStore(tmp_path / "objects")
+    with pytest.raises(StoreUnreachable):
+        store.check()
+    with pytest.raises(StoreUnreachable):
+        store.put("a", b"")
+
+
+def test_everything_on_the_way_to_an_object_is_flushed(
+    folder_home: FolderHome, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    flushed: list[str] = []
+    real = os.fsync
+
+    def fsync(descriptor: int) -> None:
+        flushed.append(str(Path(f"/proc/self/fd/{descriptor}").readlink()))
+        real(descriptor)
+
+    monkeypatch.setattr(os, "fsync", fsync)
+    folder_home.store.put("a/b/c", b"1")
+    root = folder_home.root
+    assert flushed[0].startswith(f"{root}/a/b/.c.")
+    assert flushed[1:] == [f"{root}/a/b", f"{root}/a", str(root)]
+    flushed.clear()
+    folder_home.store.remove("a/b/c")
+    assert flushed[-1] == str(root)
+    flushed.clear()
+    folder_home.store.remove("a/b/c")
+    assert flushed == [str(root)]

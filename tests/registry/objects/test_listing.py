@@ -1,0 +1,111 @@
+"""Looking through a store: all pages, in order, and nothing that the prefix does not mean."""
+
+import hashlib
+import uuid
+
+import pytest
+
+from registry.objects import s3_traces
+from registry.objects.keys import prompt_key, sample_key, shard_prefix, source_prefix
+from registry.objects.store import Found, ObjectStore
+from tests.registry.objects.homes import FolderHome, Home, S3Home, keys, kinds
+
+
+@pytest.fixture
+def small_pages(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(s3_traces, "PAGE_SIZE", 3)
+
+
+def test_an_empty_store_shows_nothing(object_store: ObjectStore) -> None:
+    assert list(object_store.objects("")) == []
+    assert list(object_store.traces("")) == []
+    assert list(object_store.objects("a/")) == []
+    assert list(object_store.traces("a/b")) == []
+
+
+def test_objects_are_shown_with_their_sizes_in_the_order_of_keys(object_store: ObjectStore) -> None:
+    for key in ("b", "a/z", "a/b/c", "a0"):
+        object_store.put(key, key.encode())
+    expected = [Found(key, len(key), "object") for key in ("a/b/c", "a/z", "a0", "b")]
+    assert list(object_store.objects("")) == expected
+    assert list(object_store.traces("")) == expected
+    assert keys(object_store.objects("a/")) == ["a/b/c", "a/z"]
+
+
+def test_a_folders_order_is_that_of_whole_keys(folder_home: FolderHome) -> None:
+    names = ["a-b", "a.b", "a/b", "a/b-c/d", "a/b.c", "a0", "aa"]
+    for key in reversed(names):
+        folder_home.store.put(key, b"")
+    assert keys(folder_home.store.objects("")) == sorted(names)
+
+
+def test_a_whole_key_means_itself_alone(home: Home) -> None:
+    for key in ("samples/ab", "samples/abc", "samples/a", "other/samples/ab"):
+        home.store.put(key, b"x")
+    assert keys(home.store.objects("samples/ab")) == ["samples/ab"]
+    assert keys(home.store.traces("samples/ab")) == ["samples/ab"]
+    assert keys(home.store.objects("samples")) == []
+    assert keys(home.store.traces("sampl")) == []
+    assert keys(home.store.objects("sampl/")) == []
+
+
+def test_every_page_is_read(home: Home, small_pages: None) -> None:
+    source, shards = uuid.uuid4(), [uuid.uuid4(), uuid.uuid4()]
+    made = [sample_key(source, shard, hashlib.sha256(bytes([n])).hexdigest()) for shard in shards for n in range(5)]
+    made += [prompt_key(source, shard, generation, uuid.uuid4()) for shard in shards for generation in range(2)]
+    for key in made:
+        home.store.put(key, b"x")
+    assert keys(home.store.objects(source_prefix(source))) == sorted(made)
+    assert sorted(keys(home.store.traces(source_prefix(source)))) == sorted(made)
+    below = shard_prefix(source, shards[0])
+    assert keys(home.store.objects(below)) == sorted(key for key in made if key.startswith(below))
+
+
+def test_every_page_of_versions_markers_and_uploads_is_read(versioned_home: S3Home, small_pages: None) -> None:
+    for number in range(4):
+        versioned_home.store.put(f"d/{number}", b"1")
+        versioned_home.overwrite(f"d/{number}", b"22")
+        versioned_home.delete(f"d/{number}")
+        versioned_home.leave_unfinished(f"d/{number}", b"333")
+    expected = [
+        one
+        for number in range(4)
+        for one in (
+            (f"d/{number}", 0, "marker"),
+            (f"d/{number}", 1, "version"),
+            (f"d/{number}", 2, "version"),
+            (f"d/{number}", 3, "unfinished"),
+        )
+    ]
+    assert kinds(versioned_home.store.traces("d/")) == expected
+    assert list(versioned_home.store.objects("d/")) == []
+
+
+def test_what_a_killed_writer_left_is_a_trace_of_its_key_and_no_object(home: Home) -> None:
+    home.leave_unfinished("samples/ab", b"half")
+    home.store.put("samples/abc", b"sibling")
+    assert list(home.store.objects("samples/ab")) == []
+    assert kinds(home.store.traces("samples/ab")) == [("samples/ab", 4, "unfinished")]
+    assert kinds(home.store.traces("samples/")) == [("samples/ab", 4, "unfinished"), ("samples/abc", 7, "object")]
+
+
+def test_an_unfinished_file_of_another_key_is_not_mistaken(folder_home: FolderHome) -> None:
+    folder_home.leave_unfinished("a/x.y", b"1")
+    assert list(folder_home.store.traces("a/x")) == []
+    assert keys(folder_home.store.traces("a/x.y")) == ["a/x.y"]
+
+
+def test_a_strangers_file_in_the_folder_is_a_trace_and_no_object(folder_home: FolderHome) -> None:
+    folder_home.store.put("a/b", b"1")
+    (folder_home.root / "a" / ".DS Store").write_bytes(b"22")
+    assert keys(folder_home.store.objects("")) == ["a/b"]
+    assert kinds(folder_home.store.traces("a/")) == [("a/.DS Store", 2, "unfinished"), ("a/b", 1, "object")]
+
+
+def test_two_prefixes_of_one_bucket_do_not_see_each_other(s3_home: S3Home) -> None:
+    s3_home.store.put("a/b", b"mine")
+    s3_home.client.put_object(Bucket=s3_home.bucket, Key=f"{s3_home.prefix[:-1]}-other/a/b", Body=b"theirs")
+    assert kinds(s3_home.store.traces("")) == [("a/b", 4, "object")]
+    s3_home.store.remove("")
+    theirs = s3_home.client.get_object(Bucket=s3_home.bucket, Key=f"{s3_home.prefix[:-1]}-other/a/b")
+    assert theirs["Body"].read() == b"theirs"

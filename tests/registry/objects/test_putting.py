@@ -1,0 +1,133 @@
+"""Putting and getting, in every home: whole, checked, and never overwritten."""
+
+import stat
+from pathlib import Path
+
+import pytest
+
+from registry.objects.errors import ObjectDamaged, ObjectExists, ObjectMissing
+from registry.objects.keys import KeyRefused
+from registry.objects.s3_uploads import PART_BYTES
+from registry.objects.store import ObjectStore
+from tests.registry.objects.homes import FolderHome, Home, digest, keys, kinds
+
+KEY = "sources/one/samples/ab"
+
+
+@pytest.mark.parametrize("body", [b"", b"x", bytes(range(256)) * 5000])
+def test_what_is_put_is_read(object_store: ObjectStore, body: bytes, tmp_path: Path) -> None:
+    object_store.put(KEY, body)
+    object_store.fetch(KEY, digest(body), tmp_path / "fetched")
+    assert object_store.read(KEY, digest(body)) == body
+    assert (tmp_path / "fetched").read_bytes() == body
+
+
+def test_a_file_is_put_as_its_bytes_are(object_store: ObjectStore, tmp_path: Path) -> None:
+    (tmp_path / "picture").write_bytes(b"pixels")
+    object_store.put(KEY, tmp_path / "picture")
+    assert object_store.read(KEY, digest(b"pixels")) == b"pixels"
+
+
+def test_a_body_of_many_parts_arrives_whole(home: Home, tmp_path: Path) -> None:
+    body = b"".join(bytes([part]) * PART_BYTES for part in range(2)) + b"end"
+    (tmp_path / "large").write_bytes(body)
+    home.store.put(KEY, tmp_path / "large")
+    home.store.put(KEY, body)
+    home.store.fetch(KEY, digest(body), tmp_path / "fetched")
+    assert (tmp_path / "fetched").read_bytes() == body
+    assert kinds(home.store.traces(KEY)) == [(KEY, len(body), "object")]
+
+
+@pytest.mark.parametrize("size_bytes", [PART_BYTES, PART_BYTES + 1])
+def test_a_body_at_the_edge_of_a_part_arrives_whole(object_store: ObjectStore, size_bytes: int) -> None:
+    body = b"." * size_bytes
+    object_store.put(KEY, body)
+    assert object_store.read(KEY, digest(body)) == body
+
+
+def test_the_same_bytes_may_be_put_again(home: Home) -> None:
+    home.store.put(KEY, b"same")
+    home.store.put(KEY, b"same")
+    assert kinds(home.store.traces(KEY)) == [(KEY, 4, "object")]
+
+
+@pytest.mark.parametrize("other", [b"diff", b"o" * (PART_BYTES + 1)])
+def test_other_bytes_are_refused_and_leave_nothing_behind(home: Home, other: bytes) -> None:
+    home.store.put(KEY, b"mine")
+    with pytest.raises(ObjectExists, match="never overwritten") as caught:
+        home.store.put(KEY, other)
+    assert caught.value.status == 409
+    assert home.store.read(KEY, digest(b"mine")) == b"mine"
+    assert kinds(home.store.traces(KEY)) == [(KEY, 4, "object")]
+
+
+def test_a_key_can_be_put_again_after_its_removal(home: Home) -> None:
+    home.store.put(KEY, b"first")
+    home.store.remove(KEY)
+    home.store.put(KEY, b"second")
+    assert home.store.read(KEY, digest(b"second")) == b"second"
+
+
+def test_a_missing_body_is_the_callers_fault_and_leaves_nothing_behind(
+    object_store: ObjectStore, tmp_path: Path
+) -> None:
+    with pytest.raises(FileNotFoundError):
+        object_store.put(KEY, tmp_path / "nowhere")
+    assert keys(object_store.traces("")) == []
+
+
+def test_a_missing_object_is_told(object_store: ObjectStore, tmp_path: Path) -> None:
+    object_store.put(f"{KEY}c", b"sibling")
+    with pytest.raises(ObjectMissing, match="does not hold"):
+        object_store.read(KEY, digest(b""))
+    with pytest.raises(ObjectMissing, match="does not hold"):
+        object_store.read(f"{KEY}c/below", digest(b""))
+    with pytest.raises(ObjectMissing, match="does not hold"):
+        object_store.fetch(KEY, digest(b""), tmp_path / "fetched")
+    assert list(tmp_path.glob("*fetched*")) == []
+
+
+@pytest.mark.parametrize("damaged", [b"pixelz", b""])
+def test_damaged_bytes_are_never_handed_out(home: Home, tmp_path: Path, damaged: bytes) -> None:
+    home.store.put(KEY, b"pixels")
+    home.overwrite(KEY, damaged)
+    with pytest.raises(ObjectDamaged) as caught:
+        home.store.read(KEY, digest(b"pixels"))
+    with pytest.raises(ObjectDamaged):
+        home.store.fetch(KEY, digest(b"pixels"), tmp_path / "fetched")
+    assert caught.value.status == 500
+    assert [path for path in tmp_path.iterdir() if "fetched" in path.name] == []
+
+
+def test_a_failed_fetch_leaves_an_older_file_as_it_was(object_store: ObjectStore, tmp_path: Path) -> None:
+    object_store.put(KEY, b"new")
+    (tmp_path / "fetched").write_bytes(b"old")
+    with pytest.raises(ObjectDamaged):
+        object_store.fetch(KEY, digest(b"newer"), tmp_path / "fetched")
+    assert (tmp_path / "fetched").read_bytes() == b"old"
+
+
+def test_a_fetched_file_is_private(object_store: ObjectStore, tmp_path: Path) -> None:
+    object_store.put(KEY, b"pixels")
+    object_store.fetch(KEY, digest(b"pixels"), tmp_path / "fetched")
+    assert stat.S_IMODE((tmp_path / "fetched").stat().st_mode) == 0o600
+
+
+def test_what_a_folder_holds_is_private(folder_home: FolderHome) -> None:
+    folder_home.store.put(KEY, b"pixels")
+    path = folder_home.root / KEY
+    assert stat.S_IMODE(path.stat().st_mode) == 0o600
+    assert {stat.S_IMODE(above.stat().st_mode) for above in (path.parent, folder_home.root)} == {0o700}
+
+
+def test_no_store_takes_a_key_that_leads_elsewhere(object_store: ObjectStore, tmp_path: Path) -> None:
+    for ask in (
+        lambda: object_store.put("../out", b""),
+        lambda: object_store.read("../out", ""),
+        lambda: object_store.fetch("../out", "", tmp_path / "fetched"),
+        lambda: object_store.objects("../"),
+        lambda: object_store.traces("../"),
+        lambda: object_store.remove("../"),
+    ):
+        with pytest.raises(KeyRefused):
+            ask()

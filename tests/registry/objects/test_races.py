@@ -1,0 +1,76 @@
+"""Many threads on one store: one writer of a key wins, and removals take nothing from the others."""
+
+from concurrent.futures import ThreadPoolExecutor
+from threading import Barrier
+
+from registry.objects.errors import ObjectDamaged, ObjectExists
+from registry.objects.folder import FolderStore
+from registry.objects.s3 import S3Store
+from registry.objects.s3_uploads import PART_BYTES
+from registry.objects.store import ObjectStore
+from tests.registry.objects.homes import Home, digest, kinds
+
+WRITERS = 3
+
+
+def put_at_once(store: ObjectStore, key: str, bodies: list[bytes]) -> list[bytes]:
+    """The bodies whose puts succeeded, all begun at one moment."""
+    gate = Barrier(len(bodies))
+
+    def put(body: bytes) -> bool:
+        gate.wait()
+        try:
+            store.put(key, body)
+        except ObjectExists:
+            return False
+        return True
+
+    with ThreadPoolExecutor(len(bodies)) as threads:
+        return [body for body, won in zip(bodies, threads.map(put, bodies), strict=True) if won]
+
+
+def test_of_different_bytes_exactly_one_wins(home: Home) -> None:
+    [winner] = put_at_once(home.store, "a/b/c", [bytes([number]) * 100 for number in range(WRITERS)])
+    assert home.store.read("a/b/c", digest(winner)) == winner
+    assert kinds(home.store.traces("a/")) == [("a/b/c", 100, "object")]
+
+
+def test_of_different_bytes_exactly_one_wins_in_a_folder_every_time(folder_store: FolderStore) -> None:
+    for turn in range(20):
+        [winner] = put_at_once(folder_store, f"a/{turn}", [bytes([number]) * 100 for number in range(2 * WRITERS)])
+        assert folder_store.read(f"a/{turn}", digest(winner)) == winner
+    assert len(list(folder_store.traces(""))) == 20
+
+
+def test_of_different_bytes_in_many_parts_a_winner_is_whole(s3_store: S3Store) -> None:
+    """Not exactly one: the service looks whether the key is free a moment before it takes it, if there are parts."""
+    winners = put_at_once(s3_store, "a/b/c", [bytes([number]) * (PART_BYTES + 1) for number in range(2)])
+    assert any(is_held(s3_store, "a/b/c", winner) for winner in winners)
+    assert kinds(s3_store.traces("a/")) == [("a/b/c", PART_BYTES + 1, "object")]
+
+
+def is_held(store: ObjectStore, key: str, body: bytes) -> bool:
+    try:
+        return store.read(key, digest(body)) == body
+    except ObjectDamaged:
+        return False
+
+
+def test_of_the_same_bytes_everyone_wins(home: Home) -> None:
+    assert len(put_at_once(home.store, "a/b/c", [b"same"] * WRITERS)) == WRITERS
+    assert kinds(home.store.traces("a/")) == [("a/b/c", 4, "object")]
+
+
+def test_puts_survive_removals_of_their_neighbours(folder_store: FolderStore) -> None:
+    """Each removal of the last object takes the folders away into which the others are putting."""
+
+    def come_and_go(number: int) -> None:
+        key, body = f"a/b/{number}", str(number).encode()
+        for _ in range(40):
+            folder_store.put(key, body)
+            assert folder_store.read(key, digest(body)) == body
+            assert folder_store.remove(key).things == 1
+
+    with ThreadPoolExecutor(2 * WRITERS) as threads:
+        list(threads.map(come_and_go, range(2 * WRITERS)))
+    assert list(folder_store.traces("")) == []

@@ -1,0 +1,131 @@
+"""Whether a store can be reached, and what is said when it cannot: one line, soon, and never a secret."""
+
+import socket
+import subprocess
+import sys
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from registry.objects import s3_uploads
+from registry.objects.errors import StoreUnreachable
+from registry.objects.s3 import S3Store
+from registry.objects.s3_client import S3Settings, make_client
+from registry.objects.store import ObjectStore
+from tests.registry.objects.homes import Home, S3Home, kinds
+
+if TYPE_CHECKING:
+    from types_boto3_s3 import S3Client
+
+
+def refusals(store: ObjectStore, folder: Path) -> list[str]:
+    """What each way of asking says."""
+    said = []
+    for ask in (
+        lambda: store.put("a/b", b"1"),
+        lambda: store.put("a/b", b"1" * (s3_uploads.PART_BYTES + 1)),
+        lambda: store.read("a/b", ""),
+        lambda: store.fetch("a/b", "", folder / "fetched"),
+        lambda: list(store.objects("a/")),
+        lambda: list(store.traces("a/")),
+        lambda: store.remove("a/"),
+        store.check,
+    ):
+        with pytest.raises(StoreUnreachable) as caught:
+            ask()
+        said.append(str(caught.value))
+    assert list(folder.iterdir()) == []
+    assert all("\n" not in line for line in said)
+    return said
+
+
+def test_a_store_that_works_says_nothing_and_keeps_nothing(home: Home) -> None:
+    before = kinds(home.store.traces(""))
+    home.store.prepare()
+    home.store.check()
+    assert kinds(home.store.traces("")) == before
+
+
+def test_a_wrong_secret_is_told_without_it(s3_settings: S3Settings, tmp_path: Path) -> None:
+    settings = replace(s3_settings, secret_key="hunter2hunter2")
+    store = S3Store(settings, make_client(settings, attempts=1))
+    for line in refusals(store, tmp_path):
+        assert "refuses these credentials" in line
+        assert "hunter2" not in line
+    assert "hunter2" not in repr(settings)
+
+
+def test_a_server_that_is_gone_is_told(s3_settings: S3Settings, tmp_path: Path) -> None:
+    with socket.socket() as taken:
+        # Bound and not listening: nobody else can have the port, and nobody answers.
+        taken.bind(("127.0.0.1", 0))
+        settings = replace(s3_settings, endpoint=f"http://127.0.0.1:{taken.getsockname()[1]}")
+        store = S3Store(settings, make_client(settings, attempts=1))
+        for line in refusals(store, tmp_path):
+            assert line == f"{store.name} does not answer: check that it runs, and the endpoint"
+
+
+def test_a_missing_bucket_is_told_and_not_made(s3_settings: S3Settings, s3_client: "S3Client", tmp_path: Path) -> None:
+    store = S3Store(replace(s3_settings, bucket="test-nobodys-bucket"), s3_client)
+    for line in refusals(store, tmp_path):
+        assert "has no bucket: check its name" in line
+
+
+def test_a_missing_bucket_is_made_by_prepare(s3_settings: S3Settings, s3_client: "S3Client") -> None:
+    settings = replace(s3_settings, bucket=f"test-{s3_settings.prefix[-12:]}")
+    store = S3Store(settings, s3_client)
+    store.prepare()
+    store.prepare()
+    store.check()
+
+
+def test_a_service_that_overwrites_is_told(s3_home: S3Home, monkeypatch: pytest.MonkeyPatch) -> None:
+    client = s3_home.store._impatient_client
+    real = client.put_object
+
+    def put_anyway(**request: Any) -> Any:
+        return real(**request | {"IfNoneMatch": ""})
+
+    monkeypatch.setattr(client, "put_object", put_anyway)
+    with pytest.raises(StoreUnreachable, match="overwrites objects despite If-None-Match"):
+        s3_home.store.check()
+
+
+def test_an_endpoint_that_is_none_is_told(s3_settings: S3Settings) -> None:
+    with pytest.raises(StoreUnreachable, match="check the endpoint"):
+        S3Store(replace(s3_settings, endpoint="not a url")).check()
+
+
+def test_missing_credentials_are_told(s3_settings: S3Settings, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_PROFILE"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("AWS_EC2_METADATA_DISABLED", "true")
+    monkeypatch.setenv("AWS_SHARED_CREDENTIALS_FILE", str(tmp_path / "none"))
+    monkeypatch.setenv("AWS_CONFIG_FILE", str(tmp_path / "none"))
+    settings = replace(s3_settings, access_key=None, secret_key=None)
+    with pytest.raises(StoreUnreachable, match="set both keys"):
+        S3Store(settings, make_client(settings, attempts=1)).check()
+
+
+def test_one_key_without_the_other_is_told(s3_settings: S3Settings) -> None:
+    with pytest.raises(StoreUnreachable, match="the keys in the settings"):
+        S3Store(replace(s3_settings, secret_key=None))
+
+
+def test_without_boto3_a_folder_opens_and_a_bucket_says_what_to_install(tmp_path: Path) -> None:
+    script = """
+import sys
+sys.modules["boto3"] = sys.modules["botocore"] = None
+from registry.objects.opening import open_store
+open_store(sys.argv[1]).put("a/b", b"1")
+try:
+    open_store("s3://bucket/prefix")
+except Exception as error:
+    print(type(error).__name__, error)
+"""
+    done = subprocess.run(
+        [sys.executable, "-c", script, str(tmp_path / "objects")], capture_output=True, text=True, check=True
+    )
+    assert done.stdout == "DomainError objects in S3 need boto3: pip install 'alacarte[s3]'\n"

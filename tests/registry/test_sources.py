@@ -1,0 +1,261 @@
+"""Sources: who makes, finds, lists and renames them, and hands them on."""
+
+from uuid import UUID
+
+import pytest
+from sqlalchemy import select
+from sqlalchemy.orm import Session
+
+from registry.callers import OPERATOR, Caller
+from registry.database import Database
+from registry.errors import Conflict, Forbidden, Invalid, NotFound
+from registry.ids import new_id
+from registry.models.audit import AuditLine
+from registry.models.collections import Source, Task
+from registry.models.people import Grant, Membership, Right, Role, User
+from registry.moments import now
+from registry.sources import create_source, find_source, list_sources, rename_source, set_owner
+from tests.registry.factories import make_prompt, make_shard, make_source, make_task, make_user
+
+embedded = pytest.mark.parametrize("home", ["sqlite-folder"], indirect=True)  # what no home has a say in
+STRANGER = Caller(new_id(), "predictor")
+
+
+def caller_of(user: User, role: Role = "predictor") -> Caller:
+    return Caller(user.id, role)
+
+
+def grant(session: Session, user: User, source: Source, right: Right) -> None:
+    session.add(Grant(id=new_id(), user_id=user.id, source_id=source.id, right=right, granted_at=now()))
+    session.flush()
+
+
+def make_owned(session: Session, name: str = "birds") -> tuple[Source, Caller]:
+    owner = make_user(session, role="owner")
+    return make_source(session, make_task(session), owner, name), caller_of(owner, "owner")
+
+
+def forgotten(session: Session, source: Source) -> None:
+    source.name, source.erasure_id = None, new_id()
+    session.flush()
+
+
+def actions(session: Session) -> list[str]:
+    return list(session.scalars(select(AuditLine.action).order_by(AuditLine.number)))
+
+
+def test_a_source_without_pictures_belongs_to_who_makes_it(database: Database) -> None:
+    with database.writing() as session:
+        task, owner = make_task(session), make_user(session, role="owner")
+
+        source = create_source(session, caller_of(owner, "owner"), task.id, "birds")
+
+        assert (source.owner_id, source.name, source.task_id) == (owner.id, "birds", task.id)
+        assert len(source.key) == 32
+        assert source.created_at is not None
+        assert actions(session) == ["source.created"]
+
+
+@embedded
+def test_two_sources_have_two_keys(database: Database) -> None:
+    with database.writing() as session:
+        task = make_task(session)
+
+        keys = {create_source(session, OPERATOR, task.id, name).key for name in ("birds", "bees")}
+
+        assert len(keys) == 2
+
+
+@embedded
+def test_who_may_make_a_source_and_for_whom(database: Database) -> None:
+    with database.writing() as session:
+        task, owner, other = make_task(session), make_user(session), make_user(session)
+        group = make_user(session, is_group=True)
+
+        with pytest.raises(Forbidden):
+            create_source(session, caller_of(owner), task.id, "birds")
+        with pytest.raises(Forbidden):
+            create_source(session, caller_of(owner, "owner"), task.id, "birds", other.id)
+        with pytest.raises(Invalid):
+            create_source(session, OPERATOR, task.id, "birds", group.id)
+        with pytest.raises(NotFound):
+            create_source(session, OPERATOR, task.id, "birds", new_id())
+        with pytest.raises(NotFound):
+            create_source(session, OPERATOR, new_id(), "birds")
+        assert create_source(session, OPERATOR, task.id, "birds", other.id).owner_id == other.id
+
+
+def test_a_name_is_free_in_another_task_and_taken_in_the_same(database: Database) -> None:
+    with database.writing() as session:
+        task, other = make_task(session), make_task(session)
+        create_source(session, OPERATOR, task.id, "birds")
+
+        with pytest.raises(Conflict, match="'birds'"):
+            create_source(session, OPERATOR, task.id, "birds")
+        create_source(session, OPERATOR, other.id, "birds")
+
+        assert actions(session) == ["source.created", "source.created"]
+
+
+@embedded
+def test_a_name_is_free_again_as_soon_as_its_source_is_being_forgotten(database: Database) -> None:
+    with database.writing() as session:
+        task = make_task(session)
+        forgotten(session, create_source(session, OPERATOR, task.id, "birds"))
+
+        create_source(session, OPERATOR, task.id, "birds")
+
+
+@embedded
+def test_a_source_is_found_by_id_and_by_name(database: Database) -> None:
+    with database.writing() as session:
+        source, owner = make_owned(session, "Vögel")
+
+        for task_id in (None, source.task_id):
+            for called in (source.id, str(source.id), "Vögel", "Vo\u0308gel"):
+                assert find_source(session, owner, task_id, called) is source
+        with pytest.raises(NotFound):
+            find_source(session, owner, new_id(), source.id)
+
+
+@embedded
+def test_a_name_in_two_tasks_needs_the_task(database: Database) -> None:
+    with database.writing() as session:
+        first = make_source(session, make_task(session), name="birds")
+        make_source(session, make_task(session), name="birds")
+
+        with pytest.raises(Conflict, match="name the task"):
+            find_source(session, OPERATOR, None, "birds")
+        assert find_source(session, OPERATOR, first.task_id, "birds") is first
+
+
+@pytest.mark.parametrize("called", ["bees", "\0", "", "a" * 5000, str(new_id())])
+@embedded
+def test_what_is_not_there_and_what_may_not_be_seen_look_alike(database: Database, called: str) -> None:
+    with database.writing() as session:
+        source, owner = make_owned(session)
+
+        with pytest.raises(NotFound) as missing:
+            find_source(session, owner, None, called)
+        with pytest.raises(NotFound) as hidden:
+            find_source(session, STRANGER, None, source.id)
+
+        assert str(missing.value).startswith("no source '")
+        assert str(hidden.value) == f"no source '{source.id}' that you may see"
+
+
+def names(session: Session, caller: Caller, task: Task | None = None) -> list[str]:
+    return [summary.name for summary in list_sources(session, caller, None if task is None else task.id).items]
+
+
+def test_everybody_lists_what_they_may_see_and_nothing_else(database: Database) -> None:
+    with database.writing() as session:
+        task, owner, member = make_task(session), make_user(session), make_user(session)
+        group = make_user(session, is_group=True)
+        session.add(Membership(group_id=group.id, member_id=member.id))
+        owned = make_source(session, task, owner, "owned")
+        shared = make_source(session, task, None, "shared")
+        make_source(session, make_task(session), None, "other task")
+        forgotten(session, make_source(session, task, owner))
+        grant(session, member, owned, "use")
+        grant(session, group, shared, "forget")
+
+        assert names(session, caller_of(owner)) == ["owned"]
+        assert names(session, caller_of(member)) == ["owned", "shared"]
+        assert names(session, OPERATOR) == ["owned", "shared", "other task"]
+        assert names(session, OPERATOR, task) == ["owned", "shared"]
+        assert names(session, STRANGER) == []
+
+
+def test_a_list_counts_what_each_source_holds(database: Database) -> None:
+    with database.writing() as session:
+        task = make_task(session)
+        full, empty = make_source(session, task, name="full"), make_source(session, task, name="empty")
+        make_prompt(session, make_shard(session, full, samples=2))
+        make_shard(session, full, samples=3)
+        make_shard(session, full).erasure_id = new_id()
+        session.flush()
+
+        counted = [(s.id, s.samples, s.shards, s.trained) for s in list_sources(session, OPERATOR).items]
+
+        assert counted == [(full.id, 5, 2, 1), (empty.id, 0, 0, 0)]
+
+
+@embedded
+def test_a_long_list_comes_in_pages(database: Database) -> None:
+    with database.writing() as session:
+        task = make_task(session)
+        made = [make_source(session, task).id for _ in range(5)]
+
+        seen: list[UUID] = []
+        cursor = None
+        while True:
+            page = list_sources(session, OPERATOR, after=cursor, limit=2)
+            seen += [summary.id for summary in page.items]
+            cursor = page.next
+            if cursor is None:
+                break
+
+        assert seen == made
+
+
+def test_a_source_is_renamed_unless_the_name_is_taken(database: Database) -> None:
+    with database.writing() as session:
+        source, owner = make_owned(session)
+        session.add(Source(id=new_id(), task_id=source.task_id, name="bees", key=b"k", created_at=now()))
+
+        rename_source(session, owner, source.id, "owls")
+        with pytest.raises(Conflict, match="'bees'"):
+            rename_source(session, owner, source.id, "bees")
+        rename_source(session, owner, source.id, "owls")
+
+        assert find_source(session, owner, None, "owls").id == source.id
+        assert actions(session) == ["source.renamed"]
+
+
+@embedded
+def test_renaming_takes_the_right_to_manage(database: Database) -> None:
+    with database.writing() as session:
+        source, _ = make_owned(session)
+        user = make_user(session)
+
+        with pytest.raises(NotFound):
+            rename_source(session, caller_of(user), source.id, "owls")
+        grant(session, user, source, "use")
+        with pytest.raises(Forbidden):
+            rename_source(session, caller_of(user), source.id, "owls")
+        grant(session, user, source, "manage")
+        assert rename_source(session, caller_of(user), source.id, "owls").name == "owls"
+
+
+@embedded
+def test_only_owner_and_admins_hand_a_source_on(database: Database) -> None:
+    with database.writing() as session:
+        source, owner = make_owned(session)
+        heir, manager = make_user(session), make_user(session)
+        grant(session, manager, source, "manage")
+
+        with pytest.raises(Forbidden):
+            set_owner(session, caller_of(manager), source.id, manager.id)
+        with pytest.raises(Invalid):
+            set_owner(session, owner, source.id, make_user(session, is_group=True).id)
+        assert set_owner(session, owner, source.id, heir.id).owner_id == heir.id
+        with pytest.raises(NotFound):
+            set_owner(session, owner, source.id, heir.id)
+        assert set_owner(session, OPERATOR, source.id, manager.id).owner_id == manager.id
+        assert actions(session) == ["source.handed-on", "source.handed-on"]
+
+
+@embedded
+def test_a_source_that_is_being_forgotten_is_gone_for_everybody(database: Database) -> None:
+    with database.writing() as session:
+        source, owner = make_owned(session)
+        forgotten(session, source)
+
+        for caller in (owner, OPERATOR):
+            with pytest.raises(NotFound):
+                find_source(session, caller, None, source.id)
+            with pytest.raises(NotFound):
+                rename_source(session, caller, source.id, "owls")
+            with pytest.raises(NotFound):
+                set_owner(session, caller, source.id, new_id())

@@ -1,0 +1,34 @@
+"""A desk on each pair of homes, and faults at the points of an upload."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+import pytest
+
+from registry import faults
+from registry.registry import Registry
+from tests.registry.uploading.desk import AtPoint, Desk
+
+if TYPE_CHECKING:
+    from tests.registry.conftest import Workshop
+
+
+@pytest.fixture
+def desk(registry: Registry, shop: Workshop) -> Desk:
+    return Desk(registry, shop)
+
+
+@pytest.fixture
+def at_point(monkeypatch: pytest.MonkeyPatch) -> AtPoint:
+    """Makes something happen when an upload reaches a point."""
+
+    def set_up(point: str, happen: Callable[[], None]) -> None:
+        def on_reach(reached: str) -> None:
+            if reached == point:
+                happen()
+
+        monkeypatch.setattr(faults, "on_reach", on_reach)
+
+    return set_up

@@ -1,0 +1,98 @@
+"""Where tests upload: a registry with one task and one owner, and a look at everything that an upload may leave."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from itertools import count
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+from uuid import UUID
+
+from sqlalchemy import func, select
+
+from registry.callers import Caller
+from registry.models.audit import AuditLine
+from registry.models.collections import Sample, Shard, Source, Tombstone
+from registry.models.holdings import Holding
+from registry.moments import now
+from registry.objects.keys import sample_key
+from registry.registry import Registry
+from registry.uploading.admit import Admission
+from registry.uploading.tombstones import mark_of
+from registry.uploading.upload import add_samples, upload_source
+from tests.registry.factories import make_task, make_user
+
+if TYPE_CHECKING:
+    from tests.registry.conftest import Workshop
+
+# Takes a point of `faults.POINTS`, and what shall happen when an upload reaches it.
+AtPoint = Callable[[str, Callable[[], None]], None]
+
+
+class Desk:
+    """One owner's view of one task."""
+
+    def __init__(self, registry: Registry, shop: Workshop, labels: list[str] | None = None) -> None:
+        self.registry = registry
+        self.shop = shop
+        self._numbers = count()
+        with registry.database.writing() as session:
+            self.task_id = make_task(session, labels=labels).id
+            self.owner = Caller(make_user(session, role="owner").id, "owner")
+
+    def user(self, role: Any = "predictor") -> Caller:  # Any: a role
+        with self.registry.database.writing() as session:
+            return Caller(make_user(session, role=role).id, role)
+
+    def pictures(self, numbers: Iterable[int], label: str = "cat") -> Path:
+        """A zip of tiny pictures; the same number is the same picture."""
+        files = {f"{label}/{number}.png": self.shop.picture(number) for number in numbers}
+        return self.shop.zip(files, f"pictures-{next(self._numbers)}.zip")
+
+    def upload(self, path: Path, name: str = "birds", **options: Any) -> Admission:  # Any: of `upload_source`
+        return upload_source(self.registry, self.owner, self.task_id, name, path, **options)
+
+    def add(self, source_id: UUID, path: Path, **options: Any) -> Admission:  # Any: of `add_samples`
+        return add_samples(self.registry, self.owner, source_id, path, **options)
+
+    def forget(self, source_id: UUID, digest: str, erasure_id: UUID) -> None:
+        """What forgetting a sample does to the rows that uploads look at."""
+        with self.registry.database.writing() as session:
+            source = session.get_one(Source, source_id)
+            sample = session.get(Sample, (source_id, digest))
+            if sample is not None:
+                session.delete(sample)
+            session.add(
+                Tombstone(source_id=source_id, mark=mark_of(source.key, digest), erasure_id=erasure_id, made_at=now())
+            )
+
+    def samples(self, source_id: UUID) -> list[Sample]:
+        with self.registry.database.reading() as session:
+            own = select(Sample).where(Sample.source_id == source_id)
+            return list(session.scalars(own.order_by(Sample.digest)))
+
+    def shards(self, source_id: UUID) -> list[Shard]:
+        with self.registry.database.reading() as session:
+            return list(session.scalars(select(Shard).where(Shard.source_id == source_id).order_by(Shard.number)))
+
+    def log(self) -> list[AuditLine]:
+        with self.registry.database.reading() as session:
+            return list(session.scalars(select(AuditLine).order_by(AuditLine.number)))
+
+    def rows(self) -> dict[str, int]:
+        """How many rows there are of what an upload makes."""
+        with self.registry.database.reading() as session:
+            tables = (Source, Shard, Sample, Tombstone, AuditLine)
+            return {
+                table.__tablename__: session.scalar(select(func.count()).select_from(table)) or 0 for table in tables
+            }
+
+    def assert_tidy(self) -> None:
+        """Nobody holds anything, scratch is empty, and there is an object for every sample and none besides."""
+        with self.registry.database.reading() as session:
+            assert session.scalars(select(Holding)).all() == []
+            samples = session.scalars(select(Sample)).all()
+        expected = [(sample_key(s.source_id, s.shard_id, s.digest), s.size_bytes, "object") for s in samples]
+        found = [(found.key, found.size_bytes, found.kind) for found in self.registry.objects.traces("")]
+        assert sorted(found) == sorted(expected)
+        assert {path.name for path in self.registry.scratch.folder.glob("*")} <= {"home-id"}

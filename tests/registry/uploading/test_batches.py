@@ -1,0 +1,15 @@
+"""Batches lose, repeat and reorder nothing, and none is too long."""
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from registry.uploading.batches import batches
+
+
+@given(items=st.lists(st.integers()), size=st.integers(min_value=1, max_value=7))
+def test_batches_are_the_list_in_parts(items: list[int], size: int) -> None:
+    parts = list(batches(items, size))
+
+    assert [item for part in parts for item in part] == items
+    assert all(len(part) == size for part in parts[:-1])
+    assert all(1 <= len(part) <= size for part in parts)

@@ -1,0 +1,183 @@
+"""Uploads beside uploads, and beside forgetting: in every order, each picture is there once or not at all."""
+
+import hashlib
+import threading
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from uuid import UUID
+
+import pytest
+from sqlalchemy import delete, update
+
+from registry import faults
+from registry.errors import CollectionRefused, Conflict, DomainError, Forbidden, NotFound
+from registry.ids import new_id
+from registry.models.collections import Source
+from registry.models.people import Grant
+from registry.moments import now
+from registry.uploading.admit import Admission
+from registry.uploading.upload import add_samples
+from tests.registry.uploading.desk import Desk
+
+PATIENCE_SECONDS = 30
+
+
+def together(*acts: Callable[[], Admission]) -> list[Admission | DomainError]:
+    """What came of each; all of them stand before their commit, with their objects written, when the first goes on."""
+    gate = threading.Barrier(len(acts))
+
+    def meet(point: str) -> None:
+        if point == "upload: objects written":
+            gate.wait(PATIENCE_SECONDS)
+
+    def outcome(act: Callable[[], Admission]) -> Admission | DomainError:
+        try:
+            return act()
+        except DomainError as error:
+            return error
+
+    faults.on_reach = meet
+    try:
+        with ThreadPoolExecutor(len(acts)) as pool:
+            return list(pool.map(outcome, acts))
+    finally:
+        faults.on_reach = None
+
+
+def meanwhile(monkeypatch: pytest.MonkeyPatch, act: Callable[[], None]) -> None:
+    """Has something happen once, when an upload has written its objects and not its rows."""
+    is_over = False
+
+    def on_reach(point: str) -> None:
+        nonlocal is_over
+        if point == "upload: objects written" and not is_over:
+            is_over = True
+            act()
+
+    monkeypatch.setattr(faults, "on_reach", on_reach)
+
+
+def digest_of(desk: Desk, number: int) -> str:
+    return hashlib.sha256(desk.shop.picture(number)).hexdigest()
+
+
+@pytest.fixture
+def source_id(desk: Desk) -> UUID:
+    """A source of the pictures 0 to 2."""
+    return desk.upload(desk.pictures(range(3))).source_id
+
+
+def test_of_two_sources_with_one_name_one_wins(desk: Desk) -> None:
+    paths = [desk.pictures(range(4)), desk.pictures(range(4, 8))]
+
+    outcomes = together(*(lambda path=path: desk.upload(path) for path in paths))
+
+    (won,) = [outcome for outcome in outcomes if isinstance(outcome, Admission)]
+    (lost,) = [outcome for outcome in outcomes if not isinstance(outcome, Admission)]
+    assert isinstance(lost, Conflict)
+    assert desk.rows()["sources"] == 1
+    assert len(desk.samples(won.source_id)) == won.samples == 4
+    desk.assert_tidy()
+
+
+def test_of_two_who_add_the_same_pictures_each_picture_is_kept_once(desk: Desk, source_id: UUID) -> None:
+    paths = [desk.pictures(range(10, 16)), desk.pictures(range(13, 20))]
+
+    outcomes = together(*(lambda path=path: desk.add(source_id, path, shards=2) for path in paths))
+
+    first, second = outcomes
+    assert isinstance(first, Admission)
+    assert isinstance(second, Admission)
+    assert first.samples + second.samples == 10
+    assert len(first.refusals) + len(second.refusals) == 3
+    assert len(desk.samples(source_id)) == 13
+    numbers = [shard.number for shard in desk.shards(source_id)]
+    assert numbers == list(range(len(numbers)))
+    desk.assert_tidy()
+
+
+def test_of_two_who_add_nothing_but_the_same_pictures_one_is_refused(desk: Desk, source_id: UUID) -> None:
+    paths = [desk.pictures([10, 11]), desk.pictures([10, 11])]
+
+    outcomes = together(*(lambda path=path: desk.add(source_id, path) for path in paths))
+
+    assert sorted(isinstance(outcome, Admission) for outcome in outcomes) == [False, True]
+    assert any(isinstance(outcome, CollectionRefused) for outcome in outcomes)
+    assert len(desk.samples(source_id)) == 5
+    desk.assert_tidy()
+
+
+def test_a_source_that_is_forgotten_meanwhile_takes_nothing_in(
+    desk: Desk, source_id: UUID, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def forget() -> None:
+        with desk.registry.database.writing() as session:
+            session.execute(update(Source).values(name=None, erasure_id=new_id()))
+
+    meanwhile(monkeypatch, forget)
+
+    with pytest.raises(NotFound):
+        desk.add(source_id, desk.pictures([10, 11]))
+
+    assert len(desk.samples(source_id)) == 3
+    desk.assert_tidy()
+
+
+def test_a_right_that_is_revoked_meanwhile_counts(desk: Desk, source_id: UUID, monkeypatch: pytest.MonkeyPatch) -> None:
+    caller = desk.user()
+    with desk.registry.database.writing() as session:
+        for right in ("use", "manage"):
+            assert caller.user_id is not None
+            session.add(Grant(id=new_id(), user_id=caller.user_id, source_id=source_id, right=right, granted_at=now()))
+
+    def revoke() -> None:
+        with desk.registry.database.writing() as session:
+            session.execute(delete(Grant).where(Grant.right == "manage"))
+
+    meanwhile(monkeypatch, revoke)
+
+    with pytest.raises(Forbidden):
+        add_samples(desk.registry, caller, source_id, desk.pictures([10]))
+
+    desk.assert_tidy()
+
+
+def test_a_picture_that_is_forgotten_meanwhile_does_not_come_in(
+    desk: Desk, source_id: UUID, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    meanwhile(monkeypatch, lambda: desk.forget(source_id, digest_of(desk, 11), new_id()))
+
+    admission = desk.add(source_id, desk.pictures([10, 11, 12]), unreadable="skip")
+
+    assert admission.samples == 2
+    assert [refusal.name for refusal in admission.refusals] == ["cat/11.png"]
+    assert digest_of(desk, 11) not in {sample.digest for sample in desk.samples(source_id)}
+    desk.assert_tidy()
+
+
+def test_a_picture_that_is_forgotten_meanwhile_refuses_the_whole_unless_it_may_be_skipped(
+    desk: Desk, source_id: UUID, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    meanwhile(monkeypatch, lambda: desk.forget(source_id, digest_of(desk, 11), new_id()))
+
+    with pytest.raises(CollectionRefused, match="forgotten"):
+        desk.add(source_id, desk.pictures([10, 11, 12]))
+
+    assert len(desk.samples(source_id)) == 3
+    desk.assert_tidy()
+
+
+def test_a_pardon_does_not_reach_a_later_erasure(desk: Desk, source_id: UUID, monkeypatch: pytest.MonkeyPatch) -> None:
+    digest = digest_of(desk, 11)
+    desk.forget(source_id, digest, new_id())
+
+    def come_back_and_be_forgotten_again() -> None:
+        desk.add(source_id, desk.pictures([11]), readmit=True)
+        desk.forget(source_id, digest, new_id())
+
+    meanwhile(monkeypatch, come_back_and_be_forgotten_again)
+
+    with pytest.raises(CollectionRefused, match="forgotten"):
+        desk.add(source_id, desk.pictures([11]), readmit=True)
+
+    assert digest not in {sample.digest for sample in desk.samples(source_id)}

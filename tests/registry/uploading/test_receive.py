@@ -1,0 +1,67 @@
+"""A body from the wire lands on the disk whole and within its limit, or not at all."""
+
+import hashlib
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from registry.errors import LimitExceeded
+from registry.scratch import ScratchUnusable
+from registry.uploading.receive import Received, receive
+
+
+@given(chunks=st.lists(st.binary(max_size=50)))
+def test_what_was_sent_is_what_is_kept(chunks: list[bytes], tmp_path_factory: pytest.TempPathFactory) -> None:
+    path = tmp_path_factory.mktemp("wire") / "body"
+    body = b"".join(chunks)
+
+    received = receive(iter(chunks), path, len(body))
+
+    assert path.read_bytes() == body
+    assert received == Received(len(body), hashlib.sha256(body).hexdigest())
+
+
+def test_a_body_over_the_limit_is_stopped_where_it_passes_it(tmp_path: Path) -> None:
+    taken = []
+
+    def endless() -> Iterator[bytes]:
+        while True:
+            taken.append(1)
+            yield bytes(10)
+
+    with pytest.raises(LimitExceeded, match="more than 25 bytes"):
+        receive(endless(), tmp_path / "body", 25)
+
+    assert len(taken) == 3
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_sender_who_breaks_off_leaves_nothing(tmp_path: Path) -> None:
+    def broken() -> Iterator[bytes]:
+        yield b"some"
+        raise ConnectionError
+
+    with pytest.raises(ConnectionError):
+        receive(broken(), tmp_path / "body", 100)
+
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_file_that_is_there_is_left_alone(tmp_path: Path) -> None:
+    path = tmp_path / "body"
+    path.write_bytes(b"mine")
+
+    with pytest.raises(ScratchUnusable):
+        receive([b"yours"], path, 100)
+
+    assert path.read_bytes() == b"mine"
+
+
+def test_a_folder_that_is_gone_is_told_in_one_line(tmp_path: Path) -> None:
+    with pytest.raises(ScratchUnusable, match="make room") as caught:
+        receive([b"some"], tmp_path / "gone" / "body", 100)
+
+    assert "\n" not in str(caught.value)

