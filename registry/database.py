@@ -33,8 +33,22 @@ class Database:
         self.is_sqlite = parsed.get_backend_name() == "sqlite"
         self.name = parsed.render_as_string(hide_password=True)
         self.engine = _sqlite_engine(parsed) if self.is_sqlite else _postgres_engine(parsed, pool_size)
+        self._file = Path(parsed.database or "") if self.is_sqlite else None
         # One statement needs no transaction around it: on PostgreSQL that spares two round trips.
         self._single = self.engine.execution_options(isolation_level="AUTOCOMMIT")
+
+    @property
+    def exists(self) -> bool:
+        """Whether there is a file, where the database is one; looking into it would make it."""
+        return self._file is None or self._file.exists()
+
+    def prepare(self) -> None:
+        """Makes the folder of the file, where the database is one."""
+        if self._file is not None:
+            try:
+                self._file.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+            except OSError as error:
+                raise DatabaseRefused(f"{self._file.parent} cannot be made ({error.strerror}): name another") from error
 
     @contextmanager
     def reading(self) -> Iterator[Session]:
@@ -88,11 +102,6 @@ def _checked(url: str) -> URL:
 
 
 def _sqlite_engine(url: URL) -> Engine:
-    assert url.database is not None
-    try:
-        Path(url.database).parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-    except OSError as error:
-        raise DatabaseRefused(f"{url.database}: its folder cannot be made ({error.strerror})") from error
     engine = create_engine(url)
     event.listen(engine, "connect", _prepare_sqlite)
     event.listen(engine, "begin", _begin_sqlite)

@@ -48,17 +48,14 @@ def take(
 
 def renew(session: Session, holding: UUID, seconds: float = HOLD_SECONDS) -> None:
     """Moves the expiry ahead. Who is late counts as dead for good, since others have cleared up already."""
-    alive = update(Holding).where(Holding.id == holding, Holding.expires_at > now())
-    renewed = session.execute(alive.values(expires_at=after(seconds)).returning(Holding.id))
-    if renewed.one_or_none() is None:
-        raise LeaseLost("the work was given up, since its heartbeat stopped or its source is being forgotten")
+    _require_alive(session, holding)
+    session.execute(update(Holding).where(Holding.id == holding).values(expires_at=after(seconds)))
 
 
 def commit_objects(session: Session, holding: UUID) -> None:
     """Notes, in the transaction that gives the objects their rows, that none is without one any more."""
-    alive = update(Holding).where(Holding.id == holding, Holding.expires_at > now())
-    if session.execute(alive.values(prefixes=[]).returning(Holding.id)).one_or_none() is None:
-        raise LeaseLost("the work was given up, since its heartbeat stopped or its source is being forgotten")
+    _require_alive(session, holding)
+    session.execute(update(Holding).where(Holding.id == holding).values(prefixes=[]))
 
 
 def let_go(session: Session, holding: UUID) -> None:
@@ -68,21 +65,32 @@ def let_go(session: Session, holding: UUID) -> None:
 
 def clear_up(database: Database, objects: ObjectStore, scratch: ScratchHome) -> int:
     """Wipes this home's abandoned rooms and removes the objects of dead holders; returns how many are cleared."""
-    living = scratch.sweep()
+    with database.reading() as session:
+        # Listed before the sweep: one that comes later has a room that the sweep may not have seen.
+        here = session.scalars(select(Holding.id).where(Holding.home == scratch.id)).all()
+    roomless = set(here) - scratch.sweep()
     with database.writing() as session:
         # A room is made before its holding and wiped before the holding goes: no room, no files.
-        here = update(Holding).where(Holding.home == scratch.id, Holding.id.not_in(living))
-        session.execute(here.values(home=None))
-    with database.reading() as session:
-        dead = session.scalars(select(Holding).where(Holding.expires_at <= now())).all()
+        session.execute(update(Holding).where(Holding.id.in_(roomless)).values(home=None))
+    with database.writing() as session:
+        # Locked, so that one who commits just as the time runs out is seen either before, and kept from it, or
+        # after, when its objects have rows. Who is skipped is looked at the next time.
+        expired = select(Holding).where(Holding.expires_at <= now()).with_for_update(skip_locked=True)
+        dead = session.scalars(expired).all()
     for holding in dead:
         # Once expired it can never commit, so what lies under its prefixes will never have a row.
         for prefix in holding.prefixes:
             objects.remove(prefix)
-        with database.writing() as session:
-            session.execute(
-                update(Holding).where(Holding.id == holding.id, Holding.expires_at <= now()).values(prefixes=[])
-            )
-            gone = delete(Holding).where(Holding.id == holding.id, Holding.home.is_(None))
-            session.execute(gone)
+        # One with a room may live, and be about to write: it stays on record until its room is gone.
+        if holding.home is None:
+            with database.writing() as session:
+                let_go(session, holding.id)
     return len(dead)
+
+
+def _require_alive(session: Session, holding: UUID) -> None:
+    # Locked by a statement of its own, so that the next reads the clock after any wait for who clears up.
+    session.execute(select(Holding.id).where(Holding.id == holding).with_for_update())
+    alive = select(Holding.id).where(Holding.id == holding, Holding.expires_at > now())
+    if session.scalars(alive).one_or_none() is None:
+        raise LeaseLost("the work was given up, since its heartbeat stopped or its source is being forgotten")

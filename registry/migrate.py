@@ -23,6 +23,8 @@ def revisions() -> list[str]:
 
 def current(database: Database) -> str | None:
     """The revision that the database is at; None before the first."""
+    if not database.exists:
+        return None
     with database.statement() as connection:
         return _revision_of(connection)
 
@@ -31,6 +33,7 @@ def upgrade(database: Database, revision: str = "head") -> tuple[str | None, str
     """Brings the database to a revision in one transaction; returns where it was and where it is."""
     config = _config()
     scripts = _scripts(config)
+    database.prepare()
     with translated(), database.engine.begin() as connection:
         if not database.is_sqlite:  # there BEGIN IMMEDIATE is the lock
             connection.exec_driver_sql(f"SELECT pg_advisory_xact_lock({LOCK})")

@@ -3,6 +3,7 @@
 from registry import migrate, signing
 from registry.database import Database
 from registry.objects.opening import open_store
+from registry.objects.store import ObjectStore
 from registry.registry import Registry
 from registry.scratch import ScratchHome
 from registry.settings import RegistrySettings
@@ -13,18 +14,23 @@ def open_database(settings: RegistrySettings) -> Database:
     return Database(settings.database_url)
 
 
-def open_registry(settings: RegistrySettings) -> Registry:
-    """The registry that the settings name; refused unless its database has the tables of this version."""
-    database = open_database(settings)
-    migrate.require_current(database)
+def open_objects(settings: RegistrySettings) -> ObjectStore:
+    """The object store that the settings name, be it there or not."""
     secret = settings.s3_secret_key
-    objects = open_store(
+    return open_store(
         settings.objects_location,
         endpoint=settings.s3_endpoint,
         region=settings.s3_region,
         access_key=settings.s3_access_key,
         secret_key=None if secret is None else secret.get_secret_value(),
     )
+
+
+def open_registry(settings: RegistrySettings) -> Registry:
+    """The registry that the settings name; refused unless its database has the tables of this version."""
+    database = open_database(settings)
+    migrate.require_current(database)
+    objects = open_objects(settings)
     signer = signing.open_signer(settings.signing_key_file)
     with database.writing() as session:
         signing.enrol(session, signer)

@@ -71,7 +71,7 @@ class Shard(Base):
 
     id: Mapped[UUID] = mapped_column(primary_key=True)
     source_id: Mapped[UUID] = mapped_column(ForeignKey("sources.id", ondelete="CASCADE"))
-    number: Mapped[int]  # within its source, from 0; never used again
+    number: Mapped[int]  # within its source, from 0
     generation: Mapped[int]  # moves when a sample is forgotten
     seed: Mapped[int]  # of its training, the same in every generation
     is_remote: Mapped[bool]  # its prompt comes from elsewhere, without pictures: never work

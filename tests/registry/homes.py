@@ -1,5 +1,6 @@
 """The registry on both homes of rows and both homes of objects: SQLite with a folder, PostgreSQL with S3."""
 
+import os
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -81,3 +82,25 @@ def objects(home: str, request: pytest.FixtureRequest) -> ObjectStore:
 def registry(database: Database, objects: ObjectStore, tmp_path: Path) -> Registry:
     """A registry with all tables and nothing in them."""
     return Registry(database, objects, ScratchHome(tmp_path / "scratch"), open_signer(tmp_path / "signing-key.pem"))
+
+
+@pytest.fixture
+def environment(
+    home: str, database_url: str, objects: ObjectStore, tmp_path: Path, request: pytest.FixtureRequest
+) -> dict[str, str]:
+    """The variables by which another process finds the registry of this test."""
+    found = {
+        "ALACARTE_HOME": str(tmp_path),
+        "ALACARTE_DATABASE": database_url,
+        "ALACARTE_OBJECTS": str(tmp_path / "objects"),
+    }
+    if home == "postgres-s3":
+        settings = request.getfixturevalue("s3_settings")
+        found |= {
+            "ALACARTE_OBJECTS": f"s3://{settings.bucket}/{settings.prefix}",
+            "ALACARTE_S3_ENDPOINT": settings.endpoint,
+            "ALACARTE_S3_REGION": settings.region,
+            "ALACARTE_S3_ACCESS_KEY": settings.access_key,
+            "ALACARTE_S3_SECRET_KEY": settings.secret_key,
+        }
+    return os.environ | found

@@ -47,9 +47,10 @@ def test_a_setting_that_cannot_be_read_is_named(monkeypatch: pytest.MonkeyPatch)
 
 
 def test_a_registry_opens_once_its_database_has_tables(tmp_path: Path) -> None:
-    settings = RegistrySettings(home=tmp_path)
+    settings = RegistrySettings(home=tmp_path / "new")
     with pytest.raises(DatabaseRefused, match="alacarte db upgrade"):
         open_registry(settings)
+    assert list(tmp_path.iterdir()) == []  # looking made nothing
     database = open_database(settings)
     migrate.upgrade(database)
     database.close()

@@ -111,7 +111,7 @@ def test_missing_credentials_are_told(s3_settings: S3Settings, monkeypatch: pyte
 
 def test_one_key_without_the_other_is_told(s3_settings: S3Settings) -> None:
     with pytest.raises(StoreUnreachable, match="the keys in the settings"):
-        S3Store(replace(s3_settings, secret_key=None))
+        S3Store(replace(s3_settings, secret_key=None)).check()
 
 
 def test_without_boto3_a_folder_opens_and_a_bucket_says_what_to_install(tmp_path: Path) -> None:

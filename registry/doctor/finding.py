@@ -1,0 +1,36 @@
+"""What an examination can find: rows without objects, objects without rows, leftovers, a broken log."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Literal
+
+Kind = Literal[
+    "orphan object",
+    "unknown object",
+    "lost sample",
+    "damaged sample",
+    "lost prompt",
+    "damaged prompt",
+    "stale prompt",
+    "empty shard",
+    "expired holding",
+    "abandoned room",
+    "broken log",
+    "acknowledged break",
+]
+Report = Callable[[int], None]  # is told, now and then, how many objects were looked at
+
+
+@dataclass(frozen=True)
+class Finding:
+    """One thing that is not as it should be."""
+
+    kind: Kind
+    subject: str  # a key, an id, or the number of a line
+    detail: str
+    is_mendable: bool
+
+    @property
+    def is_fault(self) -> bool:
+        """Whether somebody should do something; a break of the log that was acknowledged stays to be seen."""
+        return self.kind != "acknowledged break"

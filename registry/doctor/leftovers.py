@@ -1,0 +1,69 @@
+"""What dead processes leave in the rows and in scratch."""
+
+import fcntl
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+from sqlalchemy import ColumnElement, exists, select
+from sqlalchemy.orm import Session
+
+from registry.doctor.finding import Finding
+from registry.models.collections import Sample, Shard, Source
+from registry.models.holdings import Holding
+from registry.models.prompts import Prompt
+from registry.moments import now
+from registry.scratch import ScratchHome
+
+_LOCK = ".lock"
+
+
+def expired_holdings(session: Session, scratch: ScratchHome) -> list[Finding]:
+    """Holders whose heartbeat stopped; what they left elsewhere has to be swept there."""
+    findings = []
+    for holding in session.scalars(select(Holding).where(Holding.expires_at <= now()).order_by(Holding.id)):
+        is_here = holding.home in (None, scratch.id)
+        where = "" if is_here else ", with files in a scratch folder that is not here: start a worker on it again"
+        detail = f"{holding.holder} stopped its {holding.purpose}{where}"
+        findings.append(Finding("expired holding", str(holding.id), detail, is_here))
+    return findings
+
+
+def empty_shards(session: Session) -> list[Finding]:
+    """Shards with neither samples to train on nor a prompt to serve."""
+    bare = (
+        select(Shard.id)
+        .join(Source, Source.id == Shard.source_id)
+        .where(Source.erasure_id.is_(None), Shard.erasure_id.is_(None), is_bare())
+    )
+    return [
+        Finding("empty shard", str(shard), "has neither samples nor a prompt", True)
+        for shard in session.scalars(bare.order_by(Shard.id))
+    ]
+
+
+def is_bare() -> ColumnElement[bool]:
+    """The condition on a shard that nothing hangs on it."""
+    return ~exists().where(Sample.shard_id == Shard.id) & ~exists().where(Prompt.shard_id == Shard.id)
+
+
+def abandoned_rooms(scratch: ScratchHome) -> Iterator[Finding]:
+    """Rooms of this scratch folder that no process locks any more."""
+    for lock in sorted(scratch.folder.glob(f"*{_LOCK}")):
+        if _is_free(lock):
+            name = lock.name.removesuffix(_LOCK)
+            yield Finding("abandoned room", name, "was left in scratch by a process that died", True)
+
+
+def _is_free(lock: Path) -> bool:
+    try:
+        descriptor = os.open(lock, os.O_RDWR | os.O_CLOEXEC)
+    except FileNotFoundError:  # its owner has just left
+        return False
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    finally:
+        os.close(descriptor)
+    return lock.exists()

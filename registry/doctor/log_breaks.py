@@ -1,0 +1,84 @@
+"""Breaks of the log: found, told from those that somebody has acknowledged, and acknowledged."""
+
+import hashlib
+import json
+from collections.abc import Iterator
+from uuid import UUID
+
+from sqlalchemy import func, select
+from sqlalchemy.orm import Session
+
+from registry import audit
+from registry.doctor.finding import Finding
+from registry.models.audit import AuditHead, AuditLine
+from registry.uploading.batches import batches
+
+EXAMINED = "log.examined"
+ACKNOWLEDGED = "log.acknowledged"
+BATCH = 500  # breaks in one line
+
+Scar = tuple[int, str, str]  # a break's line, what is wrong there, and the digest of the line as it stands
+
+
+def find_breaks(session: Session) -> Iterator[Finding]:
+    """Every place where the log does not hold together."""
+    scars = _scars(session)
+    known = _acknowledged(session, {number for number, _, _ in scars})
+    for scar in scars:
+        number, reason, _ = scar
+        if scar in known:
+            yield Finding("acknowledged break", str(number), f"{reason}; this was acknowledged", False)
+        else:
+            yield Finding("broken log", str(number), reason, True)
+
+
+def acknowledge(session: Session, actor: UUID | None) -> int:
+    """Writes down all breaks that nobody has acknowledged, since none can be undone; returns how many.
+
+    A line that is changed once more afterwards is a new break.
+    """
+    seen = [[number, reason] for number, reason, _ in _scars(session)]
+    _mend_head(session)
+    # The first line after a cut end shows the gap: what is acknowledged is how the log looks from now on.
+    audit.append(session, actor, EXAMINED, breaks=seen[:BATCH], count=len(seen))
+    scars = _scars(session)
+    known = _acknowledged(session, {number for number, _, _ in scars})
+    new = [list(scar) for scar in scars if scar not in known]
+    for batch in batches(new, BATCH):
+        audit.append(session, actor, ACKNOWLEDGED, breaks=batch)
+    return len(new)
+
+
+def _scars(session: Session) -> list[Scar]:
+    found = [(broken.number, broken.reason) for broken in audit.breaks(session)]
+    return [(number, reason, _fingerprint(session, number)) for number, reason in found]
+
+
+def _acknowledged(session: Session, broken: set[int]) -> set[Scar]:
+    """What lines that are whole themselves acknowledge."""
+    lines = session.scalars(select(AuditLine).where(AuditLine.action == ACKNOWLEDGED))
+    told = [scar for line in lines if line.number not in broken for scar in line.subject.get("breaks", [])]
+    return {(number, reason, fingerprint) for number, reason, fingerprint in told}
+
+
+def _fingerprint(session: Session, number: int) -> str:
+    line = session.get(AuditLine, number, populate_existing=True)
+    if line is None:
+        return ""
+    parts = [line.at.isoformat(), str(line.actor), line.action, line.subject, line.previous, line.hash]
+    return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()
+
+
+def _mend_head(session: Session) -> None:
+    """Where the head is missing or behind, no line can be appended any more: it is set to the last line."""
+    last = session.scalar(select(func.max(AuditLine.number))) or 0
+    head = session.scalars(select(AuditHead).with_for_update()).one_or_none()
+    if head is not None and head.number >= last:
+        return
+    line = session.get(AuditLine, last)
+    ending = audit.FIRST if line is None else line.hash
+    if head is None:
+        session.add(AuditHead(id=1, number=last, hash=ending))
+    else:
+        head.number, head.hash = last, ending
+    session.flush()

@@ -1,0 +1,96 @@
+"""Mending what an examination found; each finding is looked at again, under lock, right before anything goes."""
+
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from uuid import UUID
+
+from registry import audit, holdings
+from registry.callers import Caller, require_admin
+from registry.doctor.dropping import drop_prompt, drop_sample, drop_shard
+from registry.doctor.finding import Finding
+from registry.doctor.log_breaks import acknowledge
+from registry.doctor.strays import strays_among
+from registry.errors import NotFound
+from registry.models.holdings import Holding
+from registry.registry import Registry
+
+GONE = "nothing was left to mend"
+
+
+@dataclass(frozen=True)
+class Mended:
+    """What was done about a finding, in one line for a person."""
+
+    finding: Finding
+    action: str
+
+
+def repair(registry: Registry, caller: Caller, findings: Iterable[Finding]) -> Iterator[Mended]:
+    """Mends what can be mended, as the result is iterated over; only admins may."""
+    require_admin(caller)
+    return _mended(registry, caller, findings)
+
+
+def _mended(registry: Registry, caller: Caller, findings: Iterable[Finding]) -> Iterator[Mended]:
+    for finding in findings:
+        mend = MENDS.get(finding.kind)
+        if mend is None or not finding.is_mendable:
+            yield Mended(finding, "left as it is")
+            continue
+        try:
+            action = mend(registry, caller, finding)
+        except NotFound:  # its source is being forgotten, which takes all of it
+            action = GONE
+        yield Mended(finding, action)
+
+
+def _remove_orphan(registry: Registry, caller: Caller, finding: Finding) -> str:
+    listed = list(registry.objects.traces(finding.subject))
+    if not any(stray.kind == "orphan object" for stray in strays_among(registry, listed)):
+        return GONE
+    removed = registry.objects.remove(finding.subject)
+    with registry.database.writing() as session:
+        audit.append(session, caller.user_id, "doctor.removed", objects=removed.things, bytes=removed.bytes)
+    return f"removed ({removed.bytes} bytes)"
+
+
+def _clear_up(registry: Registry, caller: Caller, finding: Finding) -> str:  # noqa: ARG001  # all mends look alike
+    holdings.clear_up(registry.database, registry.objects, registry.scratch)
+    if finding.kind == "abandoned room":
+        return "wiped"
+    with registry.database.reading() as session:
+        is_left = session.get(Holding, UUID(finding.subject)) is not None
+    return "left: its process is late, and still there" if is_left else "cleared up"
+
+
+def _acknowledge(registry: Registry, caller: Caller, finding: Finding) -> str:  # noqa: ARG001
+    with registry.database.writing() as session:
+        # The first of several breaks acknowledges all of them.
+        count = acknowledge(session, caller.user_id)
+    return "acknowledged: a broken log cannot be made whole" if count else GONE
+
+
+def _drop_shard(registry: Registry, caller: Caller, finding: Finding) -> str:
+    return drop_shard(registry, caller, UUID(finding.subject)) or GONE
+
+
+def _drop_sample(registry: Registry, caller: Caller, finding: Finding) -> str:
+    return drop_sample(registry, caller, finding.subject) or GONE
+
+
+def _drop_prompt(registry: Registry, caller: Caller, finding: Finding) -> str:
+    return drop_prompt(registry, caller, finding.subject) or GONE
+
+
+MENDS: dict[str, Callable[[Registry, Caller, Finding], str]] = {
+    "orphan object": _remove_orphan,
+    "lost sample": _drop_sample,
+    "damaged sample": _drop_sample,
+    "lost prompt": _drop_prompt,
+    "damaged prompt": _drop_prompt,
+    "stale prompt": _drop_prompt,
+    "empty shard": _drop_shard,
+    "expired holding": _clear_up,
+    "abandoned room": _clear_up,
+    "broken log": _acknowledge,
+}

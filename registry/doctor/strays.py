@@ -1,0 +1,60 @@
+"""Objects that no row names: what a dead process left behind, and what was never ours."""
+
+from collections.abc import Callable, Iterator, Sequence
+
+from sqlalchemy import select
+from sqlalchemy.orm import Session
+
+from registry.doctor.finding import Finding
+from registry.models.collections import Sample
+from registry.models.erasures import Erasure
+from registry.models.holdings import Holding
+from registry.models.prompts import Prompt
+from registry.objects.keys import PromptPlace, SamplePlace, lies_under, parse, sample_key
+from registry.objects.store import Found
+from registry.registry import Registry
+from registry.uploading.batches import batches
+
+BATCH = 1000  # objects that are looked up at once
+
+
+def stray_objects(registry: Registry, one_more: Callable[[], None]) -> Iterator[Finding]:
+    """Whatever lies in the store and has neither a row nor somebody who is still to give it one or remove it."""
+    for batch in batches(registry.objects.traces(""), BATCH):
+        yield from strays_among(registry, batch)
+        for _ in batch:
+            one_more()
+
+
+def strays_among(registry: Registry, listed: Sequence[Found]) -> list[Finding]:
+    """Of what was just listed, the strays by the rows of now."""
+    by_key = {found.key: found for found in listed}
+    ours = {key: place for key in by_key if (place := parse(key)) is not None}
+    with registry.database.reading() as session:
+        # In this order: who commits gives up its holding with or after its rows, and who forgets, its rows first.
+        held = [prefix for prefixes in session.scalars(select(Holding.prefixes)) for prefix in prefixes]
+        named = _named(session, list(ours.values()))
+        pending = select(Erasure.prefixes).where(Erasure.completed_at.is_(None))
+        going = [prefix for prefixes in session.scalars(pending) for prefix in prefixes]
+    findings = []
+    for key, found in by_key.items():
+        what = f"{found.size_bytes} bytes ({found.kind})"
+        if key not in ours:
+            findings.append(Finding("unknown object", key, f"{what}, which the registry never put there", False))
+        elif (
+            key not in named
+            and not any(lies_under(key, prefix) for prefix in (*held, *going))
+            and any(True for _ in registry.objects.traces(key))  # it may have gone since it was listed
+        ):
+            findings.append(Finding("orphan object", key, f"{what} that no row names", True))
+    return findings
+
+
+def _named(session: Session, places: Sequence[SamplePlace | PromptPlace]) -> set[str]:
+    """The keys among these that rows name."""
+    shards = {place.shard for place in places}
+    digests = {place.digest for place in places if isinstance(place, SamplePlace)}
+    samples = select(Sample.source_id, Sample.shard_id, Sample.digest)
+    samples = samples.where(Sample.shard_id.in_(shards), Sample.digest.in_(digests))
+    keys = {sample_key(*row) for row in session.execute(samples)}
+    return keys | set(session.scalars(select(Prompt.key).where(Prompt.shard_id.in_(shards))))

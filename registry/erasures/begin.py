@@ -1,0 +1,209 @@
+"""Beginning to forget: one transaction that stops serving and records the request; the rest is work for later."""
+
+from collections.abc import Iterable
+from uuid import UUID
+
+from sqlalchemy import ColumnElement, delete, exists, func, insert, literal, or_, select, true, update
+from sqlalchemy.orm import Session
+
+from registry import audit, faults
+from registry.callers import Caller
+from registry.erasures.steps import SERVING, STEPS
+from registry.errors import NotFound
+from registry.ids import new_id
+from registry.models.collections import Sample, Shard, Source, Tombstone
+from registry.models.erasures import Erasure, ErasureStep, Scope
+from registry.models.holdings import Holding
+from registry.models.people import Grant
+from registry.models.prompts import Prompt, ReleaseLoss, ReleasePrompt
+from registry.moments import now
+from registry.objects.keys import prompts_prefix, sample_key, shard_prefix, source_prefix
+from registry.registry import Registry
+from registry.rights import require_right
+from registry.uploading.batches import batches
+from registry.uploading.tombstones import mark_of
+
+FIRST_IN_LINE = 10  # the priority of training again: a shard that served yesterday goes before new ones
+
+
+def forget_source(registry: Registry, caller: Caller, source_id: UUID) -> Erasure:
+    """Nobody sees or uses the source from here on; its erasure is on record and will be carried out."""
+    with registry.database.writing() as session:
+        source = require_right(session, caller, "forget", source_id)
+        erasure = _new(session, caller, "source", source, prefixes=[source_prefix(source.id)])
+        found = _stop_serving(session, erasure, Prompt.source_id == source.id)
+        found["grants"] = _count(session, Grant.source_id == source.id)
+        session.execute(delete(Grant).where(Grant.source_id == source.id))
+        _clear_leases(session, Shard.source_id == source.id)
+        source.name, source.erasure_id = None, erasure.id
+        _record(session, caller, erasure, found, true())
+    faults.reach("erasure: begun")
+    return erasure
+
+
+def forget_shard(registry: Registry, caller: Caller, source_id: UUID, shard_id: UUID) -> Erasure:
+    """Nobody uses the shard from here on, and none of its samples comes back unasked."""
+    with registry.database.writing() as session:
+        source = require_right(session, caller, "forget", source_id)
+        shard = _shard(session, source, shard_id)
+        prefixes = [shard_prefix(source.id, shard.id)]
+        erasure = _new(session, caller, "shard", source, shard=shard.id, prefixes=prefixes)
+        found = _stop_serving(session, erasure, Prompt.shard_id == shard.id)
+        digests = session.scalars(select(Sample.digest).where(Sample.shard_id == shard.id)).all()
+        _bury(session, source, erasure, digests)
+        # At once, so that a picture that is uploaded again finds no row of its forgotten self.
+        session.execute(delete(Sample).where(Sample.shard_id == shard.id))
+        found["samples"] = len(digests)
+        _clear_leases(session, Shard.id == shard.id)
+        shard.erasure_id = erasure.id
+        _record(session, caller, erasure, found, _may_hold(shard.id))
+    faults.reach("erasure: begun")
+    return erasure
+
+
+def forget_sample(registry: Registry, caller: Caller, source_id: UUID, digest: str) -> Erasure:
+    """The picture is no sample any more; its shard serves again once it is trained without it."""
+    with registry.database.writing() as session:
+        source = require_right(session, caller, "forget", source_id)
+        sample = session.get(Sample, (source.id, digest))
+        if sample is None:
+            raise NotFound("sample", digest)
+        shard = _shard(session, source, sample.shard_id)
+        session.delete(sample)
+        session.flush()
+        is_empty = not session.scalar(select(exists().where(Sample.shard_id == shard.id)))
+        prefixes = (
+            [shard_prefix(source.id, shard.id)]
+            if is_empty
+            else [sample_key(source.id, shard.id, digest), prompts_prefix(source.id, shard.id, shard.generation)]
+        )
+        erasure = _new(session, caller, "sample", source, shard=shard.id, sample=digest, prefixes=prefixes)
+        found = _stop_serving(session, erasure, Prompt.shard_id == shard.id)
+        _bury(session, source, erasure, [digest])
+        found["samples"] = 1
+        _clear_leases(session, Shard.id == shard.id)
+        if is_empty:  # a shard without samples does not exist
+            session.execute(delete(Shard).where(Shard.id == shard.id))
+        else:
+            _train_again(shard)
+        _record(session, caller, erasure, found, _may_hold(shard.id))
+    faults.reach("erasure: begun")
+    return erasure
+
+
+def _shard(session: Session, source: Source, shard_id: UUID) -> Shard:
+    known = select(Shard).where(Shard.id == shard_id, Shard.source_id == source.id, Shard.erasure_id.is_(None))
+    # Locked by itself too: whoever leases work locks shards, and not their source.
+    shard = session.scalars(known.with_for_update(), execution_options={"populate_existing": True}).one_or_none()
+    if shard is None:
+        raise NotFound("shard", shard_id)
+    return shard
+
+
+def _new(
+    session: Session,
+    caller: Caller,
+    scope: Scope,
+    source: Source,
+    *,
+    shard: UUID | None = None,
+    sample: str | None = None,
+    prefixes: list[str],
+) -> Erasure:
+    erasure = Erasure(
+        id=new_id(),
+        scope=scope,
+        task_id=source.task_id,
+        source_id=source.id,
+        shard_id=shard,
+        sample=sample,
+        prefixes=prefixes,
+        holdings=[],
+        requested_by=caller.user_id,
+        requested_at=now(),
+        epoch=0,  # the log tells it at the end
+        not_before=now(),
+    )
+    session.add(erasure)
+    session.flush()
+    return erasure
+
+
+def _stop_serving(session: Session, erasure: Erasure, prompts: ColumnElement[bool]) -> dict[str, int]:
+    """Deletes the prompts' rows, and with them the right to be served; releases note what they lose."""
+    # A release that pins one of them right now is waited for, and a later one finds it gone.
+    locked = session.scalars(select(Prompt.id).where(prompts).with_for_update()).all()
+    pinned = select(ReleasePrompt).join(Prompt, Prompt.id == ReleasePrompt.prompt_id).where(prompts)
+    losses = session.scalar(select(func.count()).select_from(pinned.subquery()))
+    session.execute(
+        insert(ReleaseLoss).from_select(
+            ["release_id", "prompt_id", "source_id", "shard_id", "erasure_id", "lost_at"],
+            pinned.with_only_columns(
+                ReleasePrompt.release_id,
+                Prompt.id,
+                Prompt.source_id,
+                Prompt.shard_id,
+                literal(erasure.id, ReleaseLoss.erasure_id.type),
+                now(),
+            ),
+        )
+    )
+    session.execute(delete(Prompt).where(prompts))  # and what pinned them, by cascade
+    return {"prompts": len(locked), "pinned": losses or 0}
+
+
+def _count(session: Session, grants: ColumnElement[bool]) -> int:
+    return session.scalar(select(func.count()).select_from(Grant).where(grants)) or 0
+
+
+def _clear_leases(session: Session, shards: ColumnElement[bool]) -> None:
+    free = update(Shard).where(shards).values(lease_id=None, worker=None, expires_at=None, progress=None)
+    session.execute(free)
+
+
+def _bury(session: Session, source: Source, erasure: Erasure, digests: Iterable[str]) -> None:
+    """Leaves the marks by which the same pictures are told when they come again."""
+    for batch in batches(digests):
+        marks = [mark_of(source.key, digest) for digest in batch]
+        session.execute(delete(Tombstone).where(Tombstone.source_id == source.id, Tombstone.mark.in_(marks)))
+        session.execute(
+            insert(Tombstone).values(made_at=now()),
+            [{"source_id": source.id, "mark": mark, "erasure_id": erasure.id} for mark in marks],
+        )
+
+
+def _train_again(shard: Shard) -> None:
+    shard.generation += 1
+    shard.attempts, shard.error, shard.not_before = 0, None, None
+    shard.priority = FIRST_IN_LINE
+
+
+def _may_hold(shard: UUID) -> ColumnElement[bool]:
+    # An upload of the source has no shard, and may hold the very picture that is forgotten.
+    return or_(Holding.shard_id == shard, Holding.shard_id.is_(None))
+
+
+def _record(
+    session: Session, caller: Caller, erasure: Erasure, found: dict[str, int], holders: ColumnElement[bool]
+) -> None:
+    """The steps, whom to wait for, and, last, the line of the log, whose number is the erasure's epoch."""
+    held = session.scalars(select(Holding.id).where(Holding.source_id == erasure.source_id, holders)).all()
+    erasure.holdings = [str(holding) for holding in held]
+    for number, name in enumerate(STEPS):
+        step = ErasureStep(erasure_id=erasure.id, number=number, name=name, attempts=0, found={})
+        if name == SERVING:
+            step.attempts, step.found, step.done_at = 1, found, now()
+        session.add(step)
+    session.flush()
+    erasure.epoch = audit.append(
+        session,
+        caller.user_id,
+        "erasure.began",
+        erasure=erasure.id,
+        scope=erasure.scope,
+        source=erasure.source_id,
+        shard=erasure.shard_id,
+        **found,
+    )
+    session.flush()
+    session.refresh(erasure)

@@ -1,0 +1,36 @@
+"""A person's word that scratch files are gone, where no process can look any more."""
+
+from uuid import UUID
+
+from sqlalchemy import select
+from sqlalchemy.orm import Session
+
+from registry import audit
+from registry.callers import Caller, require_admin
+from registry.erasures.found import note
+from registry.errors import Conflict, NotFound
+from registry.models.erasures import Erasure
+from registry.models.holdings import Holding
+from registry.moments import now
+
+
+def confirm_scratch(session: Session, caller: Caller, erasure_id: UUID) -> int:
+    """Takes an admin's word that the scratch folders of dead holders are lost; the receipt will say for how many."""
+    require_admin(caller)
+    erasure = session.scalars(select(Erasure).where(Erasure.id == erasure_id).with_for_update()).one_or_none()
+    if erasure is None:
+        raise NotFound("erasure", erasure_id)
+    if erasure.completed_at is not None:
+        raise Conflict("this erasure is complete: there is nothing to confirm")
+    lost = session.scalars(
+        select(Holding)
+        .where(Holding.id.in_(map(UUID, erasure.holdings)), Holding.expires_at <= now(), Holding.home.is_not(None))
+        .with_for_update()
+    ).all()
+    if not lost:
+        raise Conflict("nobody's scratch folder is missing: those who hold bytes still live, or have let go")
+    for holding in lost:
+        holding.home = None
+    note(session, erasure.id, "holdings", **{"confirmed by hand": len(lost)})
+    audit.append(session, caller.user_id, "erasure.confirmed", erasure=erasure.id, holdings=len(lost))
+    return len(lost)

@@ -1,0 +1,108 @@
+"""Carrying erasures out: whoever has time takes the next one that is due, and what is not done is tried again later."""
+
+import threading
+import time
+from uuid import UUID
+
+from sqlalchemy import select, update
+
+from registry.database import Database
+from registry.erasures.reading import Progress, progress_of
+from registry.erasures.receipts import complete
+from registry.erasures.steps import LOOK, STEPS
+from registry.errors import DomainError
+from registry.models.erasures import Erasure, ErasureStep
+from registry.moments import after, now
+from registry.registry import Registry
+
+CLAIM_SECONDS = 30.0  # others leave an erasure alone for so long; should they meet, no harm is done
+FIRST_WAIT_SECONDS = 1.0
+LONGEST_WAIT_SECONDS = 300.0
+_POLL_SECONDS = 0.2
+
+
+def run_erasures(registry: Registry, *, limit: int | None = None) -> int:
+    """Works once on every erasure that is due, at most so many; returns how many were completed."""
+    taken = completed = 0
+    while (limit is None or taken < limit) and (erasure := _claim(registry.database)) is not None:
+        taken += 1
+        completed += _work_on(registry, erasure)
+    return completed
+
+
+def finish_erasure(registry: Registry, erasure_id: UUID, timeout: float = 0.0) -> Progress:
+    """Works on one erasure now, due or not, and again until it is complete or the time is up; returns how it stands."""
+    deadline = time.monotonic() + timeout
+    while not _work_on(registry, erasure_id) and (left := deadline - time.monotonic()) > 0:
+        threading.Event().wait(min(_POLL_SECONDS, left))
+    with registry.database.reading() as session:
+        return progress_of(session, session.get_one(Erasure, erasure_id))
+
+
+def _claim(database: Database) -> UUID | None:
+    due = select(Erasure.id).where(Erasure.completed_at.is_(None), Erasure.not_before <= now())
+    one = due.order_by(Erasure.not_before, Erasure.id).limit(1).with_for_update(skip_locked=True).scalar_subquery()
+    with database.writing() as session:
+        mine = update(Erasure).where(Erasure.id == one).values(not_before=after(CLAIM_SECONDS)).returning(Erasure.id)
+        return session.scalars(mine, execution_options={"synchronize_session": False}).one_or_none()
+
+
+def _work_on(registry: Registry, erasure_id: UUID) -> bool:
+    """Tries every step that is not done; whether the erasure is complete now."""
+    with registry.database.reading() as session:
+        erasure = session.get_one(Erasure, erasure_id)
+        steps = select(ErasureStep).where(ErasureStep.erasure_id == erasure_id).order_by(ErasureStep.number)
+        undone = [step for step in session.scalars(steps) if step.done_at is None]
+        session.expunge_all()
+    if erasure.completed_at is not None:
+        return True
+    waiting = 0
+    for step in undone:
+        # No step waits for another, so that a host that is away keeps no row or object; only the last look does.
+        if step.name == LOOK and waiting:
+            continue
+        if not _try(registry, erasure, step.name):
+            waiting += 1
+    if waiting == 0 and _is_complete(registry, erasure):
+        return True
+    _back_off(registry.database, erasure_id, max((step.attempts for step in undone), default=0))
+    return False
+
+
+def _is_complete(registry: Registry, erasure: Erasure) -> bool:
+    """Whether the receipt could be signed; if not, the last step says why."""
+    try:
+        complete(registry, erasure.id)
+    except Exception as error:
+        _note_failure(registry.database, erasure.id, LOOK, error)
+        return False
+    return True
+
+
+def _try(registry: Registry, erasure: Erasure, name: str) -> bool:
+    this = (ErasureStep.erasure_id == erasure.id, ErasureStep.name == name, ErasureStep.done_at.is_(None))
+    with registry.database.writing() as session:
+        session.execute(update(ErasureStep).where(*this).values(attempts=ErasureStep.attempts + 1))
+        session.execute(update(Erasure).where(Erasure.id == erasure.id).values(not_before=after(CLAIM_SECONDS)))
+    try:
+        STEPS[name](registry, erasure)
+    except Exception as error:  # whatever it is, the next attempt may do better
+        _note_failure(registry.database, erasure.id, name, error)
+        return False
+    with registry.database.writing() as session:
+        session.execute(update(ErasureStep).where(*this).values(done_at=now(), error=None))
+    return True
+
+
+def _note_failure(database: Database, erasure: UUID, name: str, error: Exception) -> None:
+    # The text of an error that is not ours may carry values of rows.
+    line = str(error) if isinstance(error, DomainError) else f"failed unexpectedly ({type(error).__name__})"
+    with database.writing() as session:
+        this = update(ErasureStep).where(ErasureStep.erasure_id == erasure, ErasureStep.name == name)
+        session.execute(this.values(error=line))
+
+
+def _back_off(database: Database, erasure: UUID, attempts: int) -> None:
+    seconds = min(LONGEST_WAIT_SECONDS, FIRST_WAIT_SECONDS * 2.0 ** min(attempts, 30))
+    with database.writing() as session:
+        session.execute(update(Erasure).where(Erasure.id == erasure).values(not_before=after(seconds)))

@@ -1,0 +1,33 @@
+"""Making the database give up the place of deleted rows."""
+
+from sqlalchemy import text
+
+from registry.database import Database
+from registry.erasures.target import KEPT
+from registry.models.base import Base
+
+_SPEAKS = ("source_id", "shard_id", "prompt_id")
+
+
+def scrub(database: Database) -> bool:
+    """Whether no deleted row is left in the files as far as the database can say; False if a reader is in the way."""
+    if database.is_sqlite:
+        # Deleted rows are overwritten in the file; their last copy is in the WAL until it is cut.
+        with database.statement() as connection:
+            busy = connection.execute(text("PRAGMA wal_checkpoint(TRUNCATE)")).one()[0]
+        return not busy
+    for table in _tables():
+        with database.statement() as connection:
+            quoted = connection.dialect.identifier_preparer.quote(table)
+            # Handing pages back to the system would lock readers out, and wait seconds for whoever else cleans up.
+            connection.execute(text(f"VACUUM (TRUNCATE FALSE) {quoted}"))
+    return True
+
+
+def _tables() -> list[str]:
+    naming = [
+        table.name
+        for table in Base.metadata.sorted_tables
+        if table.name not in KEPT and any(column in table.c for column in _SPEAKS)
+    ]
+    return ["sources", *naming]

@@ -1,0 +1,133 @@
+"""The steps of an erasure: each may be tried often, by several at once, and is done when a look says so."""
+
+from collections.abc import Callable
+from uuid import UUID
+
+from sqlalchemy import ColumnElement, Table, delete, select, tuple_
+
+from registry import faults, holdings
+from registry.database import Database
+from registry.erasures.emptying import empty
+from registry.erasures.found import locked_step, note
+from registry.erasures.scrubbing import scrub
+from registry.erasures.target import count_rows, rows_of, target_of
+from registry.errors import Conflict
+from registry.models.erasures import Erasure
+from registry.models.holdings import Holding, Replica
+from registry.models.people import Grant
+from registry.models.prompts import Prompt
+from registry.moments import now
+from registry.registry import Registry
+
+BATCH = 5000  # rows deleted in one transaction, so that nobody waits long for it
+SERVING = "serving"
+LOOK = "look"  # the last: everything once more, together
+
+
+class NotDone(Conflict):
+    """The step waits for something, which the message names, and is tried again."""
+
+
+def stop_serving(registry: Registry, erasure: Erasure) -> None:
+    """No prompt and no grant of the target is left; they went in the transaction that began the erasure."""
+    with registry.database.reading() as session:
+        left = count_rows(session, target_of(erasure))
+    if serving := [name for name in (Prompt.__tablename__, Grant.__tablename__) if name in left]:
+        raise NotDone(f"{' and '.join(serving)} are left, which should have gone at once: run `alacarte doctor`")
+
+
+def remove_objects(registry: Registry, erasure: Erasure) -> None:
+    """Nothing lies under the prefixes; what did is counted before the first of it goes."""
+    empty(registry, erasure)
+    faults.reach("erasure: objects removed")
+
+
+def wait_for_holdings(registry: Registry, erasure: Erasure) -> None:
+    """Nobody who held bytes when the erasure began holds them any more, and the dead are cleared up after."""
+    holdings.clear_up(registry.database, registry.objects, registry.scratch)
+    with registry.database.reading() as session:
+        at = session.execute(select(now())).scalar_one()
+        left = session.scalars(select(Holding).where(Holding.id.in_(map(UUID, erasure.holdings)))).all()
+    if left:
+        first = min(left, key=lambda holding: holding.id)
+        others = f" (and {len(left) - 1} more)" if len(left) > 1 else ""
+        raise NotDone(_reason(first, first.expires_at > at, registry, erasure) + others)
+
+
+def wait_for_memory(registry: Registry, erasure: Erasure) -> None:
+    """Every replica that lives has let go of what was forgotten up to this erasure."""
+    with registry.database.reading() as session:
+        late = select(Replica).where(Replica.expires_at > now(), Replica.epoch < erasure.epoch).order_by(Replica.name)
+        names = [replica.name for replica in session.scalars(late)]
+    if names:
+        raise NotDone(f"in the memory of {', '.join(names[:5])}: it lets go within seconds, or counts as dead soon")
+
+
+def remove_rows(registry: Registry, erasure: Erasure) -> None:
+    """No table speaks of the target any more, and the database has given up the place where it did."""
+    target = target_of(erasure)
+    # The row that the others hang on goes last, so that every one is counted.
+    for table, condition in reversed(list(rows_of(target))):
+        while _delete_some(registry.database, erasure, table, condition):
+            pass
+    faults.reach("erasure: rows removed")
+    with registry.database.reading() as session:
+        left = count_rows(session, target)
+    if left:
+        raise NotDone(f"rows are left in {', '.join(sorted(left))}")
+    if not scrub(registry.database):
+        raise NotDone("a reader keeps the database from giving up what was deleted: it is tried again")
+
+
+def look(registry: Registry, erasure: Erasure) -> None:
+    """Everything is verified once more, together; what a late writer left is removed, and counted by itself."""
+    stop_serving(registry, erasure)
+    wait_for_holdings(registry, erasure)
+    wait_for_memory(registry, erasure)
+    with registry.database.reading() as session:
+        left = count_rows(session, target_of(erasure))
+    if left:
+        remove_rows(registry, erasure)
+    late = 0
+    for prefix in erasure.prefixes:
+        late += registry.objects.remove(prefix).things
+    if late:
+        with registry.database.writing() as session:
+            note(session, erasure.id, LOOK, late=late)
+    # A removal is not proof: only a listing that shows nothing is.
+    if any(True for prefix in erasure.prefixes for _ in registry.objects.traces(prefix)):
+        raise NotDone("somebody still writes objects of what is forgotten: stop it")
+
+
+STEPS: dict[str, Callable[[Registry, Erasure], None]] = {
+    SERVING: stop_serving,
+    "objects": remove_objects,
+    "holdings": wait_for_holdings,
+    "memory": wait_for_memory,
+    "rows": remove_rows,
+    LOOK: look,
+}
+
+
+def _reason(holding: Holding, is_alive: bool, registry: Registry, erasure: Erasure) -> str:
+    who = f"{holding.holder} ({holding.purpose})"
+    if is_alive:
+        return f"held by {who}: it lets go when its work ends or its heartbeat stops"
+    if holding.home == registry.scratch.id:
+        return f"held by {who}, which is late but still there: end that process"
+    return (
+        f"files of {who} lie in a scratch folder that is not here: start a worker on that folder again, "
+        f"or, if its disk is gone, `alacarte erasure confirm {erasure.id}`"
+    )
+
+
+def _delete_some(database: Database, erasure: Erasure, table: Table, condition: ColumnElement[bool]) -> bool:
+    """Deletes and counts a batch in one transaction; whether there was any."""
+    key = table.primary_key.columns
+    with database.writing() as session:
+        locked_step(session, erasure.id, "rows")  # of two that run at once, one counts each row
+        some = [tuple(row) for row in session.execute(select(*key).where(condition).limit(BATCH))]
+        if some:
+            session.execute(delete(table).where(tuple_(*key).in_(some)))
+            note(session, erasure.id, "rows", **{table.name: len(some)})
+    return bool(some)

@@ -1,0 +1,134 @@
+"""Checking a receipt: that it is genuine, and, by looking again, that what it says still holds."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import islice
+from typing import Any
+
+from sqlalchemy import select
+from sqlalchemy.orm import Session
+
+from registry import signing
+from registry.erasures.receipts import Receipt, canonical, digest_of, parse_receipt
+from registry.erasures.target import count_rows
+from registry.errors import Invalid
+from registry.models.audit import AuditLine
+from registry.models.collections import Sample
+from registry.models.erasures import SigningKey
+from registry.models.holdings import Holding
+from registry.objects.keys import KeyRefused
+from registry.objects.store import ObjectStore
+from registry.registry import Registry
+
+MANY = 1000  # leftovers are counted up to here
+
+
+@dataclass(frozen=True)
+class Check:
+    """One thing that was looked at."""
+
+    name: str
+    ok: bool
+    detail: str
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """All that was looked at. A receipt that is not genuine says nothing, so then nothing else was."""
+
+    checks: tuple[Check, ...]
+
+    @property
+    def holds(self) -> bool:
+        """Whether the receipt is genuine and everything it says is still so."""
+        return all(check.ok for check in self.checks)
+
+
+def verify_receipt(registry: Registry, receipt: dict[str, Any], *, public: str | None = None) -> Verdict:
+    """Checks the signature, by the key given or one the registry knows, and looks in the live stores and the log.
+
+    Raises Invalid for what has not even the shape of a receipt.
+    """
+    read = parse_receipt(receipt)
+    with registry.database.reading() as session:
+        genuine = _check_signature(session, receipt, read, public)
+        if not genuine.ok:
+            return Verdict((genuine,))
+        in_rows = [_check_rows(session, read), _check_holdings(session, read), *_check_sample(session, read)]
+        in_log = [_check_log(session, receipt, read)]
+    # Listing a store takes a while: no transaction stays open for it.
+    return Verdict((genuine, _check_objects(registry.objects, read), *in_rows, *in_log))
+
+
+def _check_signature(session: Session, document: dict[str, Any], receipt: Receipt, public: str | None) -> Check:
+    name = "signature"
+    if public is None:
+        known = select(SigningKey.public).where(SigningKey.fingerprint == receipt.key)
+        public = session.scalars(known).one_or_none()
+        if public is None:
+            return Check(name, False, f"signed by the key {receipt.key[:16]}, which is not known here")
+    elif signing.fingerprint_of(public) != receipt.key:
+        return Check(name, False, f"not signed by the key given, but by {receipt.key[:16]}")
+    if not signing.is_signed(canonical(document), receipt.signature, public):
+        return Check(name, False, "the receipt was changed after it was signed, or never signed")
+    return Check(name, True, f"signed by the key {receipt.key[:16]}")
+
+
+def _check_objects(objects: ObjectStore, receipt: Receipt) -> Check:
+    name = "objects"
+    try:
+        left = list(islice((found for prefix in receipt.prefixes for found in objects.traces(prefix)), MANY))
+    except KeyRefused as error:
+        raise Invalid("this is no receipt: one of its prefixes cannot be looked under") from error
+    if left:
+        count = f"{MANY} or more" if len(left) == MANY else str(len(left))
+        return Check(name, False, f"{count} left in {objects.name}, {left[0].key} ({left[0].kind}) first")
+    elsewhere = receipt.stores.get("objects", objects.name)
+    moved = "" if elsewhere == objects.name else f"; at that time the store was {elsewhere}"
+    return Check(name, True, f"nothing lies under its prefixes in {objects.name}{moved}")
+
+
+def _check_rows(session: Session, receipt: Receipt) -> Check:
+    left = count_rows(session, receipt.target)
+    if left:
+        return Check("rows", False, "left in " + ", ".join(f"{table} ({count})" for table, count in left.items()))
+    return Check("rows", True, "no table speaks of it")
+
+
+def _check_holdings(session: Session, receipt: Receipt) -> Check:
+    held = select(Holding.holder).where(Holding.source_id == receipt.source, Holding.started_at < receipt.requested_at)
+    if receipt.shard is not None:
+        held = held.where(Holding.shard_id == receipt.shard)
+    holders = session.scalars(held).all()
+    if holders:
+        return Check("holdings", False, f"bytes of it may be held by {holders[0]}")
+    return Check("holdings", True, "nobody holds bytes of it")
+
+
+def _check_sample(session: Session, receipt: Receipt) -> Iterator[Check]:
+    if receipt.sample is None:
+        return
+    sample = session.get(Sample, (receipt.source, receipt.sample))
+    if sample is None:
+        yield Check("sample", True, "the picture is no sample of its source")
+    elif sample.shard_id != receipt.shard and sample.added_at >= receipt.requested_at:
+        yield Check("sample", True, f"the picture was uploaded again, and admitted, at {sample.added_at.isoformat()}")
+    else:
+        yield Check("sample", False, "the picture is still a sample of its source")
+
+
+def _check_log(session: Session, document: dict[str, Any], receipt: Receipt) -> Check:
+    name = "log"
+    began, head, completed = (
+        session.get(AuditLine, number) for number in (receipt.audit.line, receipt.audit.head, receipt.audit.head + 1)
+    )
+    if began is None or head is None or completed is None:
+        return Check(name, False, "lines that the receipt names are not in the log")
+    if (began.hash, head.hash) != (receipt.audit.line_hash, receipt.audit.head_hash):
+        return Check(name, False, "lines that the receipt names were changed in the log")
+    told = completed.subject
+    if completed.action != "erasure.completed" or told.get("erasure") != str(receipt.erasure):
+        return Check(name, False, f"line {completed.number} of the log does not complete this erasure")
+    if told.get("receipt") != digest_of(document):
+        return Check(name, False, f"line {completed.number} of the log names another receipt")
+    return Check(name, True, f"lines {began.number} and {completed.number} of the log name it")

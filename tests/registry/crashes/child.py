@@ -1,0 +1,65 @@
+"""A process that does one piece of the registry's work, and is killed at a named point of it.
+
+python -m tests.registry.crashes.child ACT POINT ARGUMENT...
+"""
+
+import os
+import signal
+from pathlib import Path
+from uuid import UUID
+
+from registry import faults
+from registry.attempt import leased
+from registry.callers import OPERATOR
+from registry.erasures.begin import forget_sample, forget_shard, forget_source
+from registry.erasures.running import finish_erasure
+from registry.opening import open_registry
+from registry.publishing import PublishedFacts, publish
+from registry.registry import Registry
+from registry.settings import read_settings
+from registry.uploading.upload import add_samples, upload_source
+
+FACTS = PublishedFacts(identity="1d" * 32, labels=("cat", "dog"), samples=1, facts={"seed": 7})
+PROMPT = b"the numbers that somebody's pictures became " * 50
+
+
+def upload(registry: Registry, task: str, name: str, pictures: str) -> None:
+    upload_source(registry, OPERATOR, UUID(task), name, Path(pictures), shards=2)
+
+
+def extend(registry: Registry, source: str, pictures: str) -> None:
+    add_samples(registry, OPERATOR, UUID(source), Path(pictures), shards=2)
+
+
+def train(registry: Registry) -> None:
+    with leased(registry, "a worker that dies") as work:
+        assert work is not None
+        lease, room = work
+        for sample in lease.samples:
+            registry.objects.fetch(sample.key, sample.digest, room / sample.digest)
+        publish(registry, lease, PROMPT + lease.id.bytes, FACTS)
+
+
+def forget(registry: Registry, source: str, shard: str, sample: str) -> None:
+    if sample:
+        erasure = forget_sample(registry, OPERATOR, UUID(source), sample)
+    elif shard:
+        erasure = forget_shard(registry, OPERATOR, UUID(source), UUID(shard))
+    else:
+        erasure = forget_source(registry, OPERATOR, UUID(source))
+    finish_erasure(registry, erasure.id)
+
+
+ACTS = {"upload": upload, "extend": extend, "train": train, "forget": forget}
+
+
+def main(environment: dict[str, str], act: str, point: str, *arguments: str) -> None:
+    """Where the process begins."""
+    os.environ.update(environment)
+
+    def die_there(reached: str) -> None:
+        if reached == point:
+            os.kill(os.getpid(), signal.SIGKILL)
+
+    faults.on_reach = die_there
+    ACTS[act](open_registry(read_settings()), *arguments)  # type: ignore[operator]  # as many as the act takes

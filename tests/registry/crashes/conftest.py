@@ -1,0 +1,111 @@
+"""A registry with something in it, and processes that are killed while they work on it."""
+
+import io
+import multiprocessing
+import random
+import signal
+import zipfile
+from collections.abc import Callable
+from pathlib import Path
+from uuid import UUID
+
+import pytest
+from PIL import Image
+from sqlalchemy import update
+
+from registry import holdings
+from registry.callers import OPERATOR
+from registry.models.collections import Shard
+from registry.models.erasures import Erasure
+from registry.models.holdings import Holding
+from registry.moments import after, now
+from registry.objects.s3 import S3Store
+from registry.registry import Registry
+from registry.tasks import create_task
+from tests.registry.crashes import child
+from tests.registry.crashes.looking import files_with, in_bucket
+
+Kill = Callable[..., None]
+Traces = Callable[[], list[str]]
+
+
+@pytest.fixture
+def kill(environment: dict[str, str]) -> Kill:
+    """Runs an act of the child in a process of its own, which must die at the point."""
+    # Forked from a process that has imported everything and opened nothing, so that each costs no second.
+    context = multiprocessing.get_context("forkserver")
+    context.set_forkserver_preload([child.__name__])
+
+    def run(act: str, point: str, *arguments: object) -> None:
+        process = context.Process(target=child.main, args=(environment, act, point, *map(str, arguments)))
+        process.start()
+        process.join()
+        assert process.exitcode == -signal.SIGKILL, f"it never came to {point!r}"
+
+    return run
+
+
+@pytest.fixture
+def task_id(registry: Registry) -> UUID:
+    with registry.database.writing() as session:
+        return create_task(session, OPERATOR, "animals", backbone="vit_tiny_patch16_224").id
+
+
+def pack(path: Path, seed: int, each: int = 6) -> dict[str, bytes]:
+    """An archive of small pictures of two labels, no two alike; returns their bytes by name."""
+    dice, bodies = random.Random(seed), {}
+    for label in ("cat", "dog"):
+        for number in range(each):
+            buffer = io.BytesIO()
+            Image.frombytes("RGB", (12, 12), dice.randbytes(12 * 12 * 3)).save(buffer, "PNG")
+            bodies[f"{label}/secret-{seed}-{number}.png"] = buffer.getvalue()
+    with zipfile.ZipFile(path, "w") as archive:
+        for name, body in bodies.items():
+            archive.writestr(name, body)
+    return bodies
+
+
+def pass_time(registry: Registry) -> None:
+    """The leases and holdings of the dead run out, and nothing waits for its back-off any more."""
+    with registry.database.writing() as session:
+        session.execute(update(Holding).values(expires_at=after(-1)))
+        session.execute(update(Shard).where(Shard.lease_id.is_not(None)).values(expires_at=after(-1)))
+        session.execute(update(Shard).values(not_before=None))
+        session.execute(update(Erasure).values(not_before=now()))
+
+
+def clear_up(registry: Registry) -> None:
+    """What a service does from time to time."""
+    pass_time(registry)
+    holdings.clear_up(registry.database, registry.objects, registry.scratch)
+
+
+@pytest.fixture
+def traces(registry: Registry, request: pytest.FixtureRequest, tmp_path: Path) -> Traces:
+    """Everything in the object store by key, seen past the code under test."""
+
+    def look() -> list[str]:
+        if isinstance(registry.objects, S3Store):
+            settings = request.getfixturevalue("s3_settings")
+            keys = in_bucket(request.getfixturevalue("s3_server"), settings)
+            return [key.removeprefix(f"{settings.prefix}/") for key in keys]
+        below = tmp_path / "objects"
+        return sorted(str(file.relative_to(below)) for file in below.rglob("*") if file.is_file())
+
+    return look
+
+
+@pytest.fixture
+def bytes_left(registry: Registry, tmp_path: Path) -> Callable[..., list[tuple[str, bytes]]]:
+    """Which of the needles are still in the folder of objects, in scratch, in the database's file or its WAL."""
+
+    def look(*needles: bytes) -> list[tuple[str, bytes]]:
+        places = [tmp_path / "objects", tmp_path / "scratch"]
+        for name in ("registry.db", "registry.db-wal", "registry.db-shm"):
+            if (tmp_path / name).exists():
+                copy = tmp_path / "look" / name
+                copy.parent.mkdir(exist_ok=True)
+                copy.write_bytes((tmp_path / name).read_bytes())
+        return files_with(needles, *(place for place in [*places, tmp_path / "look"] if place.exists()))
+
+    return look

@@ -1,0 +1,226 @@
+"""kill -9 at every named point: what was accepted is there, what was half done is not, what was forgotten is gone."""
+
+import hashlib
+from collections.abc import Callable
+from pathlib import Path
+from uuid import UUID
+
+import pytest
+from sqlalchemy import func, select
+
+from registry import faults
+from registry.attempt import leased
+from registry.callers import OPERATOR
+from registry.erasures.running import finish_erasure
+from registry.erasures.verifying import verify_receipt
+from registry.models.collections import Sample, Shard, Source
+from registry.models.erasures import Erasure
+from registry.models.holdings import Holding
+from registry.models.people import Grant
+from registry.models.prompts import Prompt
+from registry.publishing import publish
+from registry.registry import Registry
+from registry.sources import find_source
+from registry.uploading.admit import Admission
+from registry.uploading.upload import upload_source
+from tests.registry.crashes.child import FACTS, PROMPT
+from tests.registry.crashes.conftest import Kill, Traces, clear_up, pack, pass_time
+
+UPLOAD_POINTS = [point for point in faults.POINTS if point.startswith("upload: ")]
+PUBLISH_POINTS = [point for point in faults.POINTS if point.startswith("publish: ")]
+ERASURE_POINTS = [point for point in faults.POINTS if point.startswith("erasure: ")]
+BytesLeft = Callable[..., list[tuple[str, bytes]]]
+
+
+def test_every_point_belongs_to_something_that_is_killed_here() -> None:
+    assert sorted(UPLOAD_POINTS + PUBLISH_POINTS + ERASURE_POINTS) == sorted(faults.POINTS)
+    assert min(len(UPLOAD_POINTS), len(PUBLISH_POINTS), len(ERASURE_POINTS)) >= 2
+
+
+def counts(registry: Registry) -> dict[str, int]:
+    with registry.database.reading() as session:
+        return {
+            table.__tablename__: session.scalar(select(func.count()).select_from(table)) or 0
+            for table in (Source, Shard, Sample, Prompt, Grant, Holding)
+        }
+
+
+def rooms(registry: Registry) -> list[str]:
+    return sorted(path.name for path in registry.scratch.folder.glob("*") if path.name != "home-id")
+
+
+def bodies_of(registry: Registry, source: UUID) -> set[bytes]:
+    """Every sample's bytes, read as training reads them."""
+    from registry.objects.keys import sample_key
+
+    with registry.database.reading() as session:
+        samples = session.scalars(select(Sample).where(Sample.source_id == source)).all()
+    return {registry.objects.read(sample_key(source, one.shard_id, one.digest), one.digest) for one in samples}
+
+
+def train_all(registry: Registry) -> int:
+    published = 0
+    while True:
+        with leased(registry, "a worker that lives") as work:
+            if work is None:
+                return published
+            publish(registry, work[0], PROMPT + work[0].id.bytes, FACTS)
+            published += 1
+
+
+@pytest.mark.parametrize("point", UPLOAD_POINTS)
+def test_a_killed_upload_is_there_as_a_whole_or_not_at_all(
+    point: str, registry: Registry, task_id: UUID, kill: Kill, traces: Traces, tmp_path: Path, bytes_left: BytesLeft
+) -> None:
+    bodies = pack(tmp_path / "pictures.zip", seed=1)
+
+    kill("upload", point, task_id, "lent", tmp_path / "pictures.zip")
+
+    if point == "upload: committed":
+        source = _found(registry, task_id)
+        assert bodies_of(registry, source) == set(bodies.values())
+        clear_up(registry)
+        assert bodies_of(registry, source) == set(bodies.values())
+        assert len(traces()) == len(bodies)
+    else:
+        assert {name: count for name, count in counts(registry).items() if count} == {"holdings": 1}
+        clear_up(registry)
+        assert traces() == []
+        assert bytes_left(*bodies.values()) == []
+        # And nothing stands in the way of doing it again.
+        admission = upload_source(registry, OPERATOR, task_id, "lent", tmp_path / "pictures.zip", shards=2)
+        assert bodies_of(registry, admission.source_id) == set(bodies.values())
+    assert counts(registry)["holdings"] == 0
+    assert rooms(registry) == []
+
+
+@pytest.mark.parametrize("point", UPLOAD_POINTS)
+def test_a_source_forgotten_after_a_killed_addition_leaves_no_byte(
+    point: str, registry: Registry, task_id: UUID, kill: Kill, traces: Traces, tmp_path: Path, bytes_left: BytesLeft
+) -> None:
+    bodies = pack(tmp_path / "pictures.zip", seed=1) | pack(tmp_path / "more.zip", seed=2)
+    source = upload_source(registry, OPERATOR, task_id, "lent", tmp_path / "pictures.zip").source_id
+    kill("extend", point, source, tmp_path / "more.zip")
+    assert len(bodies_of(registry, source)) == (24 if point == "upload: committed" else 12)
+
+    _forget_and_finish(registry, source)
+
+    assert traces() == []
+    assert bytes_left(*bodies.values(), b"secret-1", b"secret-2", *_digests(bodies)) == []
+    assert counts(registry) == dict.fromkeys(counts(registry), 0)
+    assert rooms(registry) == []
+
+
+@pytest.mark.parametrize("point", PUBLISH_POINTS)
+def test_a_shard_whose_worker_was_killed_is_published_once_in_the_end(
+    point: str, registry: Registry, task_id: UUID, kill: Kill, traces: Traces, tmp_path: Path
+) -> None:
+    pack(tmp_path / "pictures.zip", seed=1)
+    admission = upload_source(registry, OPERATOR, task_id, "lent", tmp_path / "pictures.zip", shards=2)
+
+    kill("train", point)
+
+    assert counts(registry)["prompts"] == (1 if point == "publish: committed" else 0)
+    clear_up(registry)
+    train_all(registry)
+    assert counts(registry)["prompts"] == len(admission.shards)
+    assert len([key for key in traces() if "/prompts/" in key]) == len(admission.shards)
+    assert counts(registry)["holdings"] == 0
+    assert rooms(registry) == []
+
+
+@pytest.mark.parametrize("point", PUBLISH_POINTS)
+def test_a_source_forgotten_after_its_worker_was_killed_leaves_no_byte(
+    point: str, registry: Registry, task_id: UUID, kill: Kill, traces: Traces, tmp_path: Path, bytes_left: BytesLeft
+) -> None:
+    bodies = pack(tmp_path / "pictures.zip", seed=1)
+    source = upload_source(registry, OPERATOR, task_id, "lent", tmp_path / "pictures.zip", shards=2).source_id
+    kill("train", point)
+
+    _forget_and_finish(registry, source)
+
+    assert traces() == []
+    assert bytes_left(*bodies.values(), PROMPT, b"secret-1", *_digests(bodies)) == []
+    assert counts(registry) == dict.fromkeys(counts(registry), 0)
+    assert rooms(registry) == []
+
+
+@pytest.mark.parametrize("scope", ["source", "shard", "sample"])
+@pytest.mark.parametrize("point", ERASURE_POINTS)
+def test_a_killed_erasure_has_stopped_serving_and_completes_when_somebody_goes_on(
+    point: str,
+    scope: str,
+    registry: Registry,
+    task_id: UUID,
+    kill: Kill,
+    traces: Traces,
+    tmp_path: Path,
+    bytes_left: BytesLeft,
+) -> None:
+    bodies = pack(tmp_path / "pictures.zip", seed=1)
+    pack(tmp_path / "other.zip", seed=3)
+    forgotten = upload_source(registry, OPERATOR, task_id, "lent", tmp_path / "pictures.zip", shards=2)
+    other = upload_source(registry, OPERATOR, task_id, "other", tmp_path / "other.zip")
+    train_all(registry)
+    shard, sample = _first(registry, forgotten)
+    gone = _bodies_that_go(registry, scope, forgotten, shard, sample, bodies)
+    before = [key for key in traces() if str(other.source_id) in key]
+    told = (str(shard) if scope == "shard" else "", sample if scope == "sample" else "")
+
+    kill("forget", point, forgotten.source_id, *told)
+
+    with registry.database.reading() as session:
+        serving = session.scalars(select(Prompt.shard_id).where(Prompt.source_id == forgotten.source_id)).all()
+        assert shard not in serving
+        assert scope != "source" or serving == []
+        erasure = session.scalars(select(Erasure)).one()
+    pass_time(registry)
+    finished = finish_erasure(registry, erasure.id)
+    assert finished.completed_at is not None
+    assert finished.receipt is not None
+    verdict = verify_receipt(registry, finished.receipt)
+    assert [check for check in verdict.checks if not check.ok] == []
+    left = traces()
+    assert [key for key in left if any(key.startswith(prefix) for prefix in finished.receipt["prefixes"])] == []
+    assert [key for key in left if str(other.source_id) in key] == before
+    assert bytes_left(*gone) == []
+    if scope == "sample":
+        train_all(registry)
+        with registry.database.reading() as session:
+            assert session.scalars(select(Prompt.generation).where(Prompt.shard_id == shard)).all() == [2]
+
+
+def _found(registry: Registry, task: UUID) -> UUID:
+    with registry.database.reading() as session:
+        return find_source(session, OPERATOR, task, "lent").id
+
+
+def _forget_and_finish(registry: Registry, source: UUID) -> None:
+    from registry.erasures.begin import forget_source
+
+    erasure = forget_source(registry, OPERATOR, source)
+    pass_time(registry)
+    assert finish_erasure(registry, erasure.id).completed_at is not None
+
+
+def _first(registry: Registry, admission: Admission) -> tuple[UUID, str]:
+    """A shard that has more than one sample, and one of its samples."""
+    with registry.database.reading() as session:
+        many = select(Sample.shard_id).where(Sample.source_id == admission.source_id)
+        shard = session.scalars(many.group_by(Sample.shard_id).having(func.count() > 1)).first()
+        assert shard is not None
+        return shard, session.scalars(select(Sample.digest).where(Sample.shard_id == shard)).first() or ""
+
+
+def _bodies_that_go(
+    registry: Registry, scope: str, admission: Admission, shard: UUID, sample: str, bodies: dict[str, bytes]
+) -> list[bytes]:
+    with registry.database.reading() as session:
+        of_shard = set(session.scalars(select(Sample.digest).where(Sample.shard_id == shard)))
+    kept = {"source": lambda _: True, "shard": of_shard.__contains__, "sample": sample.__eq__}[scope]
+    return [body for body in bodies.values() if kept(hashlib.sha256(body).hexdigest())]
+
+
+def _digests(bodies: dict[str, bytes]) -> list[bytes]:
+    """As texts, as SQLite keeps them."""
+    return [hashlib.sha256(body).hexdigest().encode() for body in bodies.values()]

@@ -1,0 +1,172 @@
+"""The doctor finds what is wrong, and nothing where nothing is."""
+
+import pytest
+from sqlalchemy import delete, update
+
+from registry import holdings
+from registry.doctor import lost_objects, strays
+from registry.doctor.examining import examine
+from registry.erasures.begin import forget_sample, forget_shard, forget_source
+from registry.ids import new_id
+from registry.models.audit import AuditLine
+from registry.models.collections import Sample, Shard, Source
+from registry.models.holdings import Holding
+from registry.models.prompts import Prompt
+from registry.moments import after
+from registry.objects.keys import prompts_prefix, sample_key, shard_prefix
+from registry.registry import Registry
+from tests.registry.erasures.planting import Planted, plant, shard_keys
+from tests.registry.factories import make_shard
+
+DIGEST = "ab" * 32
+
+
+def found(registry: Registry, *, deep: bool = True) -> list[tuple[str, str]]:
+    return [(finding.kind, finding.subject) for finding in examine(registry, deep=deep)]
+
+
+def overwrite(registry: Registry, key: str, body: bytes) -> None:
+    registry.objects.remove(key)
+    registry.objects.put(key, body)
+
+
+def picture_key(planted: Planted) -> str:
+    return sample_key(planted.source, planted.first_shard, planted.first_sample)
+
+
+def prompt_key(registry: Registry, planted: Planted) -> str:
+    return next(key for key in shard_keys(registry, planted, planted.first_shard) if "/prompts/" in key)
+
+
+def test_a_healthy_registry_has_no_findings(registry: Registry, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(strays, "BATCH", 2)
+    monkeypatch.setattr(lost_objects, "PAGE", 1)
+    plant(registry, shards=3)
+    plant(registry)
+    counts: list[int] = []
+
+    assert list(examine(registry, progress=counts.append)) == []
+    assert counts == list(range(1, 2 * 15 + 1))  # each object listed once, and read once
+
+
+def test_an_object_without_a_row_is_an_orphan(registry: Registry) -> None:
+    planted = plant(registry)
+    keys = [
+        sample_key(planted.source, planted.first_shard, DIGEST),
+        sample_key(planted.source, new_id(), planted.first_sample),  # the right picture in a wrong shard
+        f"{prompts_prefix(planted.source, planted.first_shard, 1)}{new_id()}.safetensors",
+        sample_key(new_id(), new_id(), DIGEST),
+    ]
+    for key in keys:
+        registry.objects.put(key, b"left behind")
+
+    assert sorted(found(registry)) == sorted(("orphan object", key) for key in keys)
+
+
+def test_what_somebody_still_holds_is_no_orphan(registry: Registry) -> None:
+    planted, shard = plant(registry), new_id()
+    with registry.database.writing() as session:
+        prefix = shard_prefix(planted.source, shard)
+        holdings.take(session, new_id(), "upload", planted.source, prefixes=[prefix])
+    registry.objects.put(sample_key(planted.source, shard, DIGEST), b"on its way")
+
+    assert found(registry) == []
+
+
+def test_what_is_being_forgotten_is_neither_orphan_nor_lost(registry: Registry) -> None:
+    first, second, third = (plant(registry) for _ in range(3))
+    forget_source(registry, first.owner, first.source)
+    forget_shard(registry, second.owner, second.source, second.first_shard)
+    forget_sample(registry, third.owner, third.source, third.first_sample)
+    registry.objects.remove(picture_key(first))
+
+    assert found(registry) == []
+
+
+def test_a_key_that_the_registry_never_makes_is_unknown_and_left_alone(registry: Registry) -> None:
+    registry.objects.put("notes/from-the-operator.txt", b"do not touch")
+
+    (finding,) = examine(registry)
+
+    assert (finding.kind, finding.subject) == ("unknown object", "notes/from-the-operator.txt")
+    assert not finding.is_mendable
+
+
+@pytest.mark.parametrize("deep", [True, False])
+def test_rows_whose_objects_are_gone_or_cut_are_found(registry: Registry, deep: bool) -> None:
+    planted = plant(registry)
+    prompt = prompt_key(registry, planted)
+    registry.objects.remove(picture_key(planted))
+    overwrite(registry, prompt, b"short")
+
+    assert sorted(found(registry, deep=deep)) == [("damaged prompt", prompt), ("lost sample", picture_key(planted))]
+
+
+def test_bytes_that_changed_are_found_by_reading_them(registry: Registry) -> None:
+    planted = plant(registry)
+    overwrite(registry, picture_key(planted), f"PICTURE 0 of {planted.first_shard}".encode())
+
+    assert found(registry, deep=False) == []
+    assert found(registry) == [("damaged sample", picture_key(planted))]
+
+
+def test_a_prompt_of_another_generation_is_stale(registry: Registry) -> None:
+    planted = plant(registry)
+    with registry.database.writing() as session:
+        session.execute(update(Shard).where(Shard.id == planted.first_shard).values(generation=2))
+
+    assert found(registry) == [("stale prompt", prompt_key(registry, planted))]
+
+
+@pytest.mark.parametrize("home", ["sqlite-folder"], indirect=True)
+def test_a_shard_with_nothing_in_it_is_empty_and_a_remote_one_with_a_prompt_is_not(registry: Registry) -> None:
+    planted = plant(registry)
+    remote, emptied = planted.shards
+    with registry.database.writing() as session:
+        session.execute(delete(Sample).where(Sample.source_id == planted.source))
+        session.execute(update(Shard).where(Shard.id == remote).values(is_remote=True))
+        session.execute(delete(Prompt).where(Prompt.shard_id == emptied))
+        bare = make_shard(session, session.get_one(Source, planted.source)).id
+
+    kinds = [subject for kind, subject in found(registry) if kind == "empty shard"]
+
+    assert sorted(kinds) == sorted([str(emptied), str(bare)])
+
+
+def test_an_expired_holding_is_found_and_one_elsewhere_cannot_be_mended_here(registry: Registry) -> None:
+    planted = plant(registry)
+    here, elsewhere, alive = sorted(new_id() for _ in range(3))
+    with registry.database.writing() as session:
+        holdings.take(session, here, "upload", planted.source, home=registry.scratch.id)
+        holdings.take(session, elsewhere, "upload", planted.source, home=new_id())
+        session.execute(update(Holding).values(expires_at=after(-1)))
+        holdings.take(session, alive, "upload", planted.source)
+
+    findings = list(examine(registry))
+
+    assert [(finding.kind, finding.subject, finding.is_mendable) for finding in findings] == [
+        ("expired holding", str(here), True),
+        ("expired holding", str(elsewhere), False),
+    ]
+
+
+@pytest.mark.parametrize("home", ["sqlite-folder"], indirect=True)
+def test_a_room_that_nobody_locks_is_abandoned(registry: Registry) -> None:
+    dead, alive = new_id(), new_id()
+    assert registry.scratch.id
+    (registry.scratch.folder / str(dead)).mkdir()
+    (registry.scratch.folder / f"{dead}.lock").touch()
+
+    with registry.scratch.room(alive):
+        assert found(registry) == [("abandoned room", str(dead))]
+        assert (registry.scratch.folder / str(dead)).is_dir()
+
+
+@pytest.mark.parametrize("home", ["sqlite-folder"], indirect=True)
+def test_a_changed_line_of_the_log_is_found(registry: Registry) -> None:
+    planted = plant(registry)
+    erasure = forget_source(registry, planted.owner, planted.source)
+    with registry.database.writing() as session:
+        session.execute(update(AuditLine).where(AuditLine.number == erasure.epoch).values(action="nothing"))
+
+    assert found(registry) == [("broken log", str(erasure.epoch))]

@@ -1,0 +1,267 @@
+"""Mending leaves a registry in which the doctor finds nothing more, and takes nothing that is well."""
+
+import pytest
+from sqlalchemy import delete, select, update
+from sqlalchemy.orm import Session
+
+from registry import audit, holdings
+from registry.callers import OPERATOR
+from registry.doctor.dropping import StoreLooksEmpty
+from registry.doctor.examining import examine
+from registry.doctor.finding import Finding
+from registry.doctor.repairing import GONE, repair
+from registry.erasures.begin import forget_source
+from registry.errors import Forbidden
+from registry.ids import new_id
+from registry.models.audit import AuditHead, AuditLine
+from registry.models.collections import Sample, Shard, Source
+from registry.models.holdings import Holding
+from registry.models.prompts import Prompt, ReleaseLoss, ReleasePrompt
+from registry.moments import after
+from registry.objects.keys import sample_key, shard_prefix
+from registry.registry import Registry
+from tests.registry.erasures.planting import Planted, keys_of, plant, rows_of, shard_keys, shard_row
+from tests.registry.factories import make_shard
+
+DIGEST = "ab" * 32
+
+
+def mend(registry: Registry) -> list[str]:
+    """What was done; afterwards nothing is left to do."""
+    actions = [mended.action for mended in repair(registry, OPERATOR, list(examine(registry)))]
+    assert [finding for finding in examine(registry) if finding.is_fault] == []
+    return actions
+
+
+def picture_key(planted: Planted, number: int = 0) -> str:
+    return sample_key(planted.source, planted.first_shard, planted.shards[planted.first_shard][number])
+
+
+def prompt_key(registry: Registry, planted: Planted) -> str:
+    return next(key for key in shard_keys(registry, planted, planted.first_shard) if "/prompts/" in key)
+
+
+@pytest.mark.parametrize("home", ["sqlite-folder"], indirect=True)
+def test_nothing_is_done_where_nothing_is_wrong(registry: Registry) -> None:
+    planted = plant(registry)
+    before = rows_of(registry, planted.target), keys_of(registry)
+
+    assert mend(registry) == []
+    assert (rows_of(registry, planted.target), keys_of(registry)) == before
+
+
+@pytest.mark.parametrize("home", ["sqlite-folder"], indirect=True)
+def test_only_admins_may_mend(registry: Registry) -> None:
+    planted = plant(registry)
+
+    with pytest.raises(Forbidden):
+        repair(registry, planted.owner, [])
+
+
+def test_orphans_are_removed_and_all_else_stays(registry: Registry) -> None:
+    planted = plant(registry)
+    before = keys_of(registry)
+    registry.objects.put(sample_key(planted.source, planted.first_shard, DIGEST), b"left behind")
+
+    assert mend(registry) == ["removed (11 bytes)"]
+    assert keys_of(registry) == before
+
+
+def test_what_is_no_orphan_any_more_is_left(registry: Registry) -> None:
+    planted, shard = plant(registry), new_id()
+    held, named = sample_key(planted.source, shard, DIGEST), picture_key(planted)
+    registry.objects.put(held, b"on its way")
+    with registry.database.writing() as session:
+        prefix = shard_prefix(planted.source, shard)
+        holdings.take(session, new_id(), "upload", planted.source, prefixes=[prefix])
+    stale = [Finding("orphan object", key, "", True) for key in (held, named, f"{named[:-64]}{DIGEST}")]
+
+    assert [mended.action for mended in repair(registry, OPERATOR, stale)] == [GONE] * 3
+    assert {held, named} <= set(keys_of(registry))
+
+
+@pytest.mark.parametrize("fault", ["lost", "damaged", "stale"])
+def test_a_prompt_that_cannot_be_served_is_dropped_and_trained_again(registry: Registry, fault: str) -> None:
+    planted = plant(registry)
+    key = prompt_key(registry, planted)
+    if fault != "stale":
+        registry.objects.remove(key)
+    if fault == "damaged":
+        registry.objects.put(key, b"other bytes")
+    with registry.database.writing() as session:
+        session.execute(update(Shard).values(attempts=4, error="no bytes", not_before=after(900)))
+        if fault == "stale":
+            session.execute(update(Shard).where(Shard.id == planted.first_shard).values(generation=2))
+
+    assert mend(registry) == ["dropped, also from 1 releases; its shard is trained again"]
+
+    with registry.database.reading() as session:
+        assert session.scalars(select(Prompt).where(Prompt.shard_id == planted.first_shard)).all() == []
+        assert len(session.scalars(select(ReleasePrompt)).all()) == 1
+        assert session.scalars(select(ReleaseLoss)).all() == []  # nothing was forgotten
+        shard = session.get_one(Shard, planted.first_shard)
+        assert (shard.attempts, shard.error, shard.not_before) == (0, None, None)
+        line = session.scalars(select(AuditLine).where(AuditLine.action == "doctor.prompt_dropped")).one()
+    assert line.subject["releases"] == 1
+    assert key not in keys_of(registry)
+
+
+@pytest.mark.parametrize("home", ["sqlite-folder"], indirect=True)
+def test_a_remote_shard_goes_with_its_lost_prompt(registry: Registry) -> None:
+    planted = plant(registry)
+    with registry.database.writing() as session:
+        session.execute(delete(Sample).where(Sample.shard_id == planted.first_shard))
+        session.execute(update(Shard).where(Shard.id == planted.first_shard).values(is_remote=True))
+    registry.objects.remove(shard_prefix(planted.source, planted.first_shard))
+
+    assert mend(registry) == [
+        "dropped, also from 1 releases; its shard was removed: put the prompt again if you have it"
+    ]
+    assert shard_row(registry, planted.first_shard) is None
+
+
+@pytest.mark.parametrize("fault", ["LOST", "DAMAGED"])
+def test_a_lost_picture_is_dropped_loudly_and_its_prompt_stays(registry: Registry, fault: str) -> None:
+    planted = plant(registry)
+    registry.objects.remove(picture_key(planted))
+    if fault == "DAMAGED":
+        registry.objects.put(picture_key(planted), b"other bytes")
+
+    assert mend(registry) == [f"THE PICTURE IS {fault}: its row was dropped. Upload it again if you have it"]
+
+    with registry.database.reading() as session:
+        left = session.scalars(select(Sample.digest).where(Sample.shard_id == planted.first_shard)).all()
+        assert session.scalars(select(Prompt).where(Prompt.shard_id == planted.first_shard)).one()
+    assert left == planted.shards[planted.first_shard][1:]
+    assert picture_key(planted) not in keys_of(registry)
+
+
+@pytest.mark.parametrize("is_trained", [True, False])
+@pytest.mark.parametrize("home", ["sqlite-folder"], indirect=True)
+def test_a_shard_goes_with_its_last_picture_unless_it_is_trained(registry: Registry, is_trained: bool) -> None:
+    planted = plant(registry, samples=1)
+    registry.objects.remove(picture_key(planted))
+    if not is_trained:
+        registry.objects.remove(prompt_key(registry, planted))
+        with registry.database.writing() as session:
+            session.execute(delete(Prompt).where(Prompt.shard_id == planted.first_shard))
+
+    mend(registry)
+
+    assert (shard_row(registry, planted.first_shard) is not None) == is_trained
+
+
+def test_a_store_that_is_not_mounted_costs_no_row(registry: Registry) -> None:
+    planted = plant(registry)
+    findings = [
+        Finding("lost sample", picture_key(planted), "", True),
+        Finding("lost prompt", prompt_key(registry, planted), "", True),
+    ]
+    registry.objects.remove("")
+    before = rows_of(registry, planted.target)
+
+    for finding in findings:
+        with pytest.raises(StoreLooksEmpty):
+            list(repair(registry, OPERATOR, [finding]))
+
+    assert rows_of(registry, planted.target) == before
+
+
+def test_what_is_well_again_or_being_forgotten_is_not_dropped(registry: Registry) -> None:
+    planted, gone = plant(registry), plant(registry)
+    stale = [
+        Finding("lost sample", picture_key(planted), "", True),
+        Finding("damaged prompt", prompt_key(registry, planted), "", True),
+        Finding("empty shard", str(planted.first_shard), "", True),
+        Finding("lost sample", picture_key(gone), "", True),
+        Finding("lost prompt", prompt_key(registry, gone), "", True),
+        Finding("empty shard", str(gone.first_shard), "", True),
+    ]
+    before = rows_of(registry, planted.target)
+    forget_source(registry, gone.owner, gone.source)
+
+    assert [mended.action for mended in repair(registry, OPERATOR, stale)] == [GONE] * 6
+    assert rows_of(registry, planted.target) == before
+
+
+def test_leftovers_of_the_dead_are_cleared_up(registry: Registry) -> None:
+    planted, dead = plant(registry), new_id()
+    shard = new_id()
+    key = sample_key(planted.source, shard, DIGEST)
+    registry.objects.put(key, b"half an upload")
+    with registry.database.writing() as session:
+        prefix = shard_prefix(planted.source, shard)
+        holdings.take(session, dead, "upload", planted.source, home=registry.scratch.id, prefixes=[prefix])
+        session.execute(update(Holding).values(expires_at=after(-1)))
+        bare = make_shard(session, session.get_one(Source, planted.source)).id
+    (registry.scratch.folder / str(dead)).mkdir()
+    (registry.scratch.folder / f"{dead}.lock").touch()
+
+    assert mend(registry) == ["cleared up", "removed", "wiped"]
+
+    assert key not in keys_of(registry)
+    assert shard_row(registry, bare) is None
+    assert not (registry.scratch.folder / str(dead)).exists()
+
+
+def change_a_line(session: Session) -> None:
+    session.execute(update(AuditLine).where(AuditLine.number == 2).values(action="nothing"))
+
+
+def take_a_line_out(session: Session) -> None:
+    session.execute(delete(AuditLine).where(AuditLine.number == 2))
+
+
+def cut_the_end_off(session: Session) -> None:
+    session.execute(delete(AuditLine).where(AuditLine.number >= 4))
+
+
+def lose_the_head(session: Session) -> None:
+    session.execute(delete(AuditHead))
+
+
+def set_the_head_back(session: Session) -> None:
+    session.execute(update(AuditHead).values(number=2))
+
+
+def change_the_head(session: Session) -> None:
+    session.execute(update(AuditHead).values(hash="f" * 64))
+
+
+@pytest.mark.parametrize("home", ["sqlite-folder"], indirect=True)
+@pytest.mark.parametrize(
+    "tamper", [change_a_line, take_a_line_out, cut_the_end_off, lose_the_head, set_the_head_back, change_the_head]
+)
+def test_a_broken_log_is_acknowledged_once_and_works_again(registry: Registry, tamper: object) -> None:
+    assert callable(tamper)
+    with registry.database.writing() as session:
+        for _ in range(5):
+            audit.append(session, None, "test")
+        tamper(session)
+    broken = [finding for finding in examine(registry) if finding.is_fault]
+    assert len(broken) == 1
+
+    assert len(list(repair(registry, OPERATOR, broken))) == 1
+
+    with registry.database.writing() as session:
+        audit.append(session, None, "test")
+    assert [finding for finding in examine(registry) if finding.is_fault] == []
+    is_healed = tamper in (lose_the_head, set_the_head_back)  # the lines themselves were whole
+    assert [finding.kind for finding in examine(registry)] == ([] if is_healed else ["acknowledged break"])
+    with registry.database.reading() as session:
+        examined = session.scalars(select(AuditLine).where(AuditLine.action == "log.examined")).one()
+    assert examined.subject["breaks"] == [[int(broken[0].subject), broken[0].detail]]
+
+
+@pytest.mark.parametrize("home", ["sqlite-folder"], indirect=True)
+def test_a_line_that_is_changed_again_is_a_new_fault(registry: Registry) -> None:
+    with registry.database.writing() as session:
+        for _ in range(3):
+            audit.append(session, None, "test")
+        change_a_line(session)
+    mend(registry)
+
+    with registry.database.writing() as session:
+        session.execute(update(AuditLine).where(AuditLine.number == 2).values(action="something else"))
+
+    assert [finding.kind for finding in examine(registry)] == ["broken log"]

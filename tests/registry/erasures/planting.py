@@ -1,0 +1,151 @@
+"""Sources with rows and real objects, and a look at whatever is there."""
+
+import hashlib
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from uuid import UUID
+
+from sqlalchemy import insert, select
+
+from registry import faults
+from registry.callers import Caller
+from registry.erasures.target import Target, count_rows
+from registry.ids import new_id
+from registry.models.collections import Shard, Source
+from registry.models.people import Grant
+from registry.models.prompts import Prompt, Release, ReleasePrompt
+from registry.moments import now
+from registry.objects.errors import StoreUnreachable
+from registry.objects.keys import sample_key, shard_prefix, source_prefix
+from registry.objects.store import Found, ObjectStore, Removed
+from registry.registry import Registry
+from tests.registry.factories import make_prompt, make_sample, make_shard, make_source, make_task, make_user
+
+
+@dataclass(frozen=True)
+class Planted:
+    """A source, its owner, and the digests of each shard's samples."""
+
+    task: UUID
+    source: UUID
+    owner: Caller
+    shards: dict[UUID, list[str]]
+    release: UUID
+
+    @property
+    def first_shard(self) -> UUID:
+        return next(iter(self.shards))
+
+    @property
+    def first_sample(self) -> str:
+        return self.shards[self.first_shard][0]
+
+    @property
+    def target(self) -> Target:
+        return Target(self.source, None, None, (source_prefix(self.source),))
+
+
+def plant(registry: Registry, name: str | None = None, *, shards: int = 2, samples: int = 2) -> Planted:
+    """A source with trained shards, a grant to somebody, and a release that pins all of it."""
+    with registry.database.writing() as session:
+        owner = make_user(session, role="owner")
+        task = make_task(session)
+        source = make_source(session, task, owner, name)
+        session.add(
+            Grant(id=new_id(), user_id=make_user(session).id, source_id=source.id, right="use", granted_at=now())
+        )
+        release = Release(id=new_id(), task_id=task.id, name="pinned", created_at=now())
+        session.add(release)
+        session.flush()
+        digests: dict[UUID, list[str]] = {}
+        for _ in range(shards):
+            shard = make_shard(session, source)
+            digests[shard.id] = []
+            for number in range(samples):
+                body = f"picture {number} of {shard.id}".encode()
+                made = make_sample(session, shard, body, label=f"label of {source.id}")
+                digests[shard.id].append(made.digest)
+                registry.objects.put(sample_key(source.id, shard.id, made.digest), body)
+            body = f"prompt of {shard.id}".encode()
+            prompt = make_prompt(session, shard)
+            prompt.digest, prompt.size_bytes = hashlib.sha256(body).hexdigest(), len(body)
+            registry.objects.put(prompt.key, body)
+            session.flush()
+            session.execute(insert(ReleasePrompt).values(release_id=release.id, prompt_id=prompt.id))
+        return Planted(task.id, source.id, Caller(owner.id, "owner"), digests, release.id)
+
+
+def rows_of(registry: Registry, target: Target) -> dict[str, int]:
+    with registry.database.reading() as session:
+        return count_rows(session, target)
+
+
+def keys_of(registry: Registry, prefix: str = "") -> list[str]:
+    return sorted(found.key for found in registry.objects.traces(prefix))
+
+
+def shard_keys(registry: Registry, planted: Planted, shard: UUID) -> list[str]:
+    return keys_of(registry, shard_prefix(planted.source, shard))
+
+
+def served(registry: Registry, planted: Planted) -> list[UUID]:
+    """The shards of the source whose prompts are served."""
+    with registry.database.reading() as session:
+        return list(session.scalars(select(Prompt.shard_id).where(Prompt.source_id == planted.source)))
+
+
+def shard_row(registry: Registry, shard: UUID) -> Shard | None:
+    with registry.database.reading() as session:
+        return session.get(Shard, shard)
+
+
+def source_row(registry: Registry, planted: Planted) -> Source | None:
+    with registry.database.reading() as session:
+        return session.get(Source, planted.source)
+
+
+class Died(BaseException):
+    """Stands for a kill: nothing catches it."""
+
+
+@contextmanager
+def dying_at(point: str) -> Iterator[None]:
+    """Whoever reaches the point dies there."""
+
+    def die(reached: str) -> None:
+        if reached == point:
+            raise Died(point)
+
+    faults.on_reach = die
+    try:
+        yield
+    finally:
+        faults.on_reach = None
+
+
+class FailingStore:
+    """A store that cannot remove for a number of times, and is otherwise the one it wraps."""
+
+    def __init__(self, store: ObjectStore, failures: int) -> None:
+        self._store = store
+        self.failures = failures
+        self.name = store.name
+        self.put, self.read, self.fetch = store.put, store.read, store.fetch
+        self.check, self.prepare = store.check, store.prepare
+
+    def objects(self, prefix: str) -> Iterator[Found]:
+        return self._store.objects(prefix)
+
+    def traces(self, prefix: str) -> Iterator[Found]:
+        return self._store.traces(prefix)
+
+    def remove(self, prefix: str) -> Removed:
+        if self.failures:
+            self.failures -= 1
+            raise StoreUnreachable("the store sleeps: wake it")
+        return self._store.remove(prefix)
+
+
+def failing(registry: Registry, failures: int) -> Registry:
+    return replace(registry, objects=FailingStore(registry.objects, failures))

@@ -1,0 +1,271 @@
+"""A receipt proves what it says: it cannot be edited, and whoever checks it looks again."""
+
+from __future__ import annotations
+
+import copy
+import json
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from sqlalchemy import update
+
+from registry import audit
+from registry.callers import OPERATOR
+from registry.erasures.begin import forget_sample, forget_shard, forget_source
+from registry.erasures.receipts import NOT_COVERED, canonical, complete
+from registry.erasures.running import finish_erasure
+from registry.erasures.verifying import Check, Verdict, verify_receipt
+from registry.errors import Conflict, Invalid
+from registry.ids import new_id
+from registry.models.audit import AuditLine
+from registry.models.collections import Shard, Source, Tombstone
+from registry.moments import now
+from registry.objects.keys import sample_key
+from registry.objects.s3 import S3Store
+from registry.registry import Registry
+from registry.signing import KeyUnusable, open_signer
+from tests.registry.erasures.planting import Planted, plant
+from tests.registry.factories import make_sample, make_shard
+
+if TYPE_CHECKING:
+    from types_boto3_s3 import S3Client
+
+    from tests.servers.s3 import S3Server
+
+Document = dict[str, Any]
+
+
+def forgotten(registry: Registry, scope: str = "source") -> tuple[Planted, Document]:
+    planted = plant(registry, name="the album of Ada")
+    if scope == "source":
+        erasure = forget_source(registry, planted.owner, planted.source)
+    elif scope == "shard":
+        erasure = forget_shard(registry, planted.owner, planted.source, planted.first_shard)
+    else:
+        erasure = forget_sample(registry, planted.owner, planted.source, planted.first_sample)
+    receipt = finish_erasure(registry, erasure.id).receipt
+    assert receipt is not None
+    return planted, json.loads(json.dumps(receipt))
+
+
+def failed(verdict: Verdict) -> list[Check]:
+    return [check for check in verdict.checks if not check.ok]
+
+
+@pytest.mark.parametrize("scope", ["source", "shard", "sample"])
+def test_a_receipt_holds(registry: Registry, scope: str) -> None:
+    planted, receipt = forgotten(registry, scope)
+
+    verdict = verify_receipt(registry, receipt)
+
+    assert verdict.holds, failed(verdict)
+    assert {"signature", "objects", "rows", "holdings", "log"} <= {check.name for check in verdict.checks}
+    assert (receipt["scope"], receipt["source"]) == (scope, str(planted.source))
+    assert receipt["requested_by"] == str(planted.owner.user_id)
+    assert receipt["not_covered"] == NOT_COVERED
+    assert verify_receipt(registry, receipt, public=registry.signer.public).holds
+
+
+def test_a_receipt_tells_no_name_label_or_credential(registry: Registry) -> None:
+    planted, receipt = forgotten(registry)
+    url = registry.database.engine.url
+
+    text = json.dumps(receipt)
+
+    assert "Ada" not in text
+    assert "label of" not in text
+    assert url.password is None or url.password not in text
+    assert f"{url.username}@" not in text
+    assert str(Path(url.database or "").parent) == "." or str(Path(url.database or "").parent) not in text
+    assert planted.source.hex in text.replace("-", "")
+
+
+@pytest.mark.parametrize("home", ["sqlite-folder"], indirect=True)
+def test_the_log_is_whole_and_names_the_receipt(registry: Registry) -> None:
+    _, receipt = forgotten(registry)
+
+    with registry.database.reading() as session:
+        assert list(audit.breaks(session)) == []
+        line = session.get_one(AuditLine, receipt["audit"]["head"] + 1)
+    assert line.action == "erasure.completed"
+
+
+@pytest.mark.parametrize("home", ["sqlite-folder"], indirect=True)
+def test_there_is_no_receipt_before_all_steps_are_done(registry: Registry) -> None:
+    planted = plant(registry)
+    erasure = forget_source(registry, planted.owner, planted.source)
+
+    with pytest.raises(Conflict, match="objects, holdings, memory, rows, look"):
+        complete(registry, erasure.id)
+
+    assert finish_erasure(registry, erasure.id).receipt is not None
+
+
+EDITS: dict[str, Callable[[Document], object]] = {
+    "scope": lambda receipt: receipt.update(scope="sample"),
+    "time": lambda receipt: receipt.update(completed_at="2020-01-01T00:00:00+00:00"),
+    "source": lambda receipt: receipt.update(task=receipt["erasure"]),
+    "count": lambda receipt: receipt["steps"][1]["found"].update(objects=0),
+    "limits": lambda receipt: receipt.update(not_covered="Nothing."),
+    "log": lambda receipt: receipt["audit"].update(line=99),
+    "signature": lambda receipt: receipt.update(
+        signature=("B" if receipt["signature"][0] == "A" else "A") + receipt["signature"][1:]
+    ),
+    "no signature": lambda receipt: receipt.update(signature=""),
+}
+GARBAGE: dict[str, Callable[[Document], object]] = {
+    "a list": lambda receipt: [receipt],
+    "nothing": lambda _: {},
+    "another version": lambda receipt: receipt | {"version": 2},
+    "one field more": lambda receipt: receipt | {"approved": True},
+    "no id": lambda receipt: receipt | {"source": "album"},
+    "all prefixes": lambda receipt: receipt | {"prefixes": [""]},
+    "no prefix": lambda receipt: receipt | {"prefixes": []},
+    "somebody else's prefix": lambda receipt: receipt | {"prefixes": ["sources/"]},
+}
+
+
+@pytest.mark.parametrize("home", ["sqlite-folder"], indirect=True)
+def test_an_edited_receipt_is_not_genuine_and_garbage_is_refused(registry: Registry) -> None:
+    _, receipt = forgotten(registry)
+
+    for edit in EDITS.values():
+        edited = copy.deepcopy(receipt)
+        edit(edited)
+        assert [check.name for check in verify_receipt(registry, edited).checks if not check.ok] == ["signature"]
+    for make in GARBAGE.values():
+        with pytest.raises(Invalid, match="this is no receipt"):
+            verify_receipt(registry, make(copy.deepcopy(receipt)))  # type: ignore[arg-type]  # which is the point
+    with pytest.raises(KeyUnusable):
+        verify_receipt(registry, receipt, public="no key")
+
+
+@settings(max_examples=50)
+@given(document=st.dictionaries(st.text(max_size=5), st.none() | st.integers() | st.text(max_size=5), max_size=5))
+def test_the_signed_bytes_do_not_depend_on_the_order_of_fields(document: Document) -> None:
+    turned = dict(reversed(document.items()))
+
+    assert canonical(document) == canonical(turned)
+    assert json.loads(canonical(document)) == {name: value for name, value in document.items() if name != "signature"}
+
+
+@settings(max_examples=20, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(garbage=st.none() | st.lists(st.text(max_size=3)) | st.dictionaries(st.text(max_size=9), st.text(max_size=3)))
+@pytest.mark.parametrize("home", ["sqlite-folder"], indirect=True)
+def test_whatever_is_no_receipt_is_refused_in_one_line(registry: Registry, garbage: Document) -> None:
+    with pytest.raises(Invalid) as refusal:
+        verify_receipt(registry, garbage)
+
+    assert "\n" not in str(refusal.value)
+
+
+@pytest.mark.parametrize("home", ["sqlite-folder"], indirect=True)
+def test_a_key_that_nobody_knows_proves_nothing(registry: Registry, tmp_path: Path) -> None:
+    stranger = open_signer(tmp_path / "stranger.pem")
+    _, receipt = forgotten(registry)
+    forged = receipt | {"key": stranger.fingerprint}
+    forged["signature"] = stranger.sign(canonical(forged))
+
+    assert "not known here" in failed(verify_receipt(registry, forged))[0].detail
+    assert "not signed by the key given" in failed(verify_receipt(registry, receipt, public=stranger.public))[0].detail
+    # Its own key makes it genuine, and the log still knows nothing of it.
+    assert [check.name for check in failed(verify_receipt(registry, forged, public=stranger.public))] == ["log"]
+
+
+@pytest.mark.parametrize("home", ["sqlite-folder"], indirect=True)
+def test_a_receipt_of_another_host_is_known_here(registry: Registry, tmp_path: Path) -> None:
+    host = replace(registry, signer=open_signer(tmp_path / "host.pem"))
+    _, receipt = forgotten(host)
+
+    assert verify_receipt(registry, receipt).holds
+
+
+def test_a_planted_leftover_is_found(registry: Registry) -> None:
+    planted, receipt = forgotten(registry)
+    registry.objects.put(sample_key(planted.source, planted.first_shard, planted.first_sample), b"back from a backup")
+
+    checks = failed(verify_receipt(registry, receipt))
+
+    assert [check.name for check in checks] == ["objects"]
+    assert planted.first_sample in checks[0].detail
+
+
+@pytest.mark.parametrize("home", ["postgres-s3"], indirect=True)
+def test_a_hidden_old_version_is_found(registry: Registry, s3_server: S3Server, s3_client: S3Client) -> None:
+    bucket = f"versions-{new_id().hex}"
+    s3_client.create_bucket(Bucket=bucket)
+    s3_client.put_bucket_versioning(Bucket=bucket, VersioningConfiguration={"Status": "Enabled"})
+    store = S3Store(s3_server.settings(bucket=bucket, prefix=""), s3_client)
+    registry = replace(registry, objects=store)
+    planted, receipt = forgotten(registry)
+    assert verify_receipt(registry, receipt).holds
+    key = sample_key(planted.source, planted.first_shard, planted.first_sample)
+    store.put(key, b"once more")
+    s3_client.delete_object(Bucket=bucket, Key=key)
+    assert list(store.objects("")) == []
+
+    assert [check.name for check in failed(verify_receipt(registry, receipt))] == ["objects"]
+
+
+@pytest.mark.parametrize("scope", ["source", "shard", "sample"])
+def test_a_row_that_is_back_is_found(registry: Registry, scope: str) -> None:
+    planted, receipt = forgotten(registry, scope)
+    with registry.database.writing() as session:
+        if scope == "source":
+            source = Source(id=planted.source, task_id=planted.task, name="back", key=b"k", created_at=now())
+            session.add(source)
+            session.flush()
+        source = session.get_one(Source, planted.source)
+        shard = make_shard(session, source) if scope == "source" else session.get_one(Shard, list(planted.shards)[1])
+        if scope == "sample":
+            shard = session.get_one(Shard, planted.first_shard)
+            body = f"picture 0 of {shard.id}".encode()
+            make_sample(session, shard, body)
+        elif scope == "shard":
+            shard.number += 10
+            session.flush()
+            again = make_shard(session, source)
+            session.execute(update(Shard).where(Shard.id == again.id).values(id=planted.first_shard))
+
+    names = [check.name for check in failed(verify_receipt(registry, receipt))]
+
+    assert names == (["rows", "sample"] if scope == "sample" else ["rows"])
+
+
+def test_a_picture_that_was_uploaded_again_is_said_and_no_fault(registry: Registry) -> None:
+    planted, receipt = forgotten(registry, "sample")
+    body = f"picture 0 of {planted.first_shard}".encode()
+    with registry.database.writing() as session:
+        session.query(Tombstone).delete()
+        shard = make_shard(session, session.get_one(Source, planted.source))
+        make_sample(session, shard, body)
+        registry.objects.put(sample_key(planted.source, shard.id, planted.first_sample), body)
+
+    verdict = verify_receipt(registry, receipt)
+
+    assert verdict.holds
+    assert "uploaded again" in next(check.detail for check in verdict.checks if check.name == "sample")
+
+
+@pytest.mark.parametrize("home", ["sqlite-folder"], indirect=True)
+def test_a_changed_log_is_found(registry: Registry) -> None:
+    _, receipt = forgotten(registry)
+    with registry.database.writing() as session:
+        last = AuditLine.number == receipt["audit"]["head"] + 1
+        session.execute(update(AuditLine).where(last).values(subject={"erasure": receipt["erasure"], "receipt": "0"}))
+
+    assert [check.name for check in failed(verify_receipt(registry, receipt))] == ["log"]
+
+
+@pytest.mark.parametrize("home", ["sqlite-folder"], indirect=True)
+def test_later_receipts_leave_earlier_ones_as_they_were(registry: Registry) -> None:
+    _, first = forgotten(registry)
+    planted = plant(registry)
+    finish_erasure(registry, forget_source(registry, OPERATOR, planted.source).id)
+
+    assert verify_receipt(registry, first).holds

@@ -1,0 +1,322 @@
+"""An erasure is carried out to the end, whatever fails on the way, and touches nothing else."""
+
+import threading
+from collections.abc import Callable
+from pathlib import Path
+from uuid import UUID
+
+import pytest
+from sqlalchemy import update
+
+from registry import faults
+from registry.erasures import steps
+from registry.erasures.begin import forget_sample, forget_shard, forget_source
+from registry.erasures.running import finish_erasure, run_erasures
+from registry.erasures.target import target_of
+from registry.models.erasures import Erasure
+from registry.moments import now
+from registry.objects.keys import prompts_prefix, sample_key, source_prefix
+from registry.registry import Registry
+from tests.registry.erasures.planting import (
+    Died,
+    Planted,
+    dying_at,
+    failing,
+    keys_of,
+    plant,
+    rows_of,
+    served,
+    shard_keys,
+    shard_row,
+    source_row,
+)
+
+FORGET: dict[str, Callable[[Registry, Planted], Erasure]] = {
+    "source": lambda registry, planted: forget_source(registry, planted.owner, planted.source),
+    "shard": lambda registry, planted: forget_shard(registry, planted.owner, planted.source, planted.first_shard),
+    "sample": lambda registry, planted: forget_sample(registry, planted.owner, planted.source, planted.first_sample),
+}
+DEATHS = [point for point in faults.POINTS if point.startswith("erasure: ")]
+
+
+def make_due(registry: Registry) -> None:
+    with registry.database.writing() as session:
+        session.execute(update(Erasure).values(not_before=now()))
+
+
+def left_of(registry: Registry, erasure: Erasure) -> tuple[list[str], dict[str, int]]:
+    """All keys and rows of what was to be forgotten."""
+    keys = [key for prefix in erasure.prefixes for key in keys_of(registry, prefix)]
+    return keys, rows_of(registry, target_of(erasure))
+
+
+@pytest.mark.parametrize("scope", FORGET)
+def test_nothing_is_left_and_nothing_else_is_touched(registry: Registry, scope: str) -> None:
+    planted, other = plant(registry), plant(registry)
+    before = rows_of(registry, other.target), keys_of(registry, source_prefix(other.source))
+    erasure = FORGET[scope](registry, planted)
+    assert left_of(registry, erasure)[0] != []
+
+    assert run_erasures(registry) == 1
+
+    assert left_of(registry, erasure) == ([], {})
+    progress = finish_erasure(registry, erasure.id)
+    assert progress.state == "complete"
+    assert [step.name for step in progress.steps] == list(steps.STEPS)
+    assert all(step.done_at is not None and step.error is None for step in progress.steps)
+    assert (rows_of(registry, other.target), keys_of(registry, source_prefix(other.source))) == before
+    assert run_erasures(registry) == 0
+
+
+@pytest.mark.parametrize("home", ["sqlite-folder"], indirect=True)
+def test_a_forgotten_source_has_no_row_and_no_object(registry: Registry) -> None:
+    planted = plant(registry)
+    finish_erasure(registry, forget_source(registry, planted.owner, planted.source).id)
+
+    assert source_row(registry, planted) is None
+    assert keys_of(registry) == []
+
+
+def test_a_forgotten_shard_leaves_the_others_as_they_were(registry: Registry) -> None:
+    planted = plant(registry)
+    gone, kept = planted.shards
+    before = shard_keys(registry, planted, kept)
+
+    finish_erasure(registry, forget_shard(registry, planted.owner, planted.source, gone).id)
+
+    assert shard_row(registry, gone) is None
+    assert shard_keys(registry, planted, gone) == []
+    assert shard_keys(registry, planted, kept) == before
+    assert served(registry, planted) == [kept]
+
+
+def test_a_forgotten_sample_leaves_the_other_pictures_of_its_shard(registry: Registry) -> None:
+    planted = plant(registry, samples=3)
+    shard, (gone, *kept) = planted.first_shard, planted.shards[planted.first_shard]
+
+    finish_erasure(registry, forget_sample(registry, planted.owner, planted.source, gone).id)
+
+    assert shard_keys(registry, planted, shard) == sorted(sample_key(planted.source, shard, digest) for digest in kept)
+    assert shard_row(registry, shard) is not None
+
+
+@pytest.mark.parametrize("home", ["sqlite-folder"], indirect=True)
+def test_a_prompt_of_the_next_generation_outlives_the_erasure(registry: Registry) -> None:
+    planted = plant(registry)
+    erasure = forget_sample(registry, planted.owner, planted.source, planted.first_sample)
+    key = f"{prompts_prefix(planted.source, planted.first_shard, 2)}{erasure.id}.safetensors"
+    registry.objects.put(key, b"trained without it")
+
+    finish_erasure(registry, erasure.id)
+
+    assert key in keys_of(registry)
+
+
+def test_the_steps_say_what_they_removed(registry: Registry, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(steps, "BATCH", 3)
+    planted = plant(registry, shards=2, samples=4)
+    size_bytes = sum(found.size_bytes for found in registry.objects.traces(""))
+
+    progress = finish_erasure(registry, forget_source(registry, planted.owner, planted.source).id)
+
+    found = {step.name: step.found for step in progress.steps}
+    assert found["serving"] == {"prompts": 2, "pinned": 2, "grants": 1}
+    assert found["objects"] | {"keys": "", "store": ""} == {"objects": 10, "bytes": size_bytes, "keys": "", "store": ""}
+    assert found["rows"] == {"samples": 8, "shards": 2, "sources": 1}
+    assert found["look"] == {}
+
+
+@pytest.mark.parametrize(
+    ("home", "scope"),
+    [("sqlite-folder", "source"), ("sqlite-folder", "shard"), ("sqlite-folder", "sample"), ("postgres-s3", "source")],
+    indirect=["home"],
+)
+@pytest.mark.parametrize("point", DEATHS)
+def test_a_death_at_any_point_changes_nothing_about_the_end(registry: Registry, scope: str, point: str) -> None:
+    planted = plant(registry)
+    keys = len(keys_of(registry))
+    with dying_at(point):
+        try:
+            erasure = FORGET[scope](registry, planted)
+            finish_erasure(registry, erasure.id)
+        except Died:
+            died = True
+        else:
+            died = False
+    assert died
+    assert planted.first_shard not in served(registry, planted)
+    with registry.database.reading() as session:
+        erasure = session.query(Erasure).one()
+    if point == "erasure: half the objects":
+        assert 0 < len(left_of(registry, erasure)[0]) < keys
+
+    progress = finish_erasure(registry, erasure.id)
+
+    assert progress.state == "complete"
+    assert left_of(registry, erasure) == ([], {})
+    assert {step.name: step.found for step in progress.steps}["objects"]["objects"] == {
+        "source": 6,
+        "shard": 3,
+        "sample": 2,
+    }[scope]
+
+
+def test_a_store_that_fails_is_asked_again_later(registry: Registry) -> None:
+    planted = plant(registry)
+    erasure = forget_source(registry, planted.owner, planted.source)
+    broken = failing(registry, failures=1)
+
+    assert run_erasures(broken) == 0
+
+    assert run_erasures(broken) == 0  # not due yet
+    waiting = finish_erasure(failing(registry, failures=1), erasure.id)
+    assert waiting.waits_for == ("objects: the store sleeps: wake it",)
+    assert waiting.steps[1].attempts == 2
+    assert source_row(registry, planted) is None  # rows did not wait for the store
+    make_due(registry)
+    assert run_erasures(broken) == 1
+    assert keys_of(registry) == []
+
+
+@pytest.mark.parametrize("home", ["sqlite-folder"], indirect=True)
+def test_an_unexpected_failure_is_noted_without_its_words(registry: Registry, monkeypatch: pytest.MonkeyPatch) -> None:
+    planted = plant(registry)
+    erasure = forget_source(registry, planted.owner, planted.source)
+
+    def fail(*_: object) -> None:
+        raise RuntimeError("a name of somebody")
+
+    monkeypatch.setitem(steps.STEPS, "rows", fail)
+    assert finish_erasure(registry, erasure.id).waits_for == ("rows: failed unexpectedly (RuntimeError)",)
+
+
+@pytest.mark.parametrize("home", ["sqlite-folder"], indirect=True)
+def test_what_a_late_writer_left_is_removed_by_the_last_look(registry: Registry) -> None:
+    planted = plant(registry)
+    erasure = forget_source(registry, planted.owner, planted.source)
+    key = sample_key(planted.source, planted.first_shard, "ab" * 32)
+
+    def write_late(point: str) -> None:
+        if point == "erasure: rows removed":
+            registry.objects.put(key, b"late")
+
+    faults.on_reach = write_late
+    try:
+        progress = finish_erasure(registry, erasure.id)
+    finally:
+        faults.on_reach = None
+
+    assert progress.state == "complete"
+    assert progress.steps[-1].found == {"late": 1}
+    assert keys_of(registry, source_prefix(planted.source)) == []
+
+
+def test_two_that_run_the_same_erasure_do_no_harm(registry: Registry) -> None:
+    planted = plant(registry, shards=3, samples=3)
+    erasure = forget_source(registry, planted.owner, planted.source)
+    gate = threading.Barrier(3)
+    failures: list[BaseException] = []
+
+    def run() -> None:
+        gate.wait()
+        try:
+            finish_erasure(registry, erasure.id, timeout=20)
+        except BaseException as error:
+            failures.append(error)
+
+    threads = [threading.Thread(target=run) for _ in range(3)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+
+    assert failures == []
+    progress = finish_erasure(registry, erasure.id)
+    assert progress.state == "complete"
+    found = {step.name: step.found for step in progress.steps}
+    assert found["rows"] == {"samples": 9, "shards": 3, "sources": 1}
+    assert found["objects"]["objects"] == 12
+
+
+def test_each_due_erasure_is_taken_by_one_runner(registry: Registry) -> None:
+    planted = [plant(registry, shards=1, samples=1) for _ in range(4)]
+    for one in planted:
+        forget_source(registry, one.owner, one.source)
+
+    assert run_erasures(registry, limit=1) == 1
+    counts: list[int] = []
+    threads = [threading.Thread(target=lambda: counts.append(run_erasures(registry))) for _ in range(2)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+
+    assert sum(counts) == 3
+    assert keys_of(registry) == []
+
+
+def test_a_source_can_be_forgotten_while_its_shard_and_sample_are(registry: Registry) -> None:
+    planted = plant(registry, shards=3)
+    first, second, _ = planted.shards
+    forget_shard(registry, planted.owner, planted.source, first)
+    forget_sample(registry, planted.owner, planted.source, planted.shards[second][0])
+    forget_source(registry, planted.owner, planted.source)
+
+    assert run_erasures(registry) == 3
+    assert keys_of(registry) == []
+    assert rows_of(registry, planted.target) == {}
+
+
+def bytes_below(folder: Path) -> bytes:
+    return b"".join(path.read_bytes() for path in sorted(folder.rglob("*")) if path.is_file())
+
+
+@pytest.mark.parametrize("home", ["sqlite-folder"], indirect=True)
+@pytest.mark.parametrize("scope", ["source", "shard"])
+def test_no_byte_of_names_labels_or_pictures_is_left_in_any_file(
+    registry: Registry, tmp_path: Path, scope: str
+) -> None:
+    planted = plant(registry, name="the album of Ada", samples=50)
+    other = plant(registry)
+    words = [f"label of {planted.source}".encode(), *_pictures(planted, planted.first_shard)]
+    words += [b"the album of Ada"] if scope == "source" else []
+    before = bytes_below(tmp_path)
+    assert all(word in before for word in words)
+
+    progress = finish_erasure(registry, FORGET[scope](registry, planted).id)
+
+    assert progress.state == "complete"
+    after = bytes_below(tmp_path)
+    if scope == "shard":  # the other shard has the same label
+        words.pop(0)
+    assert [word for word in words if word in after] == []
+    assert f"label of {other.source}".encode() in after
+
+
+def _pictures(planted: Planted, shard: UUID) -> list[bytes]:
+    digests = [digest.encode() for digest in planted.shards[shard]]
+    return [f"picture {number} of {shard}".encode() for number in range(50)] + digests
+
+
+@pytest.mark.parametrize("home", ["sqlite-folder"], indirect=True)
+def test_a_reader_in_the_way_of_the_scrubbing_is_waited_for(
+    registry: Registry, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    planted = plant(registry)
+    erasure = forget_source(registry, planted.owner, planted.source)
+    monkeypatch.setattr(steps, "scrub", lambda _: False)
+    assert "a reader keeps the database" in finish_erasure(registry, erasure.id).waits_for[0]
+    monkeypatch.undo()
+
+    assert finish_erasure(registry, erasure.id).state == "complete"
+
+
+@pytest.mark.parametrize("home", ["sqlite-folder"], indirect=True)
+def test_the_objects_of_a_shard_go_with_its_last_sample(registry: Registry) -> None:
+    planted = plant(registry, samples=1)
+    erasure = forget_sample(registry, planted.owner, planted.source, planted.first_sample)
+
+    assert finish_erasure(registry, erasure.id).state == "complete"
+
+    assert shard_keys(registry, planted, planted.first_shard) == []
+    assert len(keys_of(registry)) == 2

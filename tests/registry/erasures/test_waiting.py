@@ -1,0 +1,195 @@
+"""An erasure waits for whoever still holds bytes: writers, scratch folders of other machines, replicas' memory."""
+
+from dataclasses import replace
+from pathlib import Path
+from uuid import UUID
+
+import pytest
+from sqlalchemy import select, update
+
+from registry import holdings
+from registry.callers import OPERATOR, Caller
+from registry.erasures.begin import forget_sample, forget_source
+from registry.erasures.confirming import confirm_scratch
+from registry.erasures.running import finish_erasure
+from registry.errors import Conflict, Forbidden, LeaseLost, NotFound
+from registry.ids import new_id
+from registry.models.holdings import Holding, Replica
+from registry.moments import after
+from registry.objects.keys import prompts_prefix
+from registry.registry import Registry
+from registry.replicas import current_epoch, enrol_replica, erasures_since, leave, report_epoch
+from registry.scratch import ScratchHome
+from tests.registry.erasures.planting import Planted, keys_of, plant
+
+
+def hold(registry: Registry, planted: Planted, home: UUID | None = None, prefixes: tuple[str, ...] = ()) -> UUID:
+    holding = new_id()
+    with registry.database.writing() as session:
+        shard = planted.first_shard
+        holdings.take(session, holding, "train", planted.source, shard=shard, home=home, prefixes=prefixes)
+    return holding
+
+
+def kill(registry: Registry, holding: UUID) -> None:
+    """Lets the heartbeat have stopped long ago."""
+    with registry.database.writing() as session:
+        session.execute(update(Holding).where(Holding.id == holding).values(expires_at=after(-1)))
+
+
+def test_a_live_holder_is_waited_for(registry: Registry) -> None:
+    planted = plant(registry)
+    holding = hold(registry, planted)
+    erasure = forget_source(registry, planted.owner, planted.source)
+
+    waiting = finish_erasure(registry, erasure.id)
+
+    assert waiting.state == "running"
+    assert [line for line in waiting.waits_for if "(train): it lets go" in line] == list(waiting.waits_for)
+    assert keys_of(registry) == []  # everything else is gone by then
+    with registry.database.writing() as session:
+        holdings.let_go(session, holding)
+    assert finish_erasure(registry, erasure.id).state == "complete"
+
+
+def test_what_a_dead_holder_wrote_is_removed(registry: Registry) -> None:
+    planted = plant(registry)
+    prefix = prompts_prefix(planted.source, planted.first_shard, 1)
+    holding = hold(registry, planted, registry.scratch.id, (prefix,))
+    erasure = forget_sample(registry, planted.owner, planted.source, planted.first_sample)
+    kill(registry, holding)
+
+    assert finish_erasure(registry, erasure.id).state == "complete"
+
+    assert keys_of(registry, prefix) == []
+    with registry.database.reading() as session:
+        assert session.scalars(select(Holding)).all() == []
+
+
+@pytest.mark.parametrize("home", ["sqlite-folder"], indirect=True)
+def test_a_holder_that_came_later_is_not_waited_for(registry: Registry) -> None:
+    planted = plant(registry)
+    erasure = forget_sample(registry, planted.owner, planted.source, planted.first_sample)
+    hold(registry, planted)  # trains the next generation
+
+    assert finish_erasure(registry, erasure.id).state == "complete"
+
+
+def test_a_scratch_folder_elsewhere_is_waited_for_until_a_worker_starts_there(
+    registry: Registry, tmp_path: Path
+) -> None:
+    planted = plant(registry)
+    there = ScratchHome(tmp_path / "another machine")
+    holding = hold(registry, planted, there.id)
+    room = there.folder / str(holding)
+    room.mkdir()
+    (room / "picture").write_bytes(b"fetched")
+    (there.folder / f"{holding}.lock").touch()
+    erasure = forget_source(registry, planted.owner, planted.source)
+    kill(registry, holding)
+
+    waiting = finish_erasure(registry, erasure.id)
+
+    assert waiting.state == "running"
+    assert f"`alacarte erasure confirm {erasure.id}`" in waiting.waits_for[0]
+    assert finish_erasure(replace(registry, scratch=there), erasure.id).state == "complete"
+    assert not room.exists()
+
+
+@pytest.mark.parametrize("home", ["sqlite-folder"], indirect=True)
+def test_a_room_that_is_still_used_here_is_waited_for(registry: Registry) -> None:
+    planted = plant(registry)
+    holding = hold(registry, planted, registry.scratch.id)
+    erasure = forget_source(registry, planted.owner, planted.source)
+    kill(registry, holding)
+
+    with registry.scratch.room(holding):
+        assert "late but still there" in finish_erasure(registry, erasure.id).waits_for[0]
+
+    assert finish_erasure(registry, erasure.id).state == "complete"
+
+
+def test_a_lost_disk_is_confirmed_by_hand_and_the_receipt_says_so(registry: Registry) -> None:
+    planted = plant(registry)
+    holding = hold(registry, planted, new_id())
+    erasure = forget_source(registry, planted.owner, planted.source)
+    with registry.database.writing() as session, pytest.raises(Conflict, match="still live"):
+        confirm_scratch(session, OPERATOR, erasure.id)
+    kill(registry, holding)
+    with registry.database.writing() as session, pytest.raises(Forbidden):
+        confirm_scratch(session, planted.owner, erasure.id)
+    with registry.database.writing() as session, pytest.raises(NotFound):
+        confirm_scratch(session, OPERATOR, new_id())
+
+    with registry.database.writing() as session:
+        assert confirm_scratch(session, Caller(planted.owner.user_id, "admin"), erasure.id) == 1
+
+    receipt = finish_erasure(registry, erasure.id).receipt
+    assert receipt is not None
+    found = {step["name"]: step["found"] for step in receipt["steps"]}
+    assert found["holdings"] == {"confirmed by hand": 1}
+    with registry.database.writing() as session, pytest.raises(Conflict, match="complete"):
+        confirm_scratch(session, OPERATOR, erasure.id)
+
+
+def test_a_replica_is_waited_for_until_it_has_let_go(registry: Registry) -> None:
+    planted = plant(registry)
+    with registry.database.writing() as session:
+        first, second = (enrol_replica(session, name, 60).id for name in ("one", "two"))
+    erasure = forget_source(registry, planted.owner, planted.source)
+    with registry.database.writing() as session:
+        report_epoch(session, first, erasure.epoch, 60)
+
+    waiting = finish_erasure(registry, erasure.id)
+
+    assert [line for line in waiting.waits_for if "memory of two:" in line] == list(waiting.waits_for) != []
+    with registry.database.writing() as session:
+        report_epoch(session, second, erasure.epoch, 60)
+    assert finish_erasure(registry, erasure.id).state == "complete"
+
+
+def test_neither_a_dead_replica_nor_one_that_left_is_waited_for(registry: Registry) -> None:
+    planted = plant(registry)
+    with registry.database.writing() as session:
+        dead, gone = (enrol_replica(session, name, 60).id for name in ("dead", "gone"))
+    erasure = forget_source(registry, planted.owner, planted.source)
+
+    with registry.database.writing() as session:
+        session.execute(update(Replica).where(Replica.id == dead).values(expires_at=after(-1)))
+        leave(session, gone)
+
+    assert finish_erasure(registry, erasure.id).state == "complete"
+    with registry.database.writing() as session, pytest.raises(LeaseLost):
+        report_epoch(session, dead, erasure.epoch, 60)  # it must let go of everything first
+
+
+@pytest.mark.parametrize("home", ["sqlite-folder"], indirect=True)
+def test_a_replica_learns_in_order_what_to_let_go_of(registry: Registry) -> None:
+    planted, other = plant(registry), plant(registry)
+    with registry.database.writing() as session:
+        replica = enrol_replica(session, "one", 60)
+        start = replica.epoch
+        assert start == current_epoch(session)
+    of_sample = forget_sample(registry, planted.owner, planted.source, planted.first_sample)
+    of_source = forget_source(registry, other.owner, other.source)
+
+    with registry.database.reading() as session:
+        evictions = erasures_since(session, start)
+        later = erasures_since(session, of_sample.epoch)
+
+    assert [(each.epoch, each.source_id, each.shard_id) for each in evictions] == [
+        (of_sample.epoch, planted.source, planted.first_shard),
+        (of_source.epoch, other.source, None),
+    ]
+    assert later == evictions[1:]
+
+
+@pytest.mark.parametrize("home", ["sqlite-folder"], indirect=True)
+def test_an_epoch_never_goes_back(registry: Registry) -> None:
+    with registry.database.writing() as session:
+        replica = enrol_replica(session, "one", 60).id
+        report_epoch(session, replica, 7, 60)
+        report_epoch(session, replica, 3, 60)
+
+    with registry.database.reading() as session:
+        assert session.get_one(Replica, replica).epoch == 7

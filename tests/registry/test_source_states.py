@@ -1,0 +1,115 @@
+"""The state of a source: what it holds, how far each shard is, and who hears what of it."""
+
+import pytest
+from sqlalchemy.orm import Session
+
+from registry.callers import OPERATOR, Caller
+from registry.database import Database
+from registry.errors import NotFound
+from registry.ids import new_id
+from registry.models.collections import Shard, Source
+from registry.models.people import Grant
+from registry.moments import after, now
+from registry.source_states import show_source
+from tests.registry.factories import make_prompt, make_shard, make_source, make_task, make_user
+
+embedded = pytest.mark.parametrize("home", ["sqlite-folder"], indirect=True)  # what no home has a say in
+
+
+def make_owned(session: Session) -> tuple[Source, Caller]:
+    owner = make_user(session, role="owner")
+    return make_source(session, make_task(session), owner), Caller(owner.id, "owner")
+
+
+def leased(shard: Shard, seconds: float) -> None:
+    shard.lease_id, shard.worker, shard.progress = new_id(), "host:1", 0.5
+    shard.expires_at = after(seconds)
+
+
+def test_each_shard_tells_what_becomes_of_it(database: Database) -> None:
+    with database.writing() as session:
+        source, owner = make_owned(session)
+        waiting, training, late, failed, held, trained, leaving = (
+            make_shard(session, source, samples=n) for n in range(1, 8)
+        )
+        remote = make_shard(session, source, is_remote=True)
+        leased(training, 60)
+        leased(late, -60)
+        failed.attempts, failed.error = 3, "out of memory"
+        failed.not_before = after(60)
+        held.is_held = True
+        leaving.erasure_id = new_id()
+        make_prompt(session, trained)
+        make_prompt(session, remote).labels = ["owl"]
+        session.flush()
+
+        state = show_source(session, owner, source.id)
+
+    told = [(s.id, s.number, s.samples, s.state, s.progress, s.worker, s.error) for s in state.shards]
+    assert told == [
+        (waiting.id, 0, 1, "waiting", 0.0, None, None),
+        (training.id, 1, 2, "training", 0.5, "host:1", None),
+        (late.id, 2, 3, "waiting", 0.0, None, None),
+        (failed.id, 3, 4, "backing off", 0.0, None, "out of memory"),
+        (held.id, 4, 5, "held", 0.0, None, None),
+        (trained.id, 5, 6, "trained", 1.0, None, None),
+        (remote.id, 7, 0, "remote", 1.0, None, None),
+    ]
+    assert state.progress == pytest.approx(2.5 / 7)
+    assert state.samples == 21
+    assert state.size_bytes == sum(shard.size_bytes for shard in state.shards) > 0
+    assert state.labels == ("cat", "owl")
+    assert state.rights == {"use", "manage", "forget"}
+
+
+@embedded
+def test_a_prompt_of_an_earlier_generation_does_not_count(database: Database) -> None:
+    with database.writing() as session:
+        source, owner = make_owned(session)
+        shard = make_shard(session, source, samples=1)
+        make_prompt(session, shard)
+        shard.generation = 2
+        session.flush()
+
+        state = show_source(session, owner, source.id)
+
+    assert (state.shards[0].state, state.progress) == ("waiting", 0.0)
+
+
+@embedded
+def test_who_may_only_use_a_source_hears_nothing_of_machines_and_errors(database: Database) -> None:
+    with database.writing() as session:
+        source, _ = make_owned(session)
+        shard = make_shard(session, source, samples=1)
+        leased(shard, 60)
+        shard.error = "host:1 ran out of memory"
+        user = make_user(session)
+        session.add(Grant(id=new_id(), user_id=user.id, source_id=source.id, right="use", granted_at=now()))
+
+        (told,) = show_source(session, Caller(user.id, "predictor"), source.id).shards
+
+        assert (told.state, told.worker, told.error) == ("training", None, None)
+
+
+@embedded
+def test_an_empty_source_has_learnt_nothing(database: Database) -> None:
+    with database.writing() as session:
+        source, owner = make_owned(session)
+
+        state = show_source(session, owner, source.id)
+
+    assert (state.progress, state.samples, state.labels, state.shards) == (0.0, 0, (), ())
+
+
+@embedded
+def test_a_source_that_is_hidden_or_being_forgotten_is_not_shown(database: Database) -> None:
+    with database.writing() as session:
+        source, owner = make_owned(session)
+
+        with pytest.raises(NotFound):
+            show_source(session, Caller(new_id(), "predictor"), source.id)
+        source.name, source.erasure_id = None, new_id()
+        session.flush()
+        for caller in (owner, OPERATOR):
+            with pytest.raises(NotFound):
+                show_source(session, caller, source.id)
