@@ -7,7 +7,9 @@ from typing import Annotated
 
 import typer
 
+from alacarte.cli import db, erasures, grants, releases, sources, tasks, tokens, users
 from alacarte.cli.demo import demo
+from alacarte.cli.doctor import doctor
 from alacarte.cli.faults import OneLineFaults
 from alacarte.cli.inspect_prompts import inspect
 from alacarte.cli.predict import predict
@@ -25,6 +27,13 @@ app.command()(train)
 app.command()(predict)
 app.command()(inspect)
 app.command()(demo)
+app.command()(doctor)
+GROUPS = {
+    "db": db, "user": users, "token": tokens, "task": tasks, "source": sources, "grant": grants,
+    "release": releases, "erasure": erasures,
+}  # fmt: skip
+for name, group in GROUPS.items():
+    app.add_typer(group.app, name=name)
 
 
 @app.callback(invoke_without_command=True)

@@ -27,6 +27,11 @@ Weights = Annotated[
 Device = Annotated[str, typer.Option("--device", help="Where to compute: cpu, cuda, cuda:1, mps.")]
 Dtype = Annotated[DtypeName, typer.Option("--dtype", help="Precision of the backbone.")]
 Seed = Annotated[int, typer.Option("--seed", min=0, max=LARGEST_SEED, help="The same seed gives the same bytes.")]
+SourceName = Annotated[str, typer.Argument(metavar="SOURCE", help="A source's name or id.", show_default=False)]
+InTask = Annotated[
+    str | None,
+    typer.Option("--task", help="The task of the source, by name or id.", show_default="needed if names are shared"),
+]
 
 
 def weights_of(text: str | None) -> Path | Literal["random"] | None:

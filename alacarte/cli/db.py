@@ -1,0 +1,54 @@
+"""`alacarte db`: the tables of the registry."""
+
+import typer
+
+from alacarte.cli.documents import print_one
+from alacarte.cli.options import Json
+
+app = typer.Typer(no_args_is_help=True, help="The registry's database: its tables and their version.")
+
+
+@app.command()
+def upgrade(as_json: Json = False) -> None:
+    """Bring the database to the tables of this version; it and the object store are made if there are none."""
+    from registry import migrate
+    from registry.opening import open_database, open_objects
+    from registry.settings import read_settings
+
+    settings = read_settings()
+    objects = open_objects(settings)
+    objects.prepare()
+    database = open_database(settings)
+    try:
+        before, after = migrate.upgrade(database)
+    finally:
+        database.close()
+    document = {"database": database.name, "before": before, "after": after, "objects": objects.name}
+    print_one(document, as_json=as_json)
+
+
+@app.command()
+def status(as_json: Json = False) -> None:
+    """Show where the registry lives, and whether its tables are those of this version."""
+    from registry import migrate
+    from registry.opening import open_database
+    from registry.settings import read_settings
+
+    settings = read_settings()
+    database = open_database(settings)
+    try:
+        here, newest = migrate.current(database), migrate.revisions()[-1]
+    finally:
+        database.close()
+    print_one(
+        {
+            "database": database.name,
+            "revision": here,
+            "newest": newest,
+            "is_current": here == newest,
+            "objects": settings.objects_location,
+            "scratch": str(settings.scratch_folder),
+            "signing_key": str(settings.signing_key_file),
+        },
+        as_json=as_json,
+    )

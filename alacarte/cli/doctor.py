@@ -1,0 +1,44 @@
+"""`alacarte doctor`: whether rows, objects and the log agree, and mending what does not."""
+
+from typing import Annotated
+
+import typer
+
+from alacarte.cli.documents import document_of, print_list, told
+from alacarte.cli.faults import FAILED
+from alacarte.cli.options import Json
+from alacarte.cli.registry_door import opened
+from alacarte.cli.screen import print_json, print_table, say
+
+
+def doctor(
+    repair: Annotated[bool, typer.Option("--repair", help="Mend what can be mended.")] = False,
+    quick: Annotated[
+        bool, typer.Option("--quick", help="Leave out reading every object to compare its digest.")
+    ] = False,
+    as_json: Json = False,
+) -> None:
+    """Look for objects without rows, rows without objects, damaged bytes and a broken log; exit 1 if there are any."""
+    from registry.callers import OPERATOR
+    from registry.doctor.examining import examine
+    from registry.doctor.repairing import repair as mend
+
+    with opened() as registry:
+        findings = list(examine(registry, deep=not quick))
+        mended = list(mend(registry, OPERATOR, findings)) if repair else []
+    found = [document_of(finding, "kind", "subject", "detail", "is_mendable", "is_fault") for finding in findings]
+    repairs = [{"subject": one.finding.subject, "kind": one.finding.kind, "action": one.action} for one in mended]
+    if as_json:
+        print_json({"findings": found, "mended": repairs})
+    else:
+        if found:
+            print_list("findings", found, ("kind", "subject", "detail"), as_json=False)
+        if repairs:
+            print_table(("mended", "how"), [(told(one["subject"]), told(one["action"])) for one in repairs])
+        say("All is well." if not found else _advice(len(found), repair=repair))
+    if not repair and any(finding["is_fault"] for finding in found):
+        raise typer.Exit(FAILED)
+
+
+def _advice(findings: int, *, repair: bool) -> str:
+    return f"{findings} found." + ("" if repair else " `alacarte doctor --repair` mends what can be mended.")

@@ -1,0 +1,173 @@
+"""`alacarte erasure`: how forgetting stands, its receipts, and checking them."""
+
+import json
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+from uuid import UUID
+
+import typer
+
+from alacarte.cli.documents import document_of, plain, print_list, print_one, told
+from alacarte.cli.faults import FAILED, CommandRefused
+from alacarte.cli.options import Json
+from alacarte.cli.registry_door import all_pages, opened, reading, writing
+from alacarte.cli.screen import print_json, print_table, say
+
+if TYPE_CHECKING:
+    from registry.erasures.reading import Progress
+    from registry.registry import Registry
+
+ErasureId = Annotated[UUID, typer.Argument(metavar="ID", help="The erasure's id.", show_default=False)]
+FACTS = ("id", "state", "scope", "source_id", "shard_id", "sample", "requested_by", "requested_at", "completed_at")
+LARGEST_RECEIPT = 16 * 2**20  # bytes
+
+app = typer.Typer(no_args_is_help=True, help="Erasures: how forgetting stands, its receipts, and checking them.")
+
+
+@app.command("list")
+def list_all(as_json: Json = False) -> None:
+    """List erasures."""
+    from registry.callers import OPERATOR
+    from registry.erasures.reading import list_erasures
+
+    with reading() as session:
+        documents = [
+            document_of(found, *FACTS)
+            for found in all_pages(lambda after: list_erasures(session, OPERATOR, after=after))
+        ]
+    print_list("erasures", documents, ("id", "state", "scope", "source_id", "requested_at"), as_json=as_json)
+
+
+@app.command()
+def show(erasure: ErasureId, as_json: Json = False) -> None:
+    """Show the steps of an erasure, and what it waits for."""
+    with opened() as registry:
+        print_erasure(registry, erasure, as_json=as_json)
+
+
+@app.command()
+def run(as_json: Json = False) -> None:
+    """Carry out every erasure that is not complete, whether it is due or not."""
+    from registry.callers import OPERATOR
+    from registry.erasures.reading import list_erasures
+    from registry.erasures.running import finish_erasure
+
+    with opened() as registry:
+        with registry.database.reading() as session:
+            found = all_pages(lambda after: list_erasures(session, OPERATOR, after=after))
+            waiting = [erasure.id for erasure in found if erasure.state != "complete"]
+        ended = [finish_erasure(registry, erasure) for erasure in waiting]
+    documents = [{**document_of(one, *FACTS), "waits_for": list(one.waits_for)} for one in ended]
+    print_list("erasures", documents, ("id", "state", "scope", "source_id", "waits_for"), as_json=as_json)
+
+
+@app.command()
+def receipt(
+    erasure: ErasureId,
+    out: Annotated[
+        Path | None, typer.Option("--out", metavar="FILE", help="Write it there.", show_default="stdout")
+    ] = None,
+) -> None:
+    """Print the signed receipt of a complete erasure: JSON, as it is."""
+    from registry.callers import OPERATOR
+    from registry.erasures.reading import show_erasure
+
+    with reading() as session:
+        progress = show_erasure(session, OPERATOR, erasure)
+    if progress.receipt is None:
+        raise CommandRefused(f"erasure {erasure} is not complete: `alacarte erasure show {erasure}` says what is left")
+    if out is None:
+        print_json(progress.receipt)
+    else:
+        out.write_text(json.dumps(progress.receipt, indent=2) + "\n")
+        say(f"wrote {out}")
+
+
+@app.command()
+def verify(
+    receipt: Annotated[Path, typer.Argument(metavar="RECEIPT", help="A receipt's file, or - for stdin.")],
+    key: Annotated[
+        Path | None,
+        typer.Option("--key", metavar="PEM", help="The public key to trust.", show_default="those of the registry"),
+    ] = None,
+    as_json: Json = False,
+) -> None:
+    """Check a receipt's signature, and look again in the live stores for what it says is gone."""
+    from registry.erasures.verifying import verify_receipt
+
+    document = _read(receipt)
+    public = None if key is None else key.read_text()
+    with opened() as registry:
+        verdict = verify_receipt(registry, document, public=public)
+    checks = [document_of(check, "name", "ok", "detail") for check in verdict.checks]
+    holds = all(check["ok"] for check in checks)
+    if as_json:
+        print_json({"holds": holds, "checks": checks})
+    else:
+        print_table(("check", "holds", "found"), ([told(check[name]) for name in check] for check in checks))
+    if not holds:
+        raise typer.Exit(FAILED)
+
+
+@app.command()
+def confirm(erasure: ErasureId, as_json: Json = False) -> None:
+    """Confirm by hand that scratch files on a machine that will not come back are gone; the receipt says so."""
+    from registry.callers import OPERATOR
+    from registry.erasures.confirming import confirm_scratch
+
+    with writing() as session:
+        confirmed = confirm_scratch(session, OPERATOR, erasure)
+    print_one({"erasure": str(erasure), "confirmed": confirmed}, as_json=as_json)
+
+
+@app.command()
+def key(as_json: Json = False) -> None:
+    """Show the public half of the key that signs receipts here."""
+    with opened() as registry:
+        document = {"fingerprint": registry.signer.fingerprint, "public": registry.signer.public}
+    if as_json:
+        print_json(document)
+    else:
+        sys.stdout.write(document["public"])
+
+
+def print_erasure(registry: "Registry", erasure: UUID, *, as_json: bool) -> None:
+    """How an erasure stands."""
+    from registry.callers import OPERATOR
+    from registry.erasures.reading import show_erasure
+
+    with registry.database.reading() as session:
+        progress = show_erasure(session, OPERATOR, erasure)
+    document = document_of(progress, *FACTS)
+    steps = [document_of(step, "name", "done_at", "attempts", "found", "error") for step in progress.steps]
+    if as_json:
+        print_json({**document, "steps": steps, "receipt": plain(progress.receipt)})
+        return
+    print_one(document, as_json=False)
+    print_table(
+        ("step", "done", "attempts", "found", "waits for"), ([told(value) for value in step.values()] for step in steps)
+    )
+    _say_what_next(progress)
+
+
+def _say_what_next(progress: "Progress") -> None:
+    if progress.receipt is None:
+        say(f"Serving has stopped. `alacarte erasure run` tries again what is left of {progress.id}.")
+    else:
+        say(f"`alacarte erasure receipt {progress.id}` prints the signed receipt.")
+
+
+def _read(path: Path) -> dict[str, Any]:  # Any: whatever JSON has; it is checked against its signature
+    if str(path) == "-":
+        text = sys.stdin.read(LARGEST_RECEIPT)
+    else:
+        with path.open("rb") as file:
+            text = file.read(LARGEST_RECEIPT).decode(errors="replace")
+    try:
+        document = json.loads(text)
+    except (ValueError, RecursionError):
+        document = None
+    if not isinstance(document, dict):
+        raise CommandRefused(f"{path} is no receipt: a receipt is a JSON object")
+    return document

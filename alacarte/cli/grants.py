@@ -1,0 +1,81 @@
+"""`alacarte grant`: who may use, manage or forget which source."""
+
+from typing import TYPE_CHECKING, Annotated, Literal
+
+import typer
+
+from alacarte.cli.documents import document_of, print_list, print_one
+from alacarte.cli.options import InTask, Json, SourceName
+from alacarte.cli.registry_door import all_pages, named_source, reading, writing
+from alacarte.cli.users import UserName
+
+if TYPE_CHECKING:
+    from registry.models.people import Grant
+
+RightName = Annotated[
+    Literal["use", "manage", "forget"],
+    typer.Option("--right", help="use: predict with it; manage: add pictures and grant its use; forget: delete."),
+]
+
+app = typer.Typer(no_args_is_help=True, help="Grants: who may use, manage or forget which source.")
+
+
+@app.command()
+def add(
+    user: UserName, source: SourceName, right: RightName = "use", task: InTask = None, as_json: Json = False
+) -> None:
+    """Grant a right to a user or group."""
+    from registry.callers import OPERATOR
+    from registry.grants import grant
+    from registry.users import find_user
+
+    with writing() as session:
+        who, what = find_user(session, OPERATOR, user), named_source(session, source, task)
+        made = grant(session, OPERATOR, who.id, what.id, right)
+        document = {"user": who.name, "source": what.name, **_document(made)}
+    print_one(document, as_json=as_json)
+
+
+@app.command()
+def revoke(
+    user: UserName, source: SourceName, right: RightName = "use", task: InTask = None, as_json: Json = False
+) -> None:
+    """Take a right back, at once."""
+    from registry.callers import OPERATOR
+    from registry.grants import revoke as revoke_grant
+    from registry.users import find_user
+
+    with writing() as session:
+        who, what = find_user(session, OPERATOR, user), named_source(session, source, task)
+        document = {"revoked": right, "user_id": str(who.id), "source_id": str(what.id)}
+        revoke_grant(session, OPERATOR, who.id, what.id, right)
+    print_one(document, as_json=as_json)
+
+
+@app.command("list")
+def list_all(
+    user: Annotated[str | None, typer.Option("--user", help="Only those of this user.", show_default="all")] = None,
+    source: Annotated[str | None, typer.Option("--source", help="Only those to this.", show_default="all")] = None,
+    task: InTask = None,
+    as_json: Json = False,
+) -> None:
+    """List grants."""
+    from registry.callers import OPERATOR
+    from registry.grants import list_grants
+    from registry.sources import find_source
+    from registry.users import find_user
+
+    with reading() as session:
+        who = None if user is None else find_user(session, OPERATOR, user).id
+        what = None if source is None else named_source(session, source, task).id
+        found = list(all_pages(lambda after: list_grants(session, OPERATOR, source_id=what, user_id=who, after=after)))
+        users = {one: find_user(session, OPERATOR, one).name for one in {grant.user_id for grant in found}}
+        sources = {one: find_source(session, OPERATOR, None, one).name for one in {grant.source_id for grant in found}}
+        documents = [
+            {"user": users[grant.user_id], "source": sources[grant.source_id], **_document(grant)} for grant in found
+        ]
+    print_list("grants", documents, ("user", "right", "source", "granted_at", "id"), as_json=as_json)
+
+
+def _document(grant: "Grant") -> dict[str, object]:
+    return document_of(grant, "id", "user_id", "source_id", "right", "granted_by", "granted_at")
