@@ -129,9 +129,8 @@ def list_all(
 @app.command()
 def show(source: SourceName, task: InTask = None, as_json: Json = False) -> None:
     """Show a source, its shards, and how far their training is."""
-    from registry.source_states import show_source
-
     from registry.callers import OPERATOR
+    from registry.source_states import show_source
 
     with reading() as session:
         state = show_source(session, OPERATOR, named_source(session, source, task).id)
