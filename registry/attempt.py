@@ -1,0 +1,63 @@
+"""One attempt at a piece of work: its room, its lease and its holding, all gone again when the block ends."""
+
+from collections.abc import Collection, Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from uuid import UUID
+
+from sqlalchemy import update
+
+from registry import holdings
+from registry.errors import DomainError
+from registry.ids import new_id
+from registry.leasing import LEASE_SECONDS, Lease, end_lease
+from registry.models.holdings import Holding
+from registry.moments import now
+from registry.registry import Registry
+from registry.work import lease_work
+
+
+@contextmanager
+def leased(
+    registry: Registry, worker: str, *, seconds: float = LEASE_SECONDS, tasks: Collection[UUID] | None = None
+) -> Iterator[tuple[Lease, Path] | None]:
+    """Work, and a private folder for its files; None when there is no work.
+
+    An error that leaves the block is noted as the failure of the attempt; if the block ends without one and nothing
+    was published, or the process is told to stop, the shard is given back. Either way the files are wiped, and so
+    is an object that no row names. Heartbeats are the caller's: `renew_lease`, from another thread.
+    """
+    lease_id = new_id()
+    lease: Lease | None = None
+    room: Path | None = None
+    failure: str | None = None
+    try:
+        with registry.scratch.room(lease_id) as room:
+            lease = lease_work(registry, worker, seconds=seconds, tasks=tasks, lease_id=lease_id)
+            yield None if lease is None else (lease, room)
+    except Exception as error:
+        failure = str(error) or type(error).__name__
+        raise
+    finally:
+        if lease is not None and room is not None:
+            # A database or store that is away hides no other error: lease and holding run out, and others clear up.
+            with suppress(DomainError):
+                _end(registry, lease, room, failure)
+
+
+def _end(registry: Registry, lease: Lease, room: Path, failure: str | None) -> None:
+    """Gives back the shard, unless it was published or lost; removes the object, if no row names it; lets go."""
+    with registry.database.writing() as session:
+        end_lease(session, lease, failure)
+        # Run out, it can never commit; and a commit that is under way is waited for here, and its outcome seen.
+        ended = update(Holding).where(Holding.id == lease.id).values(expires_at=now()).returning(Holding.prefixes)
+        prefixes = session.scalars(ended).one_or_none()
+        if room.exists():  # it could not be wiped: the holding must tell of it until a sweep can
+            return
+        if not prefixes:
+            holdings.let_go(session, lease.id)
+            return
+    for prefix in prefixes:
+        registry.objects.remove(prefix)
+    with registry.database.writing() as session:
+        holdings.let_go(session, lease.id)

@@ -1,0 +1,93 @@
+"""Grants: one right of one user or group to one source, given and taken back by those who may."""
+
+from uuid import UUID
+
+from sqlalchemy import or_, select
+from sqlalchemy.orm import Session
+
+from registry import audit
+from registry.callers import Caller
+from registry.errors import Forbidden, Invalid, NotFound
+from registry.ids import new_id
+from registry.locking import lock_source
+from registry.models.collections import Source
+from registry.models.people import RIGHTS, Grant, Right
+from registry.moments import now
+from registry.pages import DEFAULT_LIMIT, Page, page
+from registry.rights import identities, require_rights, visible
+from registry.users import require_user
+
+
+def grant(session: Session, caller: Caller, user_id: UUID, source_id: UUID, right: Right) -> Grant:
+    """Gives a user or group a right to a source; one that they have already stays as it is."""
+    source = _source_to_grant(session, caller, source_id, right)
+    user = require_user(session, user_id)
+    if (held := _held(session, user_id, source_id, right)) is not None:
+        return held
+    given = Grant(
+        id=new_id(),
+        user_id=user.id,
+        source_id=source.id,
+        right=right,
+        granted_by=caller.user_id,
+        granted_at=now(),
+    )
+    session.add(given)
+    session.flush()
+    session.refresh(given)
+    audit.append(session, caller.user_id, "grant.given", grant=given.id, user=user_id, source=source_id, right=right)
+    return given
+
+
+def revoke(session: Session, caller: Caller, user_id: UUID, source_id: UUID, right: Right) -> None:
+    """Takes a right back; what the user has by ownership or through a group is not touched."""
+    _source_to_grant(session, caller, source_id, right)
+    held = _held(session, user_id, source_id, right)
+    if held is None:
+        raise NotFound("grant", f"{right} of {source_id} to {user_id}")
+    session.delete(held)
+    audit.append(session, caller.user_id, "grant.revoked", grant=held.id, user=user_id, source=source_id, right=right)
+
+
+def list_grants(
+    session: Session,
+    caller: Caller,
+    source_id: UUID | None = None,
+    user_id: UUID | None = None,
+    after: str | None = None,
+    limit: int = DEFAULT_LIMIT,
+) -> Page[Grant]:
+    """The grants to sources that the caller owns or manages, and the caller's own, the oldest first."""
+    statement = select(Grant)
+    if caller.is_admin or caller.user_id is None:
+        statement = statement.where(Grant.source_id.in_(select(Source.id).where(visible(caller))))
+    else:
+        managed = select(Source.id).where(visible(caller, ["manage"]))
+        held = Grant.user_id.in_(identities(caller.user_id))
+        there = select(Source.id).where(Source.erasure_id.is_(None))
+        statement = statement.where(or_(Grant.source_id.in_(managed), held & Grant.source_id.in_(there)))
+    if source_id is not None:
+        statement = statement.where(Grant.source_id == source_id)
+    if user_id is not None:
+        statement = statement.where(Grant.user_id == user_id)
+    return page(session, statement, Grant.id, after=after, limit=limit)
+
+
+def _source_to_grant(session: Session, caller: Caller, source_id: UUID, right: Right) -> Source:
+    """The source, locked, if the caller may hand out this right to it."""
+    if right not in RIGHTS:
+        raise Invalid(f"the right is one of {', '.join(RIGHTS)}")
+    source = lock_source(session, source_id)
+    rights = require_rights(session, caller, source)
+    if caller.is_admin or (caller.user_id is not None and source.owner_id == caller.user_id):
+        return source
+    if "manage" not in rights:
+        raise Forbidden("who may use this source is for those who manage it to say: ask its owner or an admin")
+    if right != "use":
+        raise Forbidden(f"only its owner or an admin hands out the right to {right} this source: ask one")
+    return source
+
+
+def _held(session: Session, user_id: UUID, source_id: UUID, right: Right) -> Grant | None:
+    is_it = (Grant.user_id == user_id, Grant.source_id == source_id, Grant.right == right)
+    return session.scalars(select(Grant).where(*is_it)).one_or_none()

@@ -1,0 +1,156 @@
+"""The life of a lease: kept by heartbeats, given back, or lost; how work is found is told in `work`.
+
+Whoever touches a shard's lease first shares its source (a heartbeat, a new lease) or locks it (publishing, cancelling,
+forgetting). So forgetting waits for all leases that are being written, every later one sees that it has begun, and
+nobody holds a shard's row while waiting for its source's.
+"""
+
+from dataclasses import dataclass
+from typing import Any
+from uuid import UUID
+
+from sqlalchemy import ColumnElement, and_, select, update
+from sqlalchemy.orm import Session
+
+from registry import holdings
+from registry.backoff import backoff_seconds
+from registry.database import Database
+from registry.errors import Invalid, LeaseLost
+from registry.models.collections import Shard, Source
+from registry.moments import after, now
+from registry.objects.keys import prompt_key
+
+LEASE_SECONDS = 60.0  # without a heartbeat, a worker counts as dead after this
+MAX_ERROR_CHARS = 500
+# What a shard's row says when nobody works on it.
+UNLEASED = {"lease_id": None, "worker": None, "expires_at": None, "progress": None}
+
+
+@dataclass(frozen=True)
+class LeasedTask:
+    """What a worker needs to know of a task."""
+
+    id: UUID
+    name: str
+    backbone: str  # as timm names it
+    size: int | None  # pixels; None: the backbone's own
+    identity: str | None  # of the backbone; None: the first prompt will say
+    recipe: dict[str, Any]  # Any: the trainer knows its words
+    labels: tuple[str, ...] | None  # None: whatever the sources bring
+
+
+@dataclass(frozen=True)
+class LeasedSample:
+    """One labelled picture, and where its bytes lie."""
+
+    digest: str
+    label: str
+    key: str
+    size_bytes: int
+
+
+@dataclass(frozen=True)
+class Lease:
+    """One generation of one shard, given to one worker for a while."""
+
+    id: UUID  # of its holding and of its scratch room too
+    worker: str
+    seconds: float  # for which a heartbeat keeps it
+    shard_id: UUID
+    source_id: UUID
+    task: LeasedTask
+    generation: int
+    seed: int
+    samples: tuple[LeasedSample, ...]  # sorted by digest
+
+    @property
+    def prompt_key(self) -> str:
+        """Where its prompt will lie, and no other's."""
+        return prompt_key(self.source_id, self.shard_id, self.generation, self.id)
+
+
+def renew_lease(database: Database, lease: Lease, progress: float, seconds: float | None = None) -> None:
+    """Shows that the worker lives and how far it is, from 0 to 1; raises LeaseLost when it works in vain."""
+    seconds = checked_seconds(lease.seconds if seconds is None else seconds)
+    with database.writing() as session:
+        _share_source(session, lease)
+        kept = update(Shard).where(is_live(lease)).values(expires_at=after(seconds), progress=_share_of_one(progress))
+        if session.execute(kept.returning(Shard.id)).one_or_none() is None:
+            raise lost(lease)
+        holdings.renew(session, lease.id, seconds)
+
+
+def fail_lease(database: Database, lease: Lease, error: str) -> None:
+    """Gives the shard back with the reason, to be tried again after a while; one that is lost is left alone."""
+    with database.writing() as session:
+        end_lease(session, lease, error)
+
+
+def return_lease(database: Database, lease: Lease) -> None:
+    """Gives the shard back as if it had never been taken; one that is lost is left alone."""
+    with database.writing() as session:
+        end_lease(session, lease, None)
+
+
+def end_lease(session: Session, lease: Lease, error: str | None) -> None:
+    """Gives the shard back, with the error if there is one; a lease that was lost or published is left alone."""
+    try:
+        _share_source(session, lease)
+    except LeaseLost:
+        return
+    own = select(Shard).where(Shard.id == lease.shard_id, Shard.lease_id == lease.id)  # be it in time or late
+    shard = session.scalars(own.with_for_update()).one_or_none()
+    if shard is None:
+        return
+    for column, nothing in UNLEASED.items():
+        setattr(shard, column, nothing)
+    if error is None:
+        shard.attempts = max(shard.attempts - 1, 0)
+    else:
+        shard.error = one_line(error)
+        shard.not_before = after(backoff_seconds(shard.attempts))
+    session.flush()
+
+
+def is_live(lease: Lease) -> ColumnElement[bool]:
+    """The condition on a shard that this lease may still be renewed and published."""
+    return and_(
+        Shard.id == lease.shard_id,
+        Shard.lease_id == lease.id,
+        Shard.generation == lease.generation,
+        Shard.erasure_id.is_(None),
+        Shard.is_held.is_(False),
+        Shard.expires_at > now(),
+    )
+
+
+def lost(lease: Lease) -> LeaseLost:
+    """The error of a worker that has to stop."""
+    return LeaseLost(
+        f"the lease on shard {lease.shard_id} is lost: its heartbeat stopped, its training was cancelled, "
+        "or something of it was forgotten"
+    )
+
+
+def checked_seconds(seconds: float) -> float:
+    """The duration of a lease, if it is one."""
+    if not 0 < seconds <= 86_400:
+        raise Invalid(f"a lease lasts up to a day, not {seconds} seconds: 60 are usual")
+    return seconds
+
+
+def one_line(text: str) -> str:
+    """The text as a person can read it beside others: short, printable, and without line breaks."""
+    words = " ".join("".join(letter if letter.isprintable() else " " for letter in text).split())
+    return words if len(words) <= MAX_ERROR_CHARS else words[: MAX_ERROR_CHARS - 1] + "…"
+
+
+def _share_of_one(progress: float) -> float:
+    return min(max(progress, 0.0), 1.0) if progress == progress else 0.0  # what is no number is no progress
+
+
+def _share_source(session: Session, lease: Lease) -> None:
+    """Keeps the source from being forgotten until the transaction ends, beside others that do the same."""
+    source = select(Source.id).where(Source.id == lease.source_id, Source.erasure_id.is_(None))
+    if session.scalars(source.with_for_update(read=True, key_share=True)).one_or_none() is None:
+        raise lost(lease)

@@ -1,0 +1,219 @@
+"""Publishing prompts: from here on they are served, so whatever could forbid it is looked at in one transaction."""
+
+import hashlib
+from collections.abc import Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import Any
+from uuid import UUID
+
+from sqlalchemy import func, select
+from sqlalchemy.orm import Session
+
+from registry import audit, holdings
+from registry.callers import Caller
+from registry.errors import Conflict, DatabaseUnreachable, DomainError, Invalid, LeaseLost, NotFound
+from registry.faults import reach
+from registry.ids import new_id
+from registry.leasing import Lease, is_live, lost, renew_lease
+from registry.locking import lock_source
+from registry.models.collections import Sample, Shard, Source, Task
+from registry.models.prompts import Prompt
+from registry.moments import now
+from registry.objects.keys import prompt_key
+from registry.reading.names import shown
+from registry.registry import Registry
+from registry.rights import require_right
+from registry.uploading.held import held
+
+MAX_SAMPLES = 2**31 - 1  # as many as the column counts
+REMOTE = "remote"  # the worker of a prompt that was trained elsewhere
+
+
+class IdentityMismatch(Conflict):
+    """The prompt was trained on another backbone than its task's."""
+
+
+@dataclass(frozen=True)
+class PublishedFacts:
+    """What an artifact says of itself; whoever read it has validated its numbers."""
+
+    identity: str  # of the backbone that it was trained on
+    labels: tuple[str, ...]
+    samples: int
+    facts: dict[str, Any]  # Any: whatever else it says, such as its settings
+
+
+def publish(registry: Registry, lease: Lease, data: bytes, facts: PublishedFacts) -> Prompt:
+    """The prompt of a leased shard, served from now on, and the end of the lease; asked again, the same prompt.
+
+    LeaseLost if the work is somebody else's by now or something of it was forgotten. Whenever it is refused, its
+    object is gone too.
+    """
+    _require_sound(facts)
+    try:
+        # Whoever has lost the lease stops here, and writes nothing that would have to be cleared up.
+        renew_lease(registry.database, lease, progress=1.0)
+    except LeaseLost:
+        with registry.database.reading() as session:
+            if (prompt := _published(session, lease)) is not None:
+                return prompt
+        raise
+    registry.objects.put(lease.prompt_key, data)
+    reach("publish: object written")
+    try:
+        with registry.database.writing() as session:
+            prompt = _publish(session, lease, data, facts)
+    except DatabaseUnreachable:
+        raise  # it may be committed or not: asking again tells, and the holding says what to remove if not
+    except DomainError:
+        with suppress(DomainError):  # a store that is away: the holding still says what to remove
+            registry.objects.remove(lease.prompt_key)
+        raise
+    reach("publish: committed")
+    return prompt
+
+
+def publish_remote(registry: Registry, caller: Caller, source_id: UUID, data: bytes, facts: PublishedFacts) -> Prompt:
+    """A prompt that was trained elsewhere, without its pictures, as a new shard of the source, served from now on."""
+    _require_sound(facts)
+    shard_id = new_id()
+
+    def approach(session: Session) -> None:
+        _require_fit(_task_of(session, require_right(session, caller, "manage", source_id)), facts)
+
+    with held(registry, source_id, [shard_id], approach, None) as holding:
+        key = prompt_key(source_id, shard_id, 1, holding.id)
+        registry.objects.put(key, data)
+        reach("publish: object written")
+        with registry.database.writing() as session:
+            source = require_right(session, caller, "manage", source_id)
+            shard = _remote_shard(session, source, shard_id)
+            prompt = _add_prompt(session, source, shard, key, data, facts, REMOTE)
+            holdings.commit_objects(session, holding.id)
+            _log(session, caller.user_id, prompt)
+        reach("publish: committed")
+    return prompt
+
+
+def _publish(session: Session, lease: Lease, data: bytes, facts: PublishedFacts) -> Prompt:
+    try:
+        source = lock_source(session, lease.source_id)
+    except NotFound as error:
+        raise lost(lease) from error
+    shard = session.scalars(select(Shard).where(is_live(lease)).with_for_update()).one_or_none()
+    if shard is None:
+        if (prompt := _published(session, lease)) is not None:
+            return prompt
+        raise lost(lease)
+    there = session.scalar(select(func.count()).select_from(Sample).where(Sample.shard_id == shard.id)) or 0
+    if facts.samples > there:
+        raise Invalid(f"the prompt speaks of {facts.samples} samples, and its shard has {there}: train it again")
+    prompt = _add_prompt(session, source, shard, lease.prompt_key, data, facts, lease.worker)
+    shard.lease_id = shard.worker = shard.expires_at = shard.progress = None
+    shard.attempts = shard.priority = 0
+    shard.error = shard.not_before = None
+    session.flush()
+    holdings.commit_objects(session, lease.id)
+    _log(session, None, prompt)
+    return prompt
+
+
+def _published(session: Session, lease: Lease) -> Prompt | None:
+    """What this very lease has published."""
+    own = select(Prompt).where(Prompt.shard_id == lease.shard_id, Prompt.key == lease.prompt_key)
+    return session.scalars(own).one_or_none()
+
+
+def _remote_shard(session: Session, source: Source, shard_id: UUID) -> Shard:
+    highest = session.scalar(select(func.max(Shard.number)).where(Shard.source_id == source.id))
+    shard = Shard(
+        id=shard_id,
+        source_id=source.id,
+        number=0 if highest is None else highest + 1,
+        generation=1,
+        seed=0,  # nobody trains it here; the artifact knows its own
+        is_remote=True,
+        priority=0,
+        attempts=0,
+        is_held=False,
+    )
+    session.add(shard)
+    session.flush()
+    return shard
+
+
+def _add_prompt(
+    session: Session, source: Source, shard: Shard, key: str, data: bytes, facts: PublishedFacts, worker: str
+) -> Prompt:
+    """The row, once the facts fit the task, whose backbone the first of its prompts settles."""
+    task = _task_of(session, source)
+    if task.identity is None:
+        # Of two sources' first prompts at once, one settles it and the other sees what it is.
+        unsettled = select(Task).where(Task.id == task.id).with_for_update(key_share=True)
+        task = session.scalars(unsettled, execution_options={"populate_existing": True}).one()
+    _require_fit(task, facts)
+    task.identity = facts.identity
+    prompt = Prompt(
+        id=new_id(),
+        shard_id=shard.id,
+        source_id=source.id,
+        task_id=task.id,
+        generation=shard.generation,
+        key=key,
+        digest=hashlib.sha256(data).hexdigest(),
+        size_bytes=len(data),
+        labels=list(facts.labels),
+        samples=facts.samples,
+        facts=facts.facts,
+        worker=worker,
+        published_at=now(),
+    )
+    session.add(prompt)
+    session.flush()
+    session.refresh(prompt)
+    return prompt
+
+
+def _task_of(session: Session, source: Source) -> Task:
+    return session.scalars(select(Task).where(Task.id == source.task_id)).one()
+
+
+def _require_sound(facts: PublishedFacts) -> None:
+    """Refuses what no task can take."""
+    if not 1 <= facts.samples <= MAX_SAMPLES:
+        raise Invalid(f"a prompt speaks of 1 to {MAX_SAMPLES} samples, not {facts.samples}")
+    if not facts.labels:
+        raise Invalid("a prompt without labels answers nothing: train it on labelled pictures")
+    settings = facts.facts.get("settings")
+    stated = {**facts.facts, **(settings if isinstance(settings, Mapping) else {})}
+    if stated.get("attention", "structured") != "structured":
+        # It has learnt to read the tokens of other prompts, which are never shown to it here.
+        raise Invalid(
+            f"a prompt of {shown(str(stated['attention']))} attention cannot be composed: train it structured"
+        )
+
+
+def _require_fit(task: Task, facts: PublishedFacts) -> None:
+    """Refuses what this task cannot compose with its other prompts."""
+    if task.identity not in (None, facts.identity):
+        raise IdentityMismatch(
+            f"the prompt was trained on another backbone than the task's {task.backbone}, or on other weights of it: "
+            "train it on the same"
+        )
+    if task.labels is not None and (strange := sorted(set(facts.labels) - set(task.labels))):
+        raise Conflict(f"the prompt has the label {shown(strange[0])}, which its task has not: train it without")
+
+
+def _log(session: Session, actor: UUID | None, prompt: Prompt) -> None:
+    audit.append(
+        session,
+        actor,
+        "prompt.published",
+        prompt=prompt.id,
+        shard=prompt.shard_id,
+        generation=prompt.generation,
+        source=prompt.source_id,
+        task=prompt.task_id,
+        samples=prompt.samples,
+    )

@@ -1,0 +1,126 @@
+"""Releases: the prompts that a task has at one moment, pinned under a name. What is forgotten leaves them too."""
+
+from dataclasses import dataclass
+from datetime import datetime
+from uuid import UUID
+
+from sqlalchemy import exists, insert, literal, select
+from sqlalchemy.orm import Session
+
+from registry import audit
+from registry.adding import add_unique
+from registry.callers import Caller, require_admin
+from registry.errors import Conflict, NotFound
+from registry.ids import new_id
+from registry.models.collections import Source
+from registry.models.prompts import Prompt, Release, ReleaseLoss, ReleasePrompt
+from registry.moments import now
+from registry.names import checked_name, known_as
+from registry.pages import DEFAULT_LIMIT, Page, page
+from registry.rights import visible
+from registry.tasks import find_task
+
+
+@dataclass(frozen=True)
+class Member:
+    """A prompt that a release pins."""
+
+    prompt_id: UUID
+    source_id: UUID
+    shard_id: UUID
+    digest: str
+
+
+@dataclass(frozen=True)
+class Loss:
+    """A prompt that a release had pinned, and the erasure that took it."""
+
+    prompt_id: UUID
+    source_id: UUID
+    shard_id: UUID
+    erasure_id: UUID
+    lost_at: datetime
+
+
+@dataclass(frozen=True)
+class Contents:
+    """A release with what it has and what it has lost, each sorted by prompt, as far as the caller may see it."""
+
+    release: Release
+    members: tuple[Member, ...]
+    losses: tuple[Loss, ...]
+
+
+def pin_release(session: Session, caller: Caller, task_id: UUID, name: str) -> Release:
+    """Pins all prompts that the task has now."""
+    require_admin(caller)
+    name = checked_name("release", name)
+    task = find_task(session, task_id)
+    # Whatever forgets a source, or a part of it, comes before this or after it, never in between.
+    there = select(Source.id).where(Source.task_id == task.id, Source.erasure_id.is_(None))
+    session.execute(there.order_by(Source.id).with_for_update(read=True)).all()
+    now_served = Prompt.source_id.in_(there)
+    if not session.scalar(select(exists().where(now_served))):
+        raise Conflict("the task has no prompt to pin: wait until one is trained")
+    release = Release(id=new_id(), task_id=task.id, name=name, created_by=caller.user_id, created_at=now())
+    add_unique(session, release, f"the task has a release {name!r} already: choose another name")
+    pinned = select(literal(release.id), Prompt.id).where(now_served)
+    columns = [ReleasePrompt.release_id, ReleasePrompt.prompt_id]
+    count = len(session.scalars(insert(ReleasePrompt).from_select(columns, pinned).returning(*columns)).all())
+    audit.append(session, caller.user_id, "release.pinned", release=release.id, task=task.id, prompts=count)
+    return release
+
+
+def find_release(session: Session, task_id: UUID, name_or_id: str | UUID) -> Release:
+    """The release of that name or id in a task, for everybody with a token."""
+    wanted = known_as("release", name_or_id)
+    is_it = Release.id == wanted if isinstance(wanted, UUID) else Release.name == wanted
+    release = session.scalars(select(Release).where(is_it, Release.task_id == task_id)).one_or_none()
+    if release is None:
+        raise NotFound("release", name_or_id)
+    return release
+
+
+def show_release(session: Session, caller: Caller, release_id: UUID) -> Contents:
+    """What the release pins and what it lost; callers who are no admins see as much of it as of its sources."""
+    release = session.get(Release, release_id)
+    if release is None:
+        raise NotFound("release", release_id)
+    member = select(Prompt.id, Prompt.source_id, Prompt.shard_id, Prompt.digest).join(ReleasePrompt)
+    member = member.where(
+        ReleasePrompt.release_id == release_id, Prompt.source_id.in_(select(Source.id).where(visible(caller)))
+    )
+    loss = select(
+        ReleaseLoss.prompt_id,
+        ReleaseLoss.source_id,
+        ReleaseLoss.shard_id,
+        ReleaseLoss.erasure_id,
+        ReleaseLoss.lost_at,
+    ).where(ReleaseLoss.release_id == release_id)
+    if not caller.is_admin:  # of a source that is gone nobody can tell any more who had seen it
+        loss = loss.where(ReleaseLoss.source_id.in_(select(Source.id).where(visible(caller))))
+    return Contents(
+        release,
+        tuple(Member(*row) for row in session.execute(member.order_by(Prompt.id))),
+        tuple(Loss(*row) for row in session.execute(loss.order_by(ReleaseLoss.prompt_id))),
+    )
+
+
+def list_releases(
+    session: Session, task_id: UUID | None = None, after: str | None = None, limit: int = DEFAULT_LIMIT
+) -> Page[Release]:
+    """All releases, or those of a task, the oldest first."""
+    statement = select(Release)
+    if task_id is not None:
+        statement = statement.where(Release.task_id == task_id)
+    return page(session, statement, Release.id, after=after, limit=limit)
+
+
+def remove_release(session: Session, caller: Caller, release_id: UUID) -> None:
+    """Unpins everything; the prompts themselves stay."""
+    require_admin(caller)
+    release = session.get(Release, release_id, with_for_update=True, populate_existing=True)
+    if release is None:
+        raise NotFound("release", release_id)
+    session.delete(release)
+    audit.append(session, caller.user_id, "release.removed", release=release_id, task=release.task_id)

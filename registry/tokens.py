@@ -1,0 +1,135 @@
+"""Tokens: how users prove who they are. Whoever issues one sees its text once; only a hash is kept."""
+
+import hashlib
+import hmac
+import re
+import secrets
+from dataclasses import dataclass, field
+from datetime import timedelta
+from typing import cast
+from uuid import UUID
+
+from sqlalchemy import ColumnElement, or_, select
+from sqlalchemy.orm import Session
+
+from registry import audit
+from registry.callers import Caller
+from registry.errors import Invalid, NotFound, Unauthenticated
+from registry.ids import new_id
+from registry.models.people import Role, Token, User
+from registry.moments import after as later
+from registry.moments import now
+from registry.names import checked_text
+from registry.pages import DEFAULT_LIMIT, Page, page
+from registry.users import find_user, require_user
+
+PREFIX_ALPHABET = "abcdefghijklmnopqrstuvwxyz234567"
+PREFIX_LENGTH = 12
+SECRET_BYTES = 32
+MAX_NOTE_LENGTH = 200
+MAX_LIFETIME = timedelta(days=36500)
+_TEXT = re.compile(r"alc_(?P<prefix>[a-z2-7]{12})_[A-Za-z0-9_-]{43}", re.ASCII)
+_TEXT_LENGTH = len("alc__") + PREFIX_LENGTH + 43
+
+
+@dataclass(frozen=True)
+class Issued:
+    """A new token, and the text that proves it, which nobody can show again."""
+
+    token: Token
+    text: str = field(repr=False)
+
+
+@dataclass(frozen=True)
+class Proof:
+    """What a token's text comes to in SQL: the row that it names, and the hash that the row must have."""
+
+    prefix: str
+    hash: str = field(repr=False)
+
+    def holds_for(self, kept: str) -> bool:
+        """Whether the kept hash is that of the text, told in a time that says nothing of either."""
+        return hmac.compare_digest(self.hash, kept)
+
+
+def proof_of(text: str) -> Proof:
+    """The proof in a text; Unauthenticated, before any SQL, for one that cannot be a token."""
+    # The length first: a text of a gigabyte is not worth a look.
+    matched = _TEXT.fullmatch(text) if len(text) == _TEXT_LENGTH else None
+    if matched is None:
+        raise Unauthenticated
+    return Proof(matched["prefix"], hashlib.sha256(text.encode()).hexdigest())
+
+
+def is_alive() -> ColumnElement[bool]:
+    """The condition that a token has not expired, by the database's clock."""
+    return or_(Token.expires_at.is_(None), Token.expires_at > now())
+
+
+def authenticate(session: Session, text: str) -> Caller:
+    """Who holds the token, or Unauthenticated."""
+    proof = proof_of(text)
+    statement = select(Token.hash, User.id, User.role).join(User, User.id == Token.user_id)
+    row = session.execute(statement.where(Token.prefix == proof.prefix, is_alive())).one_or_none()
+    if row is None or not proof.holds_for(row.hash):
+        raise Unauthenticated
+    return Caller(row.id, cast(Role, row.role))
+
+
+def issue_token(
+    session: Session, caller: Caller, user_id: UUID, *, note: str = "", lifetime: timedelta | None = None
+) -> Issued:
+    """A new token of a user, by themselves or by an admin; without a lifetime it is good until revoked."""
+    _require_self(caller, user_id)
+    note = checked_text("the note of a token", note, min_length=0, max_length=MAX_NOTE_LENGTH)
+    if lifetime is not None and not timedelta(0) < lifetime <= MAX_LIFETIME:
+        raise Invalid(f"a token lives for more than no time and at most {MAX_LIFETIME.days} days")
+    if require_user(session, user_id).is_group:
+        raise Invalid("a group has no tokens: issue them to its members")
+    prefix = "".join(secrets.choice(PREFIX_ALPHABET) for _ in range(PREFIX_LENGTH))
+    text = f"alc_{prefix}_{secrets.token_urlsafe(SECRET_BYTES)}"
+    token = Token(
+        id=new_id(),
+        user_id=user_id,
+        prefix=prefix,
+        hash=proof_of(text).hash,
+        note=note,
+        created_at=now(),
+        expires_at=None if lifetime is None else later(lifetime.total_seconds()),
+    )
+    session.add(token)
+    session.flush()
+    session.refresh(token)
+    audit.append(session, caller.user_id, "token.issued", token=token.id, user=user_id)
+    return Issued(token, text)
+
+
+def revoke_token(session: Session, caller: Caller, token_id: UUID) -> None:
+    """Ends a token, the caller's own or, for admins, anyone's."""
+    token = session.get(Token, token_id, with_for_update=True, populate_existing=True)
+    if token is None or not (caller.is_admin or token.user_id == caller.user_id):
+        raise NotFound("token", token_id)
+    session.delete(token)
+    audit.append(session, caller.user_id, "token.revoked", token=token_id, user=token.user_id)
+
+
+def list_tokens(
+    session: Session,
+    caller: Caller,
+    user_id: UUID | None = None,
+    after: str | None = None,
+    limit: int = DEFAULT_LIMIT,
+) -> Page[Token]:
+    """The tokens of a user, the oldest first; without one, all that the caller may see."""
+    statement = select(Token)
+    if user_id is not None:
+        _require_self(caller, user_id)
+        statement = statement.where(Token.user_id == find_user(session, caller, user_id).id)
+    elif not caller.is_admin:
+        statement = statement.where(Token.user_id == caller.user_id)
+    return page(session, statement, Token.id, after=after, limit=limit)
+
+
+def _require_self(caller: Caller, user_id: UUID) -> None:
+    if not caller.is_admin and caller.user_id != user_id:
+        raise NotFound("user", user_id)

@@ -1,0 +1,40 @@
+"""Stopping the training of a source by hand, and letting it go on."""
+
+from uuid import UUID
+
+from sqlalchemy import ColumnElement, and_, update
+from sqlalchemy.orm import Session
+
+from registry import audit
+from registry.callers import Caller
+from registry.leasing import UNLEASED
+from registry.models.collections import Shard
+from registry.rights import require_right
+from registry.work import is_trained
+
+
+def cancel_training(session: Session, caller: Caller, source_id: UUID) -> int:
+    """Nobody trains the source's untrained shards until it is resumed; returns how many.
+
+    Workers that are at it learn so by their next heartbeat, and cannot publish.
+    """
+    source = require_right(session, caller, "manage", source_id)
+    held = update(Shard).where(_is_untrained(source.id)).values(**UNLEASED, is_held=True)
+    shards = len(session.scalars(held.returning(Shard.id)).all())
+    audit.append(session, caller.user_id, "training.cancelled", source=source.id, shards=shards)
+    return shards
+
+
+def resume_training(session: Session, caller: Caller, source_id: UUID) -> int:
+    """All untrained shards of the source are work again, at once, whatever failed before; returns how many."""
+    source = require_right(session, caller, "manage", source_id)
+    freed = update(Shard).where(_is_untrained(source.id)).values(is_held=False, attempts=0, not_before=None)
+    shards = len(session.scalars(freed.returning(Shard.id)).all())
+    audit.append(session, caller.user_id, "training.resumed", source=source.id, shards=shards)
+    return shards
+
+
+def _is_untrained(source_id: UUID) -> ColumnElement[bool]:
+    return and_(
+        Shard.source_id == source_id, Shard.is_remote.is_(False), Shard.erasure_id.is_(None), ~is_trained(Shard)
+    )

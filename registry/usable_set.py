@@ -1,0 +1,44 @@
+"""What a token may use for one question, at one moment."""
+
+from dataclasses import dataclass
+from typing import NamedTuple
+from uuid import UUID
+
+from registry.callers import Caller
+from registry.models.collections import Composition, Weighting
+
+
+@dataclass(frozen=True)
+class TaskFacts:
+    """What composing prompts of a task takes."""
+
+    id: UUID
+    name: str
+    backbone: str
+    size: int | None
+    identity: str | None
+    composition: Composition
+    weighting: Weighting
+    labels: tuple[str, ...] | None
+
+
+class UsablePrompt(NamedTuple):  # and no dataclass, which takes five times as long: each request makes hundreds, twice
+    """A prompt that the caller may use, and where its numbers are."""
+
+    id: UUID
+    source_id: UUID
+    shard_id: UUID
+    generation: int
+    digest: str
+    key: str
+    size_bytes: int
+
+
+@dataclass(frozen=True)
+class UsableSet:
+    """The caller, the task, and what in it is theirs to use."""
+
+    caller: Caller
+    task: TaskFacts
+    prompts: tuple[UsablePrompt, ...]  # sorted by id
+    sources: tuple[UUID, ...]  # sorted; also those that have no prompt (yet)

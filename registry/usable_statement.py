@@ -1,0 +1,173 @@
+"""The one statement that says what a token may use: built once for each shape of question, then only bound."""
+
+import functools
+from typing import Any, Literal, NamedTuple
+from uuid import UUID
+
+from sqlalchemy import (
+    CTE,
+    Boolean,
+    ColumnElement,
+    CompoundSelect,
+    ScalarSelect,
+    Select,
+    Uuid,
+    and_,
+    bindparam,
+    cast,
+    null,
+    or_,
+    select,
+    true,
+    union,
+    union_all,
+)
+from sqlalchemy.ext.compiler import compiles
+from sqlalchemy.orm import InstrumentedAttribute, aliased
+from sqlalchemy.sql.compiler import SQLCompiler
+from sqlalchemy.sql.functions import FunctionElement
+from sqlalchemy.sql.operators import OperatorType
+
+from registry.models.collections import Composition, Source, Task, Weighting
+from registry.models.people import Grant, Membership, Role, Token, User
+from registry.models.prompts import Prompt, Release, ReleasePrompt
+from registry.tokens import is_alive
+
+By = Literal["id", "name"]
+Rows = Any  # of a statement: their columns are told where they are made
+
+TASK = (Task.id, Task.name, Task.backbone, Task.size, Task.identity, Task.composition, Task.weighting, Task.labels)
+SOURCE = (Source.id, Source.name)
+PROMPT = (
+    Prompt.id,
+    Prompt.source_id,
+    Prompt.shard_id,
+    Prompt.generation,
+    Prompt.digest,
+    Prompt.key,
+    Prompt.size_bytes,
+)
+
+
+class Head(NamedTuple):
+    """The first columns: a task that was meant, if there is one, with the token, its holder and the release."""
+
+    hash: str
+    user_id: UUID
+    role: Role
+    task_id: UUID | None
+    task_name: str
+    backbone: str
+    size: int | None
+    identity: str | None
+    composition: Composition
+    weighting: Weighting
+    labels: list[str] | None
+    release_id: UUID | None
+
+
+@functools.cache
+def usable_statement(task_by: By | None, release_by: By | None, is_narrowed: bool) -> CompoundSelect[*tuple[Rows, ...]]:
+    """Binds `prefix`, and as the shape has it `task`, `release`, `wished_ids` and `wished_names`.
+
+    Each row is of one of three kinds, and has NULL in the columns of the others, which stand in this order: a Head,
+    a SOURCE that may be used, a PROMPT that may be used. No row at all: the token is good for nothing.
+    """
+    who = (
+        select(Token.hash, User.id, User.role)
+        .join(User, User.id == Token.user_id)
+        .where(Token.prefix == bindparam("prefix"), is_alive())
+        .cte("who")
+    )
+    what = _what(task_by, release_by)
+    open_sources = _open_sources(who, what, is_narrowed)
+    is_served: ColumnElement[bool] = among(Prompt.source_id, select(open_sources.c.id))
+    if release_by is not None:
+        # Asked of each prompt: as a join, PostgreSQL would read the whole release instead.
+        pin = select(ReleasePrompt.prompt_id).where(
+            ReleasePrompt.release_id == _the_one(what.c.release_id), ReleasePrompt.prompt_id == Prompt.id
+        )
+        is_served = and_(is_served, pin.scalar_subquery().is_not(None))
+    no_head, no_source, no_prompt = (_nulls(columns) for columns in ((*who.c, *what.c), SOURCE, PROMPT))
+    return union_all(
+        select(*who.c, *what.c, *no_source, *no_prompt).select_from(who.outerjoin(what, true())),
+        select(*no_head, *open_sources.c, *no_prompt),
+        select(*no_head, *no_source, *PROMPT).where(is_served),
+    )
+
+
+def _what(task_by: By | None, release_by: By | None) -> CTE:
+    """The task, and the release in it; two tasks if none was named and there are several."""
+    release_id = Release.id if release_by else cast(null(), Uuid())
+    what: Select[*tuple[Rows, ...]] = select(*TASK, release_id.label("release_id"))
+    if release_by is not None:
+        is_meant = _is_called(Release.id, Release.name, "release", release_by)
+        what = what.outerjoin(Release, and_(Release.task_id == Task.id, is_meant))
+    if task_by is None:
+        return what.limit(2).cte("what")
+    return what.where(_is_called(Task.id, Task.name, "task", task_by)).cte("what")
+
+
+def _open_sources(who: CTE, what: CTE, is_narrowed: bool) -> CTE:
+    """The sources of the task that are the holder's own or granted, to them or to a group that they are in."""
+    holder = _the_one(who.c.id)
+    groups = select(Membership.group_id).where(Membership.member_id == holder)
+    identities = union_all(select(who.c.id), groups)
+    granted = select(Grant.source_id).where(among(Grant.user_id, identities), Grant.right == "use")
+    owned = aliased(Source)
+    own = select(owned.id).where(owned.owner_id == holder)
+    may = select(*SOURCE).where(
+        among(Source.id, union(granted, own)),
+        Source.task_id == _the_one(what.c.id),
+        Source.erasure_id.is_(None),
+    )
+    if is_narrowed:
+        is_wished = Source.id.in_(bindparam("wished_ids", expanding=True))
+        may = may.where(or_(is_wished, Source.name.in_(bindparam("wished_names", expanding=True))))
+    return may.cte("open_sources")
+
+
+def _the_one(column: ColumnElement[UUID]) -> ScalarSelect[UUID]:
+    """The value in the only row, or in the first where more than one will be refused."""
+    return select(column).limit(1).scalar_subquery()
+
+
+def _is_called(
+    id_column: InstrumentedAttribute[UUID], name_column: InstrumentedAttribute[str], bind: str, by: By
+) -> ColumnElement[bool]:
+    column = id_column if by == "id" else name_column
+    return column == bindparam(bind, type_=column.type)
+
+
+def _nulls(columns: Any) -> list[ColumnElement[Any]]:  # Any: of columns of all types
+    # Each says its type: PostgreSQL would guess it from the first two of three statements.
+    return [cast(null(), column.type) for column in columns]
+
+
+class among(FunctionElement[bool]):  # noqa: N801  # reads as a function in a statement
+    """The condition that a column is in a list that a subquery makes, which is made once and then looked up.
+
+    As a join it would mean the same, but how many it lists is known to us only: a handful. PostgreSQL would rather
+    scan a table than look up as many as it fears, and SQLite would index a table anew for every question.
+    """
+
+    type = Boolean()
+    inherit_cache = True
+
+    def __init__(self, column: Any, listed: Any) -> None:  # Any: a column of any type, a statement of that column
+        super().__init__(column, listed.scalar_subquery())
+
+    def self_group(self, against: OperatorType | None = None) -> "among":  # noqa: ARG002  # SQLAlchemy's signature
+        return self  # a condition already: the `= 1` that functions get on SQLite would hide it from the indexes
+
+
+@compiles(among, "postgresql")
+def _among_on_postgresql(element: among, compiler: SQLCompiler, **kw: Any) -> str:  # Any: SQLAlchemy's own
+    column, listed = (compiler.process(clause, **kw) for clause in element.clauses)
+    return f"{column} = ANY (ARRAY{listed})"
+
+
+@compiles(among, "sqlite")
+def _among_on_sqlite(element: among, compiler: SQLCompiler, **kw: Any) -> str:
+    column, listed = (compiler.process(clause, **kw) for clause in element.clauses)
+    return f"{column} IN {listed}"

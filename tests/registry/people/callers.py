@@ -1,0 +1,10 @@
+"""Callers for tests, as a token of theirs would make them."""
+
+from typing import cast
+
+from registry.callers import Caller
+from registry.models.people import Role, User
+
+
+def caller_of(user: User) -> Caller:
+    return Caller(user.id, cast(Role, user.role))

@@ -1,0 +1,133 @@
+"""A registry with many users, groups, grants and prompts, written at once."""
+
+import random
+from datetime import UTC, datetime
+from typing import Any
+from uuid import UUID
+
+from sqlalchemy import insert, text
+from sqlalchemy.orm import Session
+
+from registry.callers import OPERATOR
+from registry.database import Database
+from registry.ids import new_id
+from registry.models.collections import Shard, Source
+from registry.models.people import Grant, Membership, Token, User
+from registry.models.prompts import Prompt
+from registry.releases import pin_release
+from registry.tasks import create_task
+from registry.tokens import PREFIX_ALPHABET, PREFIX_LENGTH, proof_of
+
+PROMPTS = 5  # a source
+MEMBERS = 100  # a group
+ASKING = 200  # users whose tokens are told
+TASK = "flowers"
+RELEASE = "spring"
+MADE = datetime(2025, 1, 1, tzinfo=UTC)
+
+Rows = list[dict[str, Any]]  # Any: values of columns
+
+
+def seed(database: Database, sources: int, users: int, grants: int = 20) -> dict[str, list[UUID]]:
+    """Fills the tables; some tokens, each with the sources that were granted to its holder by name."""
+    chance = random.Random(0)
+    with database.writing() as session:
+        task = create_task(session, OPERATOR, TASK, backbone="vit_tiny_patch16_224", labels=_labels(100))
+        people = [new_id() for _ in range(users)]
+        groups = [new_id() for _ in range(max(1, users // MEMBERS))]
+        session.execute(insert(User), [*_users(people, is_group=False), *_users(groups, is_group=True)])
+        source_ids = _seed_sources(session, task.id, [chance.choice(people) for _ in range(sources)])
+        session.execute(
+            insert(Membership), [{"group_id": chance.choice(groups), "member_id": person} for person in people[::2]]
+        )
+        granted = {holder: chance.sample(source_ids, grants) for holder in (*people, *groups)}
+        session.execute(insert(Grant), [_grant(holder, each) for holder in granted for each in granted[holder]])
+        pin_release(session, OPERATOR, task.id, RELEASE)
+        texts = {person: _text(chance) for person in people}
+        session.execute(insert(Token), [_token(person, texts[person]) for person in people])
+        session.execute(text("ANALYZE"))
+    return {texts[person]: granted[person] for person in chance.sample(people, min(ASKING, users))}
+
+
+def _seed_sources(session: Session, task_id: UUID, owners: list[UUID]) -> list[UUID]:
+    ids = [new_id() for _ in owners]
+    known: Rows = [
+        {
+            "id": source,
+            "task_id": task_id,
+            "owner_id": owner,
+            "name": f"source {number}",
+            "key": b"k",
+            "created_at": MADE,
+        }
+        for number, (source, owner) in enumerate(zip(ids, owners, strict=True))
+    ]
+    session.execute(insert(Source), known)
+    shards: Rows = [_shard(source, number) for source in ids for number in range(PROMPTS)]
+    session.execute(insert(Shard), shards)
+    session.execute(insert(Prompt), [_prompt(task_id, shard) for shard in shards])
+    return ids
+
+
+def _text(chance: random.Random) -> str:
+    prefix, secret = (chance.choices(PREFIX_ALPHABET, k=length) for length in (PREFIX_LENGTH, 43))
+    return f"alc_{''.join(prefix)}_{''.join(secret)}"
+
+
+def _token(person: UUID, text: str) -> dict[str, Any]:
+    proof = proof_of(text)
+    return {
+        "id": new_id(),
+        "user_id": person,
+        "prefix": proof.prefix,
+        "hash": proof.hash,
+        "note": "",
+        "created_at": MADE,
+    }
+
+
+def _labels(count: int) -> list[str]:
+    return [f"label {number}" for number in range(count)]
+
+
+def _users(ids: list[UUID], *, is_group: bool) -> Rows:
+    return [
+        {"id": user, "name": f"user {user}", "role": "predictor", "is_group": is_group, "created_at": MADE}
+        for user in ids
+    ]
+
+
+def _grant(holder: UUID, source: UUID) -> dict[str, Any]:
+    return {"id": new_id(), "user_id": holder, "source_id": source, "right": "use", "granted_at": MADE}
+
+
+def _shard(source: UUID, number: int) -> dict[str, Any]:
+    return {
+        "id": new_id(),
+        "source_id": source,
+        "number": number,
+        "generation": 1,
+        "seed": 0,
+        "is_remote": False,
+        "priority": 0,
+        "attempts": 0,
+        "is_held": False,
+    }
+
+
+def _prompt(task_id: UUID, shard: dict[str, Any]) -> dict[str, Any]:
+    return {
+        "id": new_id(),
+        "shard_id": shard["id"],
+        "source_id": shard["source_id"],
+        "task_id": task_id,
+        "generation": 1,
+        "key": f"sources/{shard['source_id']}/shards/{shard['id']}/prompts/1",
+        "digest": "0" * 64,
+        "size_bytes": 100_000,
+        "labels": [],
+        "samples": 100,
+        "facts": {},
+        "worker": "bench",
+        "published_at": MADE,
+    }

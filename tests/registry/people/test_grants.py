@@ -1,0 +1,191 @@
+"""Grants: who may hand out and take back which right, and who sees it."""
+
+import threading
+from collections.abc import Callable
+from uuid import UUID
+
+import pytest
+from sqlalchemy import func, select
+
+from registry.callers import OPERATOR, Caller
+from registry.database import Database
+from registry.errors import DomainError, Forbidden, Invalid, NotFound
+from registry.grants import grant, list_grants, revoke
+from registry.ids import new_id
+from registry.models.audit import AuditLine
+from registry.models.people import RIGHTS, Right
+from registry.users import add_member, remove_user
+from tests.registry.factories import make_source, make_task, make_user
+from tests.registry.people.callers import caller_of
+
+
+def test_a_second_grant_is_the_first(database: Database) -> None:
+    with database.writing() as session:
+        user, source = make_user(session), make_source(session, make_task(session))
+        first = grant(session, OPERATOR, user.id, source.id, "use")
+        lines = session.scalar(select(func.count()).select_from(AuditLine))
+        again = grant(session, OPERATOR, user.id, source.id, "use")
+
+        assert again.id == first.id
+        assert first.granted_at.tzinfo is not None
+        assert session.scalar(select(func.count()).select_from(AuditLine)) == lines
+
+
+def test_a_right_that_was_taken_back_is_gone(database: Database) -> None:
+    with database.writing() as session:
+        user, source = make_user(session), make_source(session, make_task(session))
+        grant(session, OPERATOR, user.id, source.id, "use")
+        grant(session, OPERATOR, user.id, source.id, "forget")
+        revoke(session, OPERATOR, user.id, source.id, "use")
+
+        assert [given.right for given in list_grants(session, OPERATOR).items] == ["forget"]
+        with pytest.raises(NotFound):
+            revoke(session, OPERATOR, user.id, source.id, "use")
+
+
+# Whom the right to what lets hand out which rights; everybody else is refused, as one who sees the source or not.
+MAY_HAND_OUT: dict[str, set[Right]] = {
+    "admin": set(RIGHTS),
+    "owner": set(RIGHTS),
+    "manage": {"use"},
+    "forget": set(),
+    "use": set(),
+}
+
+
+@pytest.mark.parametrize("standing", MAY_HAND_OUT)
+def test_rights_are_handed_out_by_those_who_may(database: Database, standing: str) -> None:
+    with database.writing() as session:
+        giver = make_user(session, role="admin" if standing == "admin" else "owner")
+        source = make_source(session, make_task(session), giver if standing == "owner" else None)
+        if standing in RIGHTS:
+            grant(session, OPERATOR, giver.id, source.id, standing)
+        for right in RIGHTS:
+            user = make_user(session)
+            if right in MAY_HAND_OUT[standing]:
+                given = grant(session, caller_of(giver), user.id, source.id, right)
+                assert given.granted_by == giver.id
+                revoke(session, caller_of(giver), user.id, source.id, right)
+            else:
+                with pytest.raises(Forbidden):
+                    grant(session, caller_of(giver), user.id, source.id, right)
+                grant(session, OPERATOR, user.id, source.id, right)
+                with pytest.raises(Forbidden):
+                    revoke(session, caller_of(giver), user.id, source.id, right)
+
+
+def test_what_a_stranger_may_not_see_and_what_is_not_there_look_alike(database: Database) -> None:
+    with database.writing() as session:
+        stranger, owner = make_user(session, role="owner"), make_user(session, role="owner")
+        source = make_source(session, make_task(session), owner)
+        told = []
+        for source_id in (source.id, new_id()):
+            for act in (grant, revoke):
+                with pytest.raises(NotFound) as refusal:
+                    act(session, caller_of(stranger), stranger.id, source_id, "use")
+                told.append(str(refusal.value).replace(str(source_id), "ID"))
+
+        assert len(set(told)) == 1
+
+
+def test_a_source_that_is_being_forgotten_has_no_grants_any_more(database: Database) -> None:
+    with database.writing() as session:
+        user, source = make_user(session), make_source(session, make_task(session))
+        grant(session, OPERATOR, user.id, source.id, "use")
+        source.name, source.erasure_id = None, new_id()
+        session.flush()
+
+        for caller in (OPERATOR, caller_of(user)):
+            assert list_grants(session, caller).items == ()
+        with pytest.raises(NotFound):
+            grant(session, OPERATOR, user.id, source.id, "use")
+
+
+def test_a_right_that_there_is_not_is_refused(database: Database) -> None:
+    with database.writing() as session:
+        user, source = make_user(session), make_source(session, make_task(session))
+        with pytest.raises(Invalid, match="use, manage, forget"):
+            grant(session, OPERATOR, user.id, source.id, "own")  # type: ignore[arg-type]
+
+
+def test_nobody_is_granted_to_a_user_who_is_not_there(database: Database) -> None:
+    with database.writing() as session:
+        source = make_source(session, make_task(session))
+        with pytest.raises(NotFound, match="user"):
+            grant(session, OPERATOR, new_id(), source.id, "use")
+
+
+def test_callers_see_the_grants_of_what_they_own_or_manage_and_their_own(database: Database) -> None:
+    with database.writing() as session:
+        task = make_task(session)
+        owner, manager, reader, member, stranger = (make_user(session, role="owner") for _ in range(5))
+        group = make_user(session, is_group=True)
+        add_member(session, OPERATOR, group.id, member.id)
+        source, other = make_source(session, task, owner), make_source(session, task)
+        managing = grant(session, OPERATOR, manager.id, source.id, "manage").id
+        reading = grant(session, OPERATOR, reader.id, source.id, "use").id
+        grouped = grant(session, OPERATOR, group.id, source.id, "use").id
+        foreign = grant(session, OPERATOR, stranger.id, other.id, "forget").id
+        seen = {
+            name: {given.id for given in list_grants(session, caller).items}
+            for name, caller in {
+                "operator": OPERATOR,
+                "owner": caller_of(owner),
+                "manager": caller_of(manager),
+                "reader": caller_of(reader),
+                "member": caller_of(member),
+                "stranger": caller_of(stranger),
+                "nobody": Caller(None, "predictor"),
+            }.items()
+        }
+
+        assert seen == {
+            "operator": {managing, reading, grouped, foreign},
+            "owner": {managing, reading, grouped},
+            "manager": {managing, reading, grouped},
+            "reader": {reading},
+            "member": {grouped},
+            "stranger": {foreign},
+            "nobody": set(),
+        }
+        assert [given.id for given in list_grants(session, OPERATOR, source.id, reader.id).items] == [reading]
+        assert list_grants(session, caller_of(reader), other.id).items == ()
+
+
+def test_granting_to_a_user_who_is_being_removed_never_waits_in_a_circle(database: Database) -> None:
+    outcomes: list[str] = []
+
+    def attempt(name: str, ready: threading.Barrier, act: Callable[[], None]) -> None:
+        ready.wait()
+        try:
+            act()
+            outcomes.append(f"{name} done")
+        except DomainError as error:
+            outcomes.append(f"{name} {type(error).__name__}")
+
+    def give(user: UUID, source: UUID) -> None:
+        with database.writing() as session:
+            grant(session, OPERATOR, user, source, "use")
+
+    def remove(user: UUID) -> None:
+        with database.writing() as session:
+            remove_user(session, OPERATOR, user)
+
+    for _ in range(15):
+        with database.writing() as session:
+            user = make_user(session)
+            source = make_source(session, make_task(session), user)
+        ready = threading.Barrier(2)
+        threads = [
+            threading.Thread(target=attempt, args=("give", ready, lambda u=user.id, s=source.id: give(u, s))),
+            threading.Thread(target=attempt, args=("remove", ready, lambda u=user.id: remove(u))),
+        ]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+
+    assert outcomes.count("remove done") == 15
+    assert set(outcomes) <= {"remove done", "give done", "give NotFound"}
+    with database.reading() as session:
+        assert list_grants(session, OPERATOR).items == ()

@@ -1,0 +1,82 @@
+"""Text that looks like SQL is a name like any other, through every function that takes one."""
+
+import pytest
+from sqlalchemy import func, select
+
+from registry.callers import OPERATOR
+from registry.database import Database
+from registry.errors import Invalid, NotFound
+from registry.grants import grant
+from registry.models.people import User
+from registry.pages import page
+from registry.releases import find_release, pin_release
+from registry.rights import usable
+from registry.tasks import create_task, find_task
+from registry.tokens import issue_token
+from registry.users import create_user, find_user
+from tests.registry.factories import make_prompt, make_shard, make_source, make_user
+
+INJECTIONS = [
+    "'; DROP TABLE users; --",
+    "' OR '1'='1",
+    '" OR ""="',
+    "') OR 1=1 --",
+    "1; SELECT pg_sleep(10)",
+    "' UNION SELECT hash FROM tokens --",
+    "%(prefix)s",
+    "%s %d %",
+    ":task",
+    "?",
+    "$1",
+    "\\'; --",
+    "{0}",
+    "/* */",
+    "`users`",
+    "NULL",
+    "_%",
+]
+
+
+def test_what_looks_like_sql_is_a_name(database: Database) -> None:
+    for text in INJECTIONS:
+        with database.writing() as session:
+            task = create_task(session, OPERATOR, text, backbone=text, labels=[text], recipe={text: text})
+            user = create_user(session, OPERATOR, text)
+            token = issue_token(session, OPERATOR, user.id, note=text)
+            source = make_source(session, task, name=text)
+            prompt = make_prompt(session, make_shard(session, source))
+            grant(session, OPERATOR, user.id, source.id, "use")
+            release = pin_release(session, OPERATOR, task.id, text)
+        with database.reading() as session:
+            assert find_user(session, OPERATOR, text).id == user.id
+            assert find_task(session, text).labels == [text]
+            assert find_release(session, task.id, text).id == release.id
+        found = usable(database, token.text, task=text, release=text, sources=[text])
+        assert [p.id for p in found.prompts] == [prompt.id]
+        assert token.token.note == text
+    with database.reading() as session:
+        assert session.scalar(select(func.count()).select_from(User)) == len(INJECTIONS)
+
+
+def test_what_looks_like_sql_finds_nothing_where_nothing_is_called_so(database: Database) -> None:
+    with database.writing() as session:
+        task = create_task(session, OPERATOR, "flowers", backbone="vit")
+        user = make_user(session)
+        source = make_source(session, task, user)
+        make_prompt(session, make_shard(session, source))
+        pin_release(session, OPERATOR, task.id, "spring")
+        token = issue_token(session, OPERATOR, user.id).text
+    for text in INJECTIONS:
+        with database.reading() as session:
+            for look in (
+                lambda text=text: find_user(session, OPERATOR, text),
+                lambda text=text: find_task(session, text),
+                lambda text=text: find_release(session, task.id, text),
+                lambda text=text: usable(database, token, task=text),
+                lambda text=text: usable(database, token, release=text),
+                lambda text=text: usable(database, token, sources=[text]),
+            ):
+                with pytest.raises(NotFound):
+                    look()
+            with pytest.raises(Invalid):
+                page(session, select(User), User.id, after=text, limit=1)

@@ -1,0 +1,83 @@
+"""Names are any script in one form, and never something that reads as an id, breaks a line or hides."""
+
+import unicodedata
+from uuid import uuid4
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from registry.errors import Invalid, NotFound
+from registry.names import MAX_LENGTH, checked_name, known_as, parsed_id
+
+GOOD = ["a", "Ana", "花の庭", "قطة", "Ζωή", "x" * MAX_LENGTH, "a  b", "👩‍🔬", "'; DROP TABLE users; --", "0" * 32]
+BAD = {
+    "empty": "",
+    "only a space": " ",
+    "a space before": " a",
+    "a space after": "a ",
+    "a line break": "a\nb",
+    "a NUL": "a\0b",
+    "a bell": "a\a",
+    "a line separator": "a\u2028b",
+    "a lone surrogate": "a\ud800",
+    "a turn of direction": "abc\u202etxt",
+    "too long": "x" * (MAX_LENGTH + 1),
+    "much too long": "x" * 1_000_000,
+    "an id": str(uuid4()),
+    "an id in capitals": str(uuid4()).upper(),
+}
+
+
+@pytest.mark.parametrize("name", GOOD)
+def test_a_name_of_any_script_is_kept_as_it_is(name: str) -> None:
+    assert checked_name("user", name) == name
+
+
+@pytest.mark.parametrize("why", BAD)
+def test_a_bad_name_is_refused_in_one_line(why: str) -> None:
+    with pytest.raises(Invalid) as refusal:
+        checked_name("user", BAD[why])
+
+    assert str(refusal.value).isprintable()
+    assert len(str(refusal.value)) < 300
+
+
+@pytest.mark.parametrize("why", [why for why in BAD if not why.startswith("an id")])
+def test_nothing_is_found_under_a_name_that_nothing_can_have(why: str) -> None:
+    with pytest.raises(NotFound) as refusal:
+        known_as("user", BAD[why])
+
+    assert len(str(refusal.value)) < 300
+
+
+def test_two_spellings_of_one_name_are_one_name() -> None:
+    assert checked_name("user", "Zoe\u0308") == checked_name("user", "Zo\u00eb") == "Zo\u00eb"
+
+
+def test_a_name_that_only_fits_when_composed_is_kept() -> None:
+    apart = unicodedata.normalize("NFD", "각" * MAX_LENGTH)
+    assert len(apart) > MAX_LENGTH
+
+    assert checked_name("user", apart) == "각" * MAX_LENGTH
+
+
+def test_case_tells_names_apart() -> None:
+    assert checked_name("user", "ana") != checked_name("user", "Ana")
+
+
+@given(st.text())
+def test_a_kept_name_is_kept_again(text: str) -> None:
+    try:
+        name = checked_name("user", text)
+    except Invalid:
+        return
+
+    assert checked_name("user", name) == known_as("user", name) == name
+    assert parsed_id(name) is None
+    name.encode()
+
+
+@given(st.uuids())
+def test_an_id_is_read_from_its_text(value: object) -> None:
+    assert parsed_id(str(value)) == known_as("user", str(value)) == value

@@ -1,0 +1,163 @@
+"""Lists by pages: whatever is there all along is seen once, and a cursor is either one of ours or refused."""
+
+import random
+from base64 import urlsafe_b64encode
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from sqlalchemy import delete, insert, select
+from sqlalchemy.orm import Session
+
+from registry.database import Database
+from registry.errors import Invalid
+from registry.ids import new_id
+from registry.models.collections import Sample
+from registry.models.people import Membership, User
+from registry.pages import MAX_LIMIT, Page, page
+from tests.registry.factories import make_shard, make_source, make_task, make_user
+from tests.registry.people.crowd import MADE
+
+
+def add_users(session: Session, count: int) -> set[str]:
+    names = {f"user {new_id()}" for _ in range(count)}
+    session.execute(
+        insert(User),
+        [
+            {"id": new_id(), "name": name, "role": "predictor", "is_group": False, "created_at": MADE}
+            for name in sorted(names)
+        ],
+    )
+    return names
+
+
+def users_after(database: Database, after: str | None, limit: int) -> Page[User]:
+    with database.reading() as session:
+        return page(session, select(User), User.id, after=after, limit=limit)
+
+
+def test_ten_thousand_rows_are_each_seen_once_while_others_come_and_go(database: Database) -> None:
+    chance = random.Random(7)
+    with database.writing() as session:
+        there_all_along = add_users(session, 10_000)
+    ever = set(there_all_along)
+    seen: list[str] = []
+    after: str | None = None
+    while True:
+        found = users_after(database, after, chance.choice([700, 999, MAX_LIMIT]))
+        seen += [user.name for user in found.items]
+        after = found.next
+        if after is None:
+            break
+        with database.writing() as session:
+            gone = set(chance.sample(sorted(there_all_along), 50))
+            session.execute(delete(User).where(User.name.in_(gone)))
+            there_all_along -= gone
+            ever |= add_users(session, 20)
+
+    assert len(seen) == len(set(seen))
+    assert there_all_along <= set(seen) <= ever
+
+
+def test_a_list_that_ends_with_a_page_has_no_empty_page_after_it(database: Database) -> None:
+    with database.writing() as session:
+        add_users(session, 6)
+
+    first = users_after(database, None, 3)
+    second = users_after(database, first.next, 3)
+
+    assert [len(first.items), len(second.items)] == [3, 3]
+    assert first.next is not None
+    assert second.next is None
+
+
+def test_the_end_of_a_page_may_be_removed_before_the_next_is_read(database: Database) -> None:
+    with database.writing() as session:
+        add_users(session, 4)
+    first = users_after(database, None, 2)
+    with database.writing() as session:
+        session.execute(delete(User).where(User.id == first.items[-1].id))
+
+    assert len(users_after(database, first.next, 10).items) == 2
+
+
+def test_rows_without_ids_are_paged_by_what_tells_them_apart(database: Database) -> None:
+    with database.writing() as session:
+        shard = make_shard(session, make_source(session, make_task(session)), samples=7)
+    of_source = select(Sample).where(Sample.source_id == shard.source_id)
+    digests: list[str] = []
+    after: str | None = None
+    with database.reading() as session:
+        while after is not None or not digests:
+            found = page(session, of_source, Sample.digest, after=after, limit=3)
+            digests += found.each(lambda sample: sample.digest).items
+            after = found.next
+            if after is None:
+                break
+
+    assert len(digests) == 7
+    assert digests == sorted(set(digests))
+
+
+def test_two_keys_together_make_a_place(database: Database) -> None:
+    with database.writing() as session:
+        groups = [make_user(session, is_group=True) for _ in range(3)]
+        members = [make_user(session) for _ in range(3)]
+        session.add_all(Membership(group_id=g.id, member_id=m.id) for g in groups for m in members)
+    seen: list[tuple[object, object]] = []
+    after: str | None = None
+    with database.reading() as session:
+        for _ in range(5):
+            keys = (Membership.group_id, Membership.member_id)
+            found = page(session, select(Membership), *keys, after=after, limit=2)
+            seen += [(row.group_id, row.member_id) for row in found.items]
+            after = found.next
+
+    assert after is None
+    assert seen == [(g.id, m.id) for g in groups for m in members]
+
+
+@pytest.mark.parametrize("limit", [0, -1, MAX_LIMIT + 1])
+def test_a_page_has_a_size_within_bounds(database: Database, limit: int) -> None:
+    with pytest.raises(Invalid, match="1 to 1000"):
+        users_after(database, None, limit)
+
+
+def encoded(text: str) -> str:
+    return urlsafe_b64encode(text.encode()).decode().rstrip("=")
+
+
+GARBAGE = [
+    "",
+    "x",
+    "nonsense",
+    "ünïcödé",
+    "\0",
+    "x" * 10_000,
+    "[" * 900,
+    encoded("{}"),
+    encoded("[]"),
+    encoded('["not an id"]'),
+    encoded("[1]"),
+    encoded('["a","b"]'),
+    encoded("[" * 700),
+    encoded(f'[ "{new_id()}"]'),
+    encoded(f'["{new_id()}"]') + "!",
+]
+
+
+@pytest.mark.parametrize("cursor", GARBAGE, ids=range(len(GARBAGE)))
+def test_a_cursor_that_was_never_given_out_is_refused(cursor: str) -> None:
+    with pytest.raises(Invalid, match="begin again without one"):
+        page(Session(), select(User), User.id, after=cursor, limit=10)
+
+
+@given(st.text())
+def test_no_text_as_a_cursor_reaches_sql(text: str) -> None:
+    with pytest.raises(Invalid):
+        page(Session(), select(User), User.id, after=text, limit=10)
+
+
+def test_a_cursor_of_texts_with_a_nul_is_refused() -> None:
+    with pytest.raises(Invalid):
+        page(Session(), select(Sample), Sample.digest, after=encoded('["a\\u0000"]'), limit=10)

@@ -1,0 +1,113 @@
+"""Rights to sources: who sees one, who may do what with it, and what the listing shows."""
+
+import pytest
+from sqlalchemy import select
+
+from registry.callers import OPERATOR, Caller
+from registry.database import Database
+from registry.errors import Forbidden, NotFound
+from registry.grants import grant, revoke
+from registry.ids import new_id
+from registry.models.collections import Source
+from registry.models.people import RIGHTS, Right
+from registry.rights import require_right, visible
+from registry.users import add_member, remove_member
+from tests.registry.factories import make_source, make_task, make_user
+from tests.registry.people.callers import caller_of
+
+# What each standing lets do with a source; `None`: not even see it.
+STANDINGS: dict[str, set[Right] | None] = {
+    "operator": {"manage", "forget"},
+    "admin": {"manage", "forget"},
+    "owner": {"use", "manage", "forget"},
+    "use": {"use"},
+    "manage": {"manage"},
+    "forget": {"forget"},
+    "stranger": None,
+    "owner of another": None,
+    "nobody": None,
+}
+
+
+@pytest.mark.parametrize("through", ["itself", "a group"])
+def test_each_standing_has_just_its_rights(database: Database, through: str) -> None:
+    with database.writing() as session:
+        task = make_task(session)
+        owner = make_user(session, role="owner")
+        source = make_source(session, task, owner)
+        for standing, rights in STANDINGS.items():
+            user = make_user(session, role="admin" if standing == "admin" else "owner")
+            caller = caller_of(user)
+            if standing == "operator":
+                caller = OPERATOR
+            elif standing == "nobody":
+                caller = Caller(None, "predictor")
+            elif standing == "owner":
+                caller = caller_of(owner)
+            elif standing == "owner of another":
+                grant(session, OPERATOR, user.id, make_source(session, task, user).id, "manage")
+            elif standing in RIGHTS:
+                holder = user if through == "itself" else make_user(session, is_group=True)
+                if holder is not user:
+                    add_member(session, OPERATOR, holder.id, user.id)
+                grant(session, OPERATOR, holder.id, source.id, standing)
+
+            listed = source.id in session.scalars(select(Source.id).where(visible(caller))).all()
+            assert listed == (rights is not None), standing
+            for right in RIGHTS:
+                if rights is None:
+                    with pytest.raises(NotFound):
+                        require_right(session, caller, right, source.id)
+                elif right in rights:
+                    assert require_right(session, caller, right, source.id) is source
+                else:
+                    with pytest.raises(Forbidden, match=right):
+                        require_right(session, caller, right, source.id)
+
+
+def test_an_admin_uses_what_is_granted(database: Database) -> None:
+    with database.writing() as session:
+        admin, source = make_user(session, role="admin"), make_source(session, make_task(session))
+        grant(session, OPERATOR, admin.id, source.id, "use")
+
+        assert require_right(session, caller_of(admin), "use", source.id).id == source.id
+
+
+def test_a_right_ends_with_its_grant_and_with_the_membership(database: Database) -> None:
+    with database.writing() as session:
+        user, group = make_user(session), make_user(session, is_group=True)
+        source = make_source(session, make_task(session))
+        add_member(session, OPERATOR, group.id, user.id)
+        grant(session, OPERATOR, group.id, source.id, "use")
+        grant(session, OPERATOR, user.id, source.id, "forget")
+        revoke(session, OPERATOR, user.id, source.id, "forget")
+        with pytest.raises(Forbidden):
+            require_right(session, caller_of(user), "forget", source.id)
+        remove_member(session, OPERATOR, group.id, user.id)
+        with pytest.raises(NotFound):
+            require_right(session, caller_of(user), "use", source.id)
+
+
+def test_nobody_has_a_right_to_what_is_being_forgotten(database: Database) -> None:
+    with database.writing() as session:
+        owner = make_user(session, role="owner")
+        source = make_source(session, make_task(session), owner)
+        source.name, source.erasure_id = None, new_id()
+        session.flush()
+        for caller in (OPERATOR, caller_of(owner)):
+            assert session.scalars(select(Source.id).where(visible(caller))).all() == []
+            for right in RIGHTS:
+                with pytest.raises(NotFound):
+                    require_right(session, caller, right, source.id)
+
+
+def test_what_may_not_be_seen_and_what_is_not_there_look_alike(database: Database) -> None:
+    with database.writing() as session:
+        source, stranger = make_source(session, make_task(session)), caller_of(make_user(session))
+        told = set()
+        for source_id in (source.id, new_id()):
+            with pytest.raises(NotFound) as refusal:
+                require_right(session, stranger, "use", source_id)
+            told.add(str(refusal.value).replace(str(source_id), "ID"))
+
+        assert len(told) == 1

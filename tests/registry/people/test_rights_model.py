@@ -1,0 +1,250 @@
+"""Rights against a model of them in plain Python, over whatever sequence of acts hypothesis comes up with."""
+
+from contextlib import nullcontext
+from uuid import UUID
+
+import hypothesis.strategies as st
+import pytest
+from hypothesis import settings
+from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule, run_state_machine_as_test
+from sqlalchemy import delete, update
+
+from registry.callers import OPERATOR, Caller
+from registry.database import Database
+from registry.errors import DomainError, Forbidden, NotFound, Unauthenticated
+from registry.grants import grant, revoke
+from registry.ids import new_id
+from registry.models.collections import Source, Task
+from registry.models.people import RIGHTS, ROLES, Right, Role
+from registry.models.prompts import Prompt
+from registry.releases import pin_release, remove_release
+from registry.rights import require_right, usable
+from registry.tokens import issue_token, revoke_token
+from registry.users import add_member, create_user, remove_member, remove_user
+from tests.registry.factories import make_prompt, make_shard, make_source, make_task
+from tests.registry.people.conftest import empty
+from tests.registry.people.model import Model
+
+pick = st.integers(0, 1_000_000)
+
+
+class Rights(RuleBasedStateMachine):
+    """Acts that change rights, and after each of them every question that there is."""
+
+    def __init__(self, database: Database) -> None:
+        super().__init__()
+        self.database = database
+        self.model = Model()
+        self.tasks: list[Task] = []
+        self.gone: list[UUID] = [new_id()]  # sources that are not there, any more or at all
+        self.dead: list[str] = []  # tokens likewise
+
+    def any_of(self, things: object, number: int) -> UUID | None:
+        known = sorted(things)  # type: ignore[call-overload]  # an iterable of ids
+        return known[number % len(known)] if known else None
+
+    @initialize()
+    def begin(self) -> None:
+        empty(self.database)
+        with self.database.writing() as session:
+            self.tasks = [make_task(session) for _ in range(2)]
+        self.add_user("predictor")
+        self.add_group()
+        self.change_membership(0, 0)
+        self.add_source(0, 0, True)
+        self.add_source(0, 0, False)
+        for source in range(2):
+            self.add_prompt(source)
+
+    @rule(role=st.sampled_from(ROLES))
+    def add_user(self, role: Role) -> None:
+        with self.database.writing() as session:
+            user = create_user(session, OPERATOR, f"user {new_id().hex}", role)
+            issued = issue_token(session, OPERATOR, user.id)
+        self.model.roles[user.id] = role
+        self.model.tokens[issued.text] = (issued.token.id, user.id)
+
+    @rule()
+    def add_group(self) -> None:
+        with self.database.writing() as session:
+            group = create_user(session, OPERATOR, f"group {new_id().hex}", is_group=True)
+        self.model.groups.add(group.id)
+
+    @rule(group=pick, user=pick)
+    def change_membership(self, group: int, user: int) -> None:
+        chosen, member = self.any_of(self.model.groups, group), self.any_of(self.model.roles, user)
+        if chosen is None or member is None:
+            return
+        with self.database.writing() as session:
+            if (chosen, member) in self.model.members:
+                remove_member(session, OPERATOR, chosen, member)
+            else:
+                add_member(session, OPERATOR, chosen, member)
+        self.model.members ^= {(chosen, member)}
+
+    @rule(user=pick)
+    def take_user_away(self, user: int) -> None:
+        chosen = self.any_of({*self.model.roles, *self.model.groups}, user)
+        admins = [known for known, role in self.model.roles.items() if role == "admin"]
+        if chosen is None or admins == [chosen]:
+            return
+        with self.database.writing() as session:
+            remove_user(session, OPERATOR, chosen)
+        model = self.model
+        model.roles.pop(chosen, None)
+        model.groups.discard(chosen)
+        model.members = {pair for pair in model.members if chosen not in pair}
+        model.grants = {given for given in model.grants if given[0] != chosen}
+        self.dead += [text for text, (_, holder) in model.tokens.items() if holder == chosen]
+        model.tokens = {text: known for text, known in model.tokens.items() if known[1] != chosen}
+        for source, (task, name, owner) in model.sources.items():
+            model.sources[source] = (task, name, None if owner == chosen else owner)
+
+    @rule(token=pick)
+    def take_token_back(self, token: int) -> None:
+        if not self.model.tokens:
+            return
+        text = sorted(self.model.tokens)[token % len(self.model.tokens)]
+        with self.database.writing() as session:
+            revoke_token(session, OPERATOR, self.model.tokens.pop(text)[0])
+        self.dead.append(text)
+
+    @rule(task=pick, owner=pick, is_owned=st.booleans())
+    def add_source(self, task: int, owner: int, is_owned: bool) -> None:
+        owner_id = self.any_of(self.model.roles, owner) if is_owned else None
+        with self.database.writing() as session:
+            source = make_source(session, session.merge(self.tasks[task % 2]), name=f"source {new_id().hex}")
+            source.owner_id = owner_id
+        assert source.name is not None
+        self.model.sources[source.id] = (source.task_id, source.name, owner_id)
+
+    @rule(source=pick)
+    def add_prompt(self, source: int) -> None:
+        if (chosen := self.any_of(self.model.sources, source)) is None:
+            return
+        with self.database.writing() as session:
+            prompt = make_prompt(session, make_shard(session, session.get_one(Source, chosen)))
+        self.model.prompts[prompt.id] = chosen
+
+    @rule(prompt=pick)
+    def take_prompt_away(self, prompt: int) -> None:
+        if (chosen := self.any_of(self.model.prompts, prompt)) is None:
+            return
+        with self.database.writing() as session:
+            session.execute(delete(Prompt).where(Prompt.id == chosen))
+        del self.model.prompts[chosen]
+
+    @rule(source=pick)
+    def begin_to_forget(self, source: int) -> None:
+        if (chosen := self.any_of(self.model.sources, source)) is None:
+            return
+        with self.database.writing() as session:
+            forgotten = update(Source).where(Source.id == chosen)
+            session.execute(forgotten.values(name=None, erasure_id=new_id()))
+        self.gone.append(chosen)
+        del self.model.sources[chosen]
+        self.model.prompts = {p: s for p, s in self.model.prompts.items() if s != chosen}
+        self.model.grants = {given for given in self.model.grants if given[1] != chosen}
+
+    @rule(caller=pick, user=pick, source=pick, right=st.sampled_from(RIGHTS), is_operator=st.booleans())
+    def change_grant(self, caller: int, user: int, source: int, right: Right, is_operator: bool) -> None:
+        by, to = self.any_of(self.model.roles, caller), self.any_of({*self.model.roles, *self.model.groups}, user)
+        chosen = self.any_of(self.model.sources, source)
+        if by is None or to is None or chosen is None:
+            return
+        given = (to, chosen, right)
+        is_held = given in self.model.grants
+        expected: type[DomainError] | None = None
+        if not is_operator and not self.model.rights(by, chosen):
+            expected = NotFound
+        elif not is_operator and right not in self.model.may_hand_out(by, chosen):
+            expected = Forbidden
+        as_whom = OPERATOR if is_operator else Caller(by, self.model.roles[by])
+        with nullcontext() if expected is None else pytest.raises(expected), self.database.writing() as session:
+            (revoke if is_held else grant)(session, as_whom, to, chosen, right)
+        if expected is None:
+            self.model.grants ^= {given}
+
+    @rule(task=pick)
+    def add_release(self, task: int) -> None:
+        its_task = self.tasks[task % 2].id
+        pinned = {p for p, s in self.model.prompts.items() if self.model.sources[s][0] == its_task}
+        if not pinned:
+            return
+        with self.database.writing() as session:
+            release = pin_release(session, OPERATOR, its_task, f"release {new_id().hex}")
+        self.model.releases[release.id] = (its_task, pinned)
+
+    @rule(release=pick)
+    def take_release_away(self, release: int) -> None:
+        if (chosen := self.any_of(self.model.releases, release)) is None:
+            return
+        with self.database.writing() as session:
+            remove_release(session, OPERATOR, chosen)
+        del self.model.releases[chosen]
+
+    @invariant()
+    def every_token_uses_just_what_it_may(self) -> None:
+        for text, (_, user) in self.model.tokens.items():
+            for task in self.tasks:
+                sources = self.model.usable(user, task.id)
+                found = usable(self.database, text, task=task.id)
+                assert found.caller == Caller(user, self.model.roles[user])
+                assert set(found.sources) == sources
+                assert {(p.id, p.source_id) for p in found.prompts} == {
+                    (p, s) for p, s in self.model.prompts.items() if s in sources
+                }
+        for text in self.dead:
+            with pytest.raises(Unauthenticated):
+                usable(self.database, text, task=self.tasks[0].id)
+
+    @rule(token=pick, release=pick)
+    def ask_for_a_release(self, token: int, release: int) -> None:
+        if not self.model.tokens or (chosen := self.any_of(self.model.releases, release)) is None:
+            return
+        text = sorted(self.model.tokens)[token % len(self.model.tokens)]
+        task, pinned = self.model.releases[chosen]
+        sources = self.model.usable(self.model.tokens[text][1], task)
+        found = usable(self.database, text, task=task, release=chosen)
+        assert {p.id for p in found.prompts} == {p for p in pinned if self.model.prompts.get(p) in sources}
+
+    @rule(token=pick, wishes=st.lists(pick, max_size=3), by_name=st.booleans(), with_gone=st.booleans())
+    def ask_for_some(self, token: int, wishes: list[int], by_name: bool, with_gone: bool) -> None:
+        if not self.model.tokens or not self.model.sources:
+            return
+        text = sorted(self.model.tokens)[token % len(self.model.tokens)]
+        task = self.tasks[token % 2].id
+        open_sources = self.model.usable(self.model.tokens[text][1], task)
+        wished = {chosen for number in wishes if (chosen := self.any_of(self.model.sources, number)) is not None}
+        asked: list[UUID | str] = [self.model.sources[s][1] if by_name else s for s in wished]
+        if with_gone:
+            asked.append(self.gone[-1])
+        if with_gone or not wished <= open_sources:
+            with pytest.raises(NotFound):
+                usable(self.database, text, task=task, sources=asked)
+        else:
+            assert set(usable(self.database, text, task=task, sources=asked).sources) == wished
+
+    @rule(user=pick, source=pick, is_gone=st.booleans())
+    def require_each_right(self, user: int, source: int, is_gone: bool) -> None:
+        chosen = self.gone[source % len(self.gone)] if is_gone else self.any_of(self.model.sources, source)
+        by = self.any_of(self.model.roles, user)
+        if by is None or chosen is None:
+            return
+        rights = set() if is_gone else self.model.rights(by, chosen)
+        for right in RIGHTS:
+            found: type[DomainError] | None = None
+            try:
+                with self.database.writing() as session:
+                    require_right(session, Caller(by, self.model.roles[by]), right, chosen)
+            except DomainError as error:
+                found = type(error)
+            assert found == (None if right in rights else Forbidden if rights else NotFound)
+
+
+def test_rights_are_those_of_the_model_after_any_acts(database: Database, home: str) -> None:
+    examples = 30 if home == "sqlite-folder" else 6
+    run_state_machine_as_test(
+        lambda: Rights(database),  # type: ignore[arg-type]  # any callable will do, its documentation says
+        settings=settings(max_examples=examples, stateful_step_count=25),
+    )

@@ -1,0 +1,184 @@
+"""Tokens: shown once, kept as a hash, good until they expire or are revoked, and told apart from nothing else."""
+
+import logging
+import re
+from datetime import timedelta
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from sqlalchemy import select, text, update
+from sqlalchemy.orm import Session
+
+from registry.callers import OPERATOR, Caller
+from registry.database import Database
+from registry.errors import DomainError, Invalid, NotFound, Unauthenticated
+from registry.ids import new_id
+from registry.models.people import Token
+from registry.moments import after
+from registry.tokens import authenticate, issue_token, list_tokens, revoke_token
+from tests.registry.factories import make_user
+from tests.registry.people.callers import caller_of
+
+
+def test_the_holder_of_a_token_is_who_it_was_issued_to(database: Database) -> None:
+    with database.writing() as session:
+        ana = make_user(session, role="owner")
+        make_user(session, role="admin")
+        issued = issue_token(session, OPERATOR, ana.id, note="laptop", lifetime=timedelta(hours=1))
+    with database.reading() as session:
+        assert authenticate(session, issued.text) == Caller(ana.id, "owner")
+
+    assert re.fullmatch(r"alc_[a-z2-7]{12}_[A-Za-z0-9_-]{43}", issued.text)
+    assert issued.token.note == "laptop"
+    assert issued.token.expires_at is not None
+    assert issued.token.expires_at - issued.token.created_at == pytest.approx(
+        timedelta(hours=1), abs=timedelta(seconds=2)
+    )
+
+
+def test_a_token_without_a_lifetime_does_not_expire(database: Database) -> None:
+    with database.writing() as session:
+        issued = issue_token(session, OPERATOR, make_user(session).id)
+
+    assert issued.token.expires_at is None
+
+
+def test_an_expired_token_proves_nothing(database: Database) -> None:
+    with database.writing() as session:
+        issued = issue_token(session, OPERATOR, make_user(session).id, lifetime=timedelta(days=1))
+        session.execute(update(Token).values(expires_at=after(-0.001)))
+        with pytest.raises(Unauthenticated):
+            authenticate(session, issued.text)
+
+
+def test_a_revoked_token_proves_nothing_and_leaves_nothing(database: Database) -> None:
+    with database.writing() as session:
+        issued = issue_token(session, OPERATOR, make_user(session).id)
+    with database.writing() as session:
+        revoke_token(session, OPERATOR, issued.token.id)
+    with database.reading() as session:
+        with pytest.raises(Unauthenticated):
+            authenticate(session, issued.text)
+        assert session.scalars(select(Token)).all() == []
+
+
+def test_the_prefix_alone_proves_nothing(database: Database) -> None:
+    with database.writing() as session:
+        user = make_user(session)
+        text_of_one, text_of_other = (issue_token(session, OPERATOR, user.id).text for _ in range(2))
+        forged = text_of_one[:17] + text_of_other[17:]
+        for wrong in (forged, text_of_one[:-1] + ("A" if text_of_one[-1] != "A" else "B")):
+            with pytest.raises(Unauthenticated):
+                authenticate(session, wrong)
+
+
+GARBAGE = {
+    "nothing": "",
+    "the beginning": "alc_",
+    "a header": "Bearer x",
+    "one too short": "alc_abcdefghijkl_" + "x" * 42,
+    "capitals in the prefix": "alc_ABCDEFGHIJKL_" + "x" * 43,
+    "a line break at the end": "alc_abcdefghijkl_" + "x" * 42 + "\n",
+    "NULs": "\0" * 60,
+    "letters beyond ASCII": "é" * 60,
+    "lone surrogates": "\ud800" * 60,
+    "SQL": "' OR 1=1 --",
+    "fifty million letters": "x" * 50_000_000,
+}
+
+
+@pytest.mark.parametrize("garbage", GARBAGE)
+def test_what_cannot_be_a_token_is_refused_without_asking_the_database(garbage: str) -> None:
+    nowhere = Session()
+
+    with pytest.raises(Unauthenticated) as refusal:
+        authenticate(nowhere, GARBAGE[garbage])
+
+    assert len(str(refusal.value)) < 200
+
+
+@given(st.text())
+def test_no_text_but_a_token_is_a_token(garbage: str) -> None:
+    with pytest.raises(Unauthenticated):
+        authenticate(Session(), garbage)
+
+
+def test_the_text_is_kept_nowhere(database: Database, caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.DEBUG)
+    with database.writing() as session:
+        ana = make_user(session)
+        issued = issue_token(session, OPERATOR, ana.id)
+        secret = issued.text.rpartition(issued.token.prefix + "_")[2]
+        kept = [
+            str(row)
+            for table in ("tokens", "users", "audit_lines")
+            for row in session.execute(text(f"SELECT * FROM {table}"))
+        ]
+        other = caller_of(make_user(session))
+        errors: list[DomainError] = []
+        for refused in (lambda: authenticate(session, issued.text[:-1]), lambda: list_tokens(session, other, ana.id)):
+            with pytest.raises(DomainError) as caught:
+                refused()
+            errors.append(caught.value)
+
+    assert len(kept) == 3
+    for told in (*kept, repr(issued), repr(issued.token), caplog.text, *map(repr, errors)):
+        assert secret not in told
+        assert secret[:20] not in told
+
+
+def test_no_two_tokens_are_alike(database: Database) -> None:
+    with database.writing() as session:
+        user = make_user(session)
+        texts = {issue_token(session, OPERATOR, user.id).text for _ in range(20)}
+
+    assert len(texts) == 20
+
+
+def test_users_have_their_own_tokens_and_admins_everyones(database: Database) -> None:
+    with database.writing() as session:
+        ana, bob, admin = make_user(session), make_user(session), make_user(session, role="admin")
+        mine = issue_token(session, caller_of(ana), ana.id).token
+        foreign = issue_token(session, caller_of(admin), bob.id).token
+        caller = caller_of(ana)
+
+        assert [token.id for token in list_tokens(session, caller).items] == [mine.id]
+        assert [token.id for token in list_tokens(session, caller, ana.id).items] == [mine.id]
+        assert {token.id for token in list_tokens(session, caller_of(admin)).items} == {mine.id, foreign.id}
+        assert [token.id for token in list_tokens(session, caller_of(admin), bob.id).items] == [foreign.id]
+        for refused in (
+            lambda: issue_token(session, caller, bob.id),
+            lambda: list_tokens(session, caller, bob.id),
+            lambda: revoke_token(session, caller, foreign.id),
+            lambda: revoke_token(session, caller, new_id()),
+            lambda: issue_token(session, caller_of(admin), new_id()),
+            lambda: list_tokens(session, caller_of(admin), new_id()),
+        ):
+            with pytest.raises(NotFound):
+                refused()
+        revoke_token(session, caller, mine.id)
+        revoke_token(session, caller_of(admin), foreign.id)
+
+
+def test_a_group_has_no_tokens(database: Database) -> None:
+    with database.writing() as session, pytest.raises(Invalid, match="to its members"):
+        issue_token(session, OPERATOR, make_user(session, is_group=True).id)
+
+
+@pytest.mark.parametrize("lifetime", [timedelta(0), timedelta(seconds=-1), timedelta.max])
+def test_a_lifetime_that_is_none_is_refused_before_any_sql(lifetime: timedelta) -> None:
+    with pytest.raises(Invalid):
+        issue_token(Session(), OPERATOR, new_id(), lifetime=lifetime)
+
+
+def test_a_token_of_a_century_is_still_a_token(database: Database) -> None:
+    with database.writing() as session:
+        issued = issue_token(session, OPERATOR, make_user(session).id, lifetime=timedelta(days=36500))
+
+        assert authenticate(session, issued.text).role == "predictor"
+
+
+def test_a_note_with_a_line_break_is_refused_before_any_sql() -> None:
+    with pytest.raises(Invalid, match="note"):
+        issue_token(Session(), OPERATOR, new_id(), note="a\nb")

@@ -1,0 +1,48 @@
+"""What a token may use is found by one statement, and by indexes, however much there is."""
+
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from sqlalchemy import event
+
+from registry.database import Database
+from registry.rights import usable
+from tests.registry.people.crowd import RELEASE, TASK, seed
+
+
+@contextmanager
+def recorded(database: Database) -> Iterator[list[tuple[str, Any]]]:
+    """What is sent to the database meanwhile."""
+    sent: list[tuple[str, Any]] = []
+
+    def note(connection: Any, cursor: Any, statement: str, parameters: Any, *rest: Any) -> None:
+        sent.append((statement, parameters))
+
+    event.listen(database.engine, "before_cursor_execute", note)
+    try:
+        yield sent
+    finally:
+        event.remove(database.engine, "before_cursor_execute", note)
+
+
+def test_each_question_is_one_statement_that_looks_everything_up_by_an_index(database: Database) -> None:
+    granted = seed(database, sources=1500, users=1500, grants=5)
+    token, wishes = next(iter(granted.items()))
+    scanned = re.compile(r"S(eq Scan on|CAN) (grants|tokens|prompts|sources|users|memberships|release_prompts)")
+    for narrowed in (
+        {},
+        {"task": TASK},
+        {"task": TASK, "release": RELEASE},
+        {"task": TASK, "sources": wishes[:3]},
+        {"task": TASK, "release": RELEASE, "sources": wishes[:1]},
+    ):
+        with recorded(database) as sent:
+            usable(database, token, **narrowed)
+        assert len(sent) == 1
+        [(statement, parameters)] = sent
+        explain = "EXPLAIN QUERY PLAN" if database.is_sqlite else "EXPLAIN"
+        with database.statement() as connection:
+            plan = "\n".join(str(row) for row in connection.exec_driver_sql(f"{explain} {statement}", parameters))
+        assert not scanned.search(plan), plan

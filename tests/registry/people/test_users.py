@@ -1,0 +1,221 @@
+"""Users and groups: admins make and remove them; everyone else sees themselves and their groups."""
+
+import threading
+from collections.abc import Callable
+
+import pytest
+from sqlalchemy import func, select
+from sqlalchemy.orm import Session
+
+from registry.callers import OPERATOR, Caller
+from registry.database import Database
+from registry.errors import Conflict, DomainError, Forbidden, Invalid, NotFound
+from registry.grants import grant
+from registry.ids import new_id
+from registry.models.audit import AuditLine
+from registry.models.collections import Source
+from registry.models.people import Grant, Membership, Token, User
+from registry.tokens import issue_token
+from registry.users import (
+    add_member,
+    create_user,
+    find_user,
+    groups_of,
+    list_users,
+    members_of,
+    remove_member,
+    remove_user,
+)
+from tests.registry.factories import make_source, make_task, make_user
+from tests.registry.people.callers import caller_of
+
+
+def count_of(session: Session, table: type[Grant | Token | Membership]) -> int:
+    return session.scalar(select(func.count()).select_from(table)) or 0
+
+
+def test_a_new_user_is_found_by_name_and_by_id(database: Database) -> None:
+    with database.writing() as session:
+        made = create_user(session, OPERATOR, "Zoe\u0308", "owner")
+    with database.reading() as session:
+        assert find_user(session, OPERATOR, "Zo\u00eb").id == made.id
+        assert find_user(session, OPERATOR, str(made.id)).name == "Zo\u00eb"
+        assert find_user(session, OPERATOR, made.id).role == "owner"
+    assert made.created_at.tzinfo is not None
+
+
+def test_a_name_that_is_taken_is_a_conflict_and_leaves_the_transaction_whole(database: Database) -> None:
+    with database.writing() as session:
+        create_user(session, OPERATOR, "ana")
+        with pytest.raises(Conflict, match="choose another name"):
+            create_user(session, OPERATOR, "ana")
+        create_user(session, OPERATOR, "Ana")
+    with database.reading() as session:
+        assert {user.name for user in list_users(session, OPERATOR).items} == {"ana", "Ana"}
+
+
+def test_a_role_that_there_is_not_is_refused() -> None:
+    with pytest.raises(Invalid, match="admin, owner, predictor"):
+        create_user(Session(), OPERATOR, "ana", "king")  # type: ignore[arg-type]
+
+
+def test_a_group_has_no_role() -> None:
+    with pytest.raises(Invalid):
+        create_user(Session(), OPERATOR, "team", "admin", is_group=True)
+
+
+def test_only_admins_change_users(database: Database) -> None:
+    with database.writing() as session:
+        for role in ("owner", "predictor"):
+            user = make_user(session, role=role)
+            group = make_user(session, is_group=True)
+            caller = caller_of(user)
+            acts: list[Callable[[], object]] = [
+                lambda caller=caller: create_user(session, caller, "x"),  # type: ignore[misc]
+                lambda caller=caller, user=user: remove_user(session, caller, user.id),  # type: ignore[misc]
+                lambda caller=caller, user=user, g=group: add_member(session, caller, g.id, user.id),  # type: ignore[misc]
+                lambda caller=caller, user=user, g=group: remove_member(session, caller, g.id, user.id),  # type: ignore[misc]
+            ]
+            for act in acts:
+                with pytest.raises(Forbidden):
+                    act()
+
+
+def test_a_user_sees_themselves_and_their_groups_and_nobody_else(database: Database) -> None:
+    with database.writing() as session:
+        ana, other = make_user(session, "ana"), make_user(session, "other")
+        mine, foreign = make_user(session, "mine", is_group=True), make_user(session, "foreign", is_group=True)
+        add_member(session, OPERATOR, mine.id, ana.id)
+        add_member(session, OPERATOR, mine.id, other.id)
+        add_member(session, OPERATOR, foreign.id, other.id)
+        caller = caller_of(ana)
+
+        assert {user.name for user in list_users(session, caller).items} == {"ana", "mine"}
+        assert find_user(session, caller, "mine").id == mine.id
+        assert [group.name for group in groups_of(session, caller, ana.id).items] == ["mine"]
+        for hidden in (other, foreign):
+            for unseen in (hidden.name, hidden.id):
+                with pytest.raises(NotFound):
+                    find_user(session, caller, unseen)
+        with pytest.raises(NotFound):
+            groups_of(session, caller, other.id)
+        with pytest.raises(NotFound):
+            members_of(session, caller, foreign.id)
+        with pytest.raises(Forbidden):
+            members_of(session, caller, mine.id)
+        assert {user.name for user in members_of(session, OPERATOR, mine.id).items} == {"ana", "other"}
+
+
+def test_a_caller_without_user_or_role_sees_nobody(database: Database) -> None:
+    with database.writing() as session:
+        make_user(session)
+
+        assert list_users(session, Caller(None, "predictor")).items == ()
+
+
+def test_what_a_removed_user_had_is_gone_and_their_sources_stay(database: Database) -> None:
+    with database.writing() as session:
+        ana, group = make_user(session, role="owner"), make_user(session, is_group=True)
+        source = make_source(session, make_task(session), ana)
+        foreign = make_source(session, make_task(session))
+        add_member(session, OPERATOR, group.id, ana.id)
+        grant(session, OPERATOR, ana.id, foreign.id, "use")
+        issue_token(session, OPERATOR, ana.id)
+    with database.writing() as session:
+        remove_user(session, OPERATOR, ana.id)
+    with database.reading() as session:
+        assert [count_of(session, table) for table in (Grant, Token, Membership)] == [0, 0, 0]
+        assert session.get_one(Source, source.id).owner_id is None
+        with pytest.raises(NotFound):
+            find_user(session, OPERATOR, ana.id)
+
+
+def test_a_removed_group_takes_its_grants_along(database: Database) -> None:
+    with database.writing() as session:
+        ana, group = make_user(session), make_user(session, is_group=True)
+        add_member(session, OPERATOR, group.id, ana.id)
+        grant(session, OPERATOR, group.id, make_source(session, make_task(session)).id, "use")
+        remove_user(session, OPERATOR, group.id)
+
+        assert [count_of(session, table) for table in (Grant, Membership)] == [0, 0]
+        assert find_user(session, OPERATOR, ana.id) is ana
+
+
+def test_the_last_admin_stays(database: Database) -> None:
+    with database.writing() as session:
+        first, second = make_user(session, role="admin"), make_user(session, role="admin")
+        remove_user(session, OPERATOR, first.id)
+        with pytest.raises(Conflict, match="make another admin first"):
+            remove_user(session, OPERATOR, second.id)
+
+
+def test_a_user_who_is_not_there_cannot_be_removed(database: Database) -> None:
+    with database.writing() as session:
+        make_user(session, role="admin")
+        with pytest.raises(NotFound):
+            remove_user(session, OPERATOR, new_id())
+
+
+def test_of_two_admins_who_remove_each_other_at_once_one_stays(database: Database) -> None:
+    with database.writing() as session:
+        pair = [make_user(session, role="admin") for _ in range(2)]
+    both_ready = threading.Barrier(2)
+    refused: list[DomainError] = []
+
+    def remove(caller: User, other: User) -> None:
+        both_ready.wait()
+        try:
+            with database.writing() as session:
+                remove_user(session, caller_of(caller), other.id)
+        except DomainError as error:
+            refused.append(error)
+
+    threads = [threading.Thread(target=remove, args=order) for order in (pair, pair[::-1])]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+
+    assert [type(error) for error in refused] == [Conflict]
+    with database.reading() as session:
+        assert len(list_users(session, OPERATOR).items) == 1
+
+
+def test_groups_do_not_nest_and_users_have_no_members(database: Database) -> None:
+    with database.writing() as session:
+        user, group, inner = make_user(session), make_user(session, is_group=True), make_user(session, is_group=True)
+        with pytest.raises(Invalid, match="group cannot be in a group"):
+            add_member(session, OPERATOR, group.id, inner.id)
+        with pytest.raises(Invalid, match="only groups have members"):
+            add_member(session, OPERATOR, user.id, user.id)
+        with pytest.raises(NotFound):
+            add_member(session, OPERATOR, new_id(), user.id)
+        with pytest.raises(NotFound):
+            add_member(session, OPERATOR, group.id, new_id())
+        with pytest.raises(NotFound):
+            remove_member(session, OPERATOR, group.id, user.id)
+
+
+def test_adding_a_member_twice_is_adding_them_once(database: Database) -> None:
+    with database.writing() as session:
+        user, group = make_user(session), make_user(session, is_group=True)
+        add_member(session, OPERATOR, group.id, user.id)
+        lines = session.scalar(select(func.count()).select_from(AuditLine))
+        add_member(session, OPERATOR, group.id, user.id)
+
+        assert count_of(session, Membership) == 1
+        assert session.scalar(select(func.count()).select_from(AuditLine)) == lines
+
+
+def test_the_log_tells_who_did_it_and_no_names(database: Database) -> None:
+    with database.writing() as session:
+        admin = make_user(session, role="admin")
+        made = create_user(session, caller_of(admin), "a name to hide")
+        remove_user(session, caller_of(admin), made.id)
+        lines = session.scalars(select(AuditLine).order_by(AuditLine.number)).all()
+
+    assert [(line.action, line.actor, line.subject["user"]) for line in lines] == [
+        ("user.created", admin.id, str(made.id)),
+        ("user.removed", admin.id, str(made.id)),
+    ]
+    assert "a name to hide" not in str([line.subject for line in lines])

@@ -1,0 +1,120 @@
+"""What tests of work begin with: shards that wait for training, leases that run out, and facts to publish."""
+
+from collections.abc import Callable
+from uuid import UUID
+
+from sqlalchemy import func, select, update
+
+from registry.callers import OPERATOR, Caller
+from registry.database import Database
+from registry.ids import new_id
+from registry.leasing import Lease
+from registry.models.collections import Shard, Source, Task
+from registry.models.holdings import Holding
+from registry.models.people import Grant
+from registry.moments import after, now
+from registry.publishing import PublishedFacts
+from registry.registry import Registry
+from registry.training import cancel_training
+from registry.work import lease_work
+from tests.registry.factories import make_shard, make_source, make_task, make_user
+
+FACTS = PublishedFacts(identity="a" * 64, labels=("cat", "dog"), samples=2, facts={"settings": {"epochs": 3}})
+
+
+def add_task(database: Database, labels: list[str] | None = None) -> Task:
+    with database.writing() as session:
+        return make_task(session, labels=labels)
+
+
+def add_source(database: Database, task: Task | None = None) -> Source:
+    with database.writing() as session:
+        return make_source(session, task or make_task(session))
+
+
+def add_shard(database: Database, source: Source | None = None, **columns: object) -> Shard:
+    """A shard of two samples, with these columns; of a new source and task if none is given."""
+    with database.writing() as session:
+        shard = make_shard(session, source or make_source(session, make_task(session)), samples=2)
+        for name, value in columns.items():
+            setattr(shard, name, value)
+    return shard
+
+
+def take(registry: Registry, worker: str = "ann") -> Lease:
+    """The lease on the next work, of which there is some."""
+    lease = lease_work(registry, worker)
+    assert lease is not None
+    return lease
+
+
+def expire(database: Database, lease: Lease) -> None:
+    """Makes the lease and its holding run out, as if the worker had been silent for long."""
+    with database.writing() as session:
+        session.execute(update(Shard).where(Shard.lease_id == lease.id).values(expires_at=after(-1)))
+        session.execute(update(Holding).where(Holding.id == lease.id).values(expires_at=after(-1)))
+
+
+def shard_now(database: Database, shard_id: UUID) -> Shard:
+    """The shard's row as it is now."""
+    with database.reading() as session:
+        return session.get_one(Shard, shard_id)
+
+
+def holding_now(database: Database, lease: Lease) -> Holding | None:
+    """The lease's holding as it is now, if it is there."""
+    with database.reading() as session:
+        return session.get(Holding, lease.id)
+
+
+def change(database: Database, shard_id: UUID, **columns: object) -> None:
+    """Changes a shard's row behind everybody's back."""
+    with database.writing() as session:
+        session.execute(update(Shard).where(Shard.id == shard_id).values(**columns))
+
+
+def forget(database: Database, source_id: UUID) -> None:
+    """Marks a source as being forgotten, and does nothing else of it."""
+    with database.writing() as session:
+        session.execute(update(Source).where(Source.id == source_id).values(name=None, erasure_id=new_id()))
+
+
+def _take_over(registry: Registry, lease: Lease) -> None:
+    expire(registry.database, lease)
+    assert take(registry, "bob").shard_id == lease.shard_id
+
+
+def _cancel(registry: Registry, lease: Lease) -> None:
+    with registry.database.writing() as session:
+        cancel_training(session, OPERATOR, lease.source_id)
+
+
+# All the ways in which a worker can lose its lease.
+LOSSES: dict[str, Callable[[Registry, Lease], None]] = {
+    "expired": lambda registry, lease: expire(registry.database, lease),
+    "taken over": _take_over,
+    "of an older generation": lambda registry, lease: change(registry.database, lease.shard_id, generation=2),
+    "cancelled": _cancel,
+    "held": lambda registry, lease: change(registry.database, lease.shard_id, is_held=True),
+    "of a forgotten shard": lambda registry, lease: change(registry.database, lease.shard_id, erasure_id=new_id()),
+    "of a forgotten source": lambda registry, lease: forget(registry.database, lease.source_id),
+}
+
+
+def lease_before_others(registry: Registry) -> Lease:
+    """A lease on a new shard, which is more urgent than all work that there is already."""
+    with registry.database.reading() as session:
+        highest = session.scalar(select(func.max(Shard.priority))) or 0
+    shard = add_shard(registry.database, None, priority=highest + 1)
+    lease = take(registry)
+    assert lease.shard_id == shard.id
+    return lease
+
+
+def grant(registry: Registry, source: Source, right: str | None) -> Caller:
+    """A user with that right to the source, or with none."""
+    with registry.database.writing() as session:
+        user = make_user(session)
+        if right is not None:
+            session.add(Grant(id=new_id(), user_id=user.id, source_id=source.id, right=right, granted_at=now()))
+    return Caller(user.id, "predictor")

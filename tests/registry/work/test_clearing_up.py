@@ -1,0 +1,86 @@
+"""Clearing up after workers: the dead leave nothing behind, and the living lose nothing."""
+
+from uuid import UUID
+
+import pytest
+
+from registry import holdings
+from registry.errors import LeaseLost
+from registry.ids import new_id
+from registry.leasing import renew_lease
+from registry.models.holdings import Holding
+from registry.publishing import publish
+from registry.registry import Registry
+from registry.scratch import ScratchHome
+from registry.work import lease_work
+from tests.registry.work.arrange import FACTS, add_shard, expire, holding_now, take
+
+
+def clear_up(registry: Registry) -> None:
+    holdings.clear_up(registry.database, registry.objects, registry.scratch)
+
+
+def test_a_dead_workers_object_and_holding_go(registry: Registry) -> None:
+    add_shard(registry.database)
+    lease = take(registry)
+    registry.objects.put(lease.prompt_key, b"numbers")
+    expire(registry.database, lease)
+
+    clear_up(registry)
+
+    assert list(registry.objects.traces("")) == []
+    assert holding_now(registry.database, lease) is None
+
+
+def test_a_published_object_stays_when_its_worker_dies_before_it_lets_go(registry: Registry) -> None:
+    add_shard(registry.database)
+    lease = take(registry)
+    prompt = publish(registry, lease, b"numbers", FACTS)
+    expire(registry.database, lease)
+
+    clear_up(registry)
+
+    assert registry.objects.read(prompt.key, prompt.digest) == b"numbers"
+    assert holding_now(registry.database, lease) is None
+
+
+def test_who_is_late_but_lives_stays_on_record_until_the_room_is_gone(registry: Registry) -> None:
+    add_shard(registry.database)
+    lease_id = new_id()
+    with registry.scratch.room(lease_id):
+        lease = lease_work(registry, "ann", lease_id=lease_id)
+        assert lease is not None
+        expire(registry.database, lease)
+        clear_up(registry)
+        registry.objects.put(lease.prompt_key, b"written all the same")
+        with pytest.raises(LeaseLost):
+            renew_lease(registry.database, lease, progress=0.5)
+        late = holding_now(registry.database, lease)
+        assert late is not None
+        assert late.prefixes == [lease.prompt_key]
+
+    clear_up(registry)
+
+    assert list(registry.objects.traces("")) == []
+    assert holding_now(registry.database, lease) is None
+
+
+def test_a_room_that_is_made_during_the_sweep_keeps_its_home(
+    registry: Registry, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    add_shard(registry.database)
+    lease_id = new_id()
+    sweep = ScratchHome.sweep
+
+    def sweep_and_then_lease(home: ScratchHome) -> set[UUID]:
+        living = sweep(home)
+        assert lease_work(registry, "ann", lease_id=lease_id) is not None
+        return living
+
+    monkeypatch.setattr(ScratchHome, "sweep", sweep_and_then_lease)
+
+    clear_up(registry)
+
+    with registry.database.reading() as session:
+        holding = session.get_one(Holding, lease_id)
+    assert holding.home == registry.scratch.id

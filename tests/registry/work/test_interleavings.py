@@ -1,0 +1,178 @@
+"""Leasing, publishing, forgetting and clearing up at the same moment, step by step, where each row has its lock."""
+
+from collections.abc import Callable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+from sqlalchemy import make_url, select, text
+
+from registry import holdings
+from registry.callers import OPERATOR
+from registry.database import Database
+from registry.erasures import begin
+from registry.erasures.begin import forget_source
+from registry.leasing import Lease, renew_lease
+from registry.locking import lock_source
+from registry.models.erasures import Erasure
+from registry.models.holdings import Holding
+from registry.moments import now
+from registry.objects.folder import FolderStore
+from registry.publishing import publish
+from registry.registry import Registry
+from registry.scratch import ScratchHome
+from registry.signing import open_signer
+from registry.work import lease_work
+from tests.registry.work.arrange import FACTS, add_shard, take
+from tests.servers.processes import until
+
+
+@pytest.fixture
+def registry(migrated_postgres_url: str, folder_store: FolderStore, tmp_path: Path) -> Iterator[Registry]:
+    """Only PostgreSQL lets two write at once; where the objects are does not matter here."""
+    # A test that waits for itself shall fail, not hang.
+    url = make_url(migrated_postgres_url).update_query_dict({"options": "-c lock_timeout=20s"})
+    database = Database(url.render_as_string(hide_password=False))
+    yield Registry(database, folder_store, ScratchHome(tmp_path / "scratch"), open_signer(tmp_path / "key.pem"))
+    database.close()
+
+
+@pytest.fixture
+def pool() -> Iterator[ThreadPoolExecutor]:
+    with ThreadPoolExecutor(2) as pool:
+        yield pool
+
+
+def await_waiting(database: Database) -> None:
+    """Returns once somebody waits for a lock in this database."""
+    waiting = text(
+        "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'"
+    )
+
+    def is_waiting() -> bool:
+        with database.reading() as session:
+            return bool(session.execute(waiting).scalar_one())
+
+    until(is_waiting, "somebody who waits for a lock")
+
+
+def shorten(database: Database, lease: Lease) -> None:
+    renew_lease(database, lease, 1.0, seconds=0.5)
+
+
+def is_late(database: Database, lease: Lease) -> bool:
+    with database.reading() as session:
+        return session.scalars(select(Holding.expires_at <= now()).where(Holding.id == lease.id)).one()
+
+
+def test_a_locked_source_is_passed_over_for_other_work(registry: Registry) -> None:
+    urgent = add_shard(registry.database, priority=5)
+    other = add_shard(registry.database)
+
+    with registry.database.writing() as session:
+        lock_source(session, urgent.source_id)
+        lease = take(registry)
+
+    assert lease.shard_id == other.id
+
+
+def test_work_of_a_locked_source_is_waited_for_if_there_is_no_other(
+    registry: Registry, pool: ThreadPoolExecutor
+) -> None:
+    shard = add_shard(registry.database)
+
+    with registry.database.writing() as session:
+        lock_source(session, shard.source_id)
+        asked = pool.submit(lease_work, registry, "ann")
+        await_waiting(registry.database)
+
+    lease = asked.result()
+    assert lease is not None
+    assert lease.shard_id == shard.id
+
+
+def test_no_lease_slips_into_a_source_that_is_just_being_forgotten(
+    registry: Registry, pool: ThreadPoolExecutor, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    shard = add_shard(registry.database)
+    record: Callable[..., Erasure] = begin._new
+    asked: list[Future[Lease | None]] = []
+
+    def ask_meanwhile(*args: object, **kwargs: object) -> Erasure:
+        # The source is locked, and nothing else has been touched yet.
+        asked.append(pool.submit(lease_work, registry, "ann"))
+        await_waiting(registry.database)
+        return record(*args, **kwargs)
+
+    monkeypatch.setattr("registry.erasures.begin._new", ask_meanwhile)
+    erasure = forget_source(registry, OPERATOR, shard.source_id)
+
+    assert asked[0].result() is None
+    assert erasure.holdings == []
+    with registry.database.reading() as session:
+        assert session.scalars(select(Holding)).all() == []
+
+
+def test_who_locks_a_source_waits_for_leases_that_are_being_written_and_sees_their_holdings(
+    registry: Registry, pool: ThreadPoolExecutor, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    shard = add_shard(registry.database)
+    write: Callable[..., None] = holdings.take
+    asked: list[Future[list[str]]] = []
+
+    def lock_and_look() -> list[str]:
+        with registry.database.writing() as session:
+            lock_source(session, shard.source_id)
+            return [str(holding) for holding in session.scalars(select(Holding.id))]
+
+    def lock_meanwhile(*args: object, **kwargs: object) -> None:
+        asked.append(pool.submit(lock_and_look))
+        await_waiting(registry.database)
+        write(*args, **kwargs)
+
+    monkeypatch.setattr("registry.work.holdings.take", lock_meanwhile)
+    lease = take(registry)
+
+    assert asked[0].result() == [str(lease.id)]
+
+
+def test_a_heartbeat_during_publishing_waits_and_neither_is_refused_wrongly(
+    registry: Registry, pool: ThreadPoolExecutor, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    add_shard(registry.database)
+    lease = take(registry)
+    commit: Callable[..., None] = holdings.commit_objects
+    beats = []
+
+    def beat_meanwhile(*args: object) -> None:
+        beats.append(pool.submit(renew_lease, registry.database, lease, 0.9))
+        await_waiting(registry.database)
+        commit(*args)
+
+    monkeypatch.setattr("registry.publishing.holdings.commit_objects", beat_meanwhile)
+
+    prompt = publish(registry, lease, b"numbers", FACTS)
+
+    assert registry.objects.read(prompt.key, prompt.digest) == b"numbers"
+    assert "is lost" in str(beats[0].exception())  # there is nothing left to keep
+
+
+def test_clearing_up_spares_the_object_of_a_commit_that_is_under_way_when_its_time_runs_out(
+    registry: Registry, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    add_shard(registry.database)
+    lease = take(registry)
+    commit: Callable[..., None] = holdings.commit_objects
+
+    def commit_late(*args: object) -> None:
+        commit(*args)
+        until(lambda: is_late(registry.database, lease), "the end of the lease")
+        holdings.clear_up(registry.database, registry.objects, registry.scratch)
+
+    monkeypatch.setattr("registry.publishing.holdings.commit_objects", commit_late)
+    monkeypatch.setattr("registry.publishing.renew_lease", lambda *_, **__: shorten(registry.database, lease))
+
+    with registry.scratch.room(lease.id):
+        prompt = publish(registry, lease, b"numbers", FACTS)
+
+    assert registry.objects.read(prompt.key, prompt.digest) == b"numbers"

@@ -1,0 +1,304 @@
+"""Each shard without a prompt goes to one worker at a time, in order, for as long as the worker shows that it lives."""
+
+import threading
+from collections import Counter
+from concurrent.futures import ThreadPoolExecutor
+from datetime import datetime
+from uuid import UUID
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from sqlalchemy import select
+
+from registry.backoff import MOST_SECONDS, backoff_seconds
+from registry.database import Database
+from registry.errors import Invalid, LeaseLost
+from registry.ids import new_id
+from registry.leasing import MAX_ERROR_CHARS, fail_lease, renew_lease, return_lease
+from registry.models.collections import Source
+from registry.models.holdings import Holding
+from registry.moments import after, now
+from registry.objects.keys import sample_key
+from registry.registry import Registry
+from registry.work import lease_work
+from tests.registry.factories import make_prompt, make_sample, make_shard, make_source, make_task
+from tests.registry.work.arrange import (
+    LOSSES,
+    add_shard,
+    add_source,
+    add_task,
+    change,
+    expire,
+    forget,
+    holding_now,
+    lease_before_others,
+    shard_now,
+    take,
+)
+
+
+def seconds_until(database: Database, moment: datetime | None) -> float:
+    assert moment is not None
+    with database.reading() as session:
+        return (moment - session.execute(select(now())).scalar_one()).total_seconds()
+
+
+def test_a_lease_tells_all_that_training_needs(registry: Registry) -> None:
+    with registry.database.writing() as session:
+        task = make_task(session, name="pets", labels=["cat", "dog"])
+        task.recipe, task.size, task.identity = {"epochs": 7}, 160, "b" * 64
+        shard = make_shard(session, make_source(session, task))
+        samples = [make_sample(session, shard, f"{n}".encode(), label) for n, label in enumerate(["dog", "cat", "dog"])]
+
+    lease = take(registry, worker="ann")
+
+    assert (lease.worker, lease.shard_id, lease.source_id) == ("ann", shard.id, shard.source_id)
+    assert (lease.generation, lease.seed) == (1, shard.seed)
+    assert (lease.task.id, lease.task.name, lease.task.backbone) == (task.id, "pets", "vit_tiny_patch16_224")
+    assert (lease.task.size, lease.task.identity) == (160, "b" * 64)
+    assert (lease.task.recipe, lease.task.labels) == ({"epochs": 7}, ("cat", "dog"))
+    told = [(sample.digest, sample.label, sample.key, sample.size_bytes) for sample in lease.samples]
+    assert told == [
+        (sample.digest, sample.label, sample_key(shard.source_id, shard.id, sample.digest), 1)
+        for sample in sorted(samples, key=lambda sample: sample.digest)
+    ]
+
+
+def test_a_lease_comes_with_a_holding_that_names_its_object_and_its_home(registry: Registry) -> None:
+    shard = add_shard(registry.database)
+
+    lease = take(registry)
+
+    holding = holding_now(registry.database, lease)
+    assert holding is not None
+    assert (holding.purpose, holding.source_id, holding.shard_id) == ("train", shard.source_id, shard.id)
+    assert (holding.home, holding.prefixes) == (registry.scratch.id, [lease.prompt_key])
+
+
+def test_a_shard_is_leased_once(registry: Registry) -> None:
+    shard = add_shard(registry.database)
+
+    lease, second = take(registry), lease_work(registry, "bob")
+
+    assert lease.shard_id == shard.id
+    assert second is None
+
+
+def test_what_must_not_be_trained_is_no_work(registry: Registry) -> None:
+    add_shard(registry.database, is_remote=True)
+    add_shard(registry.database, is_held=True)
+    add_shard(registry.database, erasure_id=new_id())
+    add_shard(registry.database, not_before=after(60))
+
+    assert lease_work(registry, "ann") is None
+
+
+def test_a_trained_shard_is_no_work(registry: Registry) -> None:
+    with registry.database.writing() as session:
+        make_prompt(session, make_shard(session, make_source(session, make_task(session)), samples=2))
+
+    assert lease_work(registry, "ann") is None
+
+
+def test_a_shard_without_samples_is_no_work(registry: Registry) -> None:
+    with registry.database.writing() as session:
+        make_shard(session, make_source(session, make_task(session)), samples=0)
+
+    assert lease_work(registry, "ann") is None
+
+
+def test_a_source_that_is_being_forgotten_has_no_work(registry: Registry) -> None:
+    shard = add_shard(registry.database)
+    forget(registry.database, shard.source_id)
+
+    assert lease_work(registry, "ann") is None
+
+
+def test_urgent_work_comes_first_then_what_was_tried_least_then_what_came_first(registry: Registry) -> None:
+    source = add_source(registry.database)
+    last = add_shard(registry.database, source, attempts=3)
+    third = add_shard(registry.database, source)
+    fourth = add_shard(registry.database, source)
+    first = add_shard(registry.database, source, priority=2, attempts=9)
+    second = add_shard(registry.database, source, priority=1)
+
+    order = [take(registry).shard_id for _ in range(5)]
+
+    assert order == [first.id, second.id, third.id, fourth.id, last.id]
+
+
+def test_a_worker_may_keep_to_some_tasks(registry: Registry) -> None:
+    wanted, other = add_task(registry.database), add_task(registry.database)
+    add_shard(registry.database, add_source(registry.database, other), priority=5)
+    shard = add_shard(registry.database, add_source(registry.database, wanted))
+
+    lease = lease_work(registry, "ann", tasks={wanted.id})
+
+    assert lease is not None
+    assert lease.shard_id == shard.id
+    assert lease_work(registry, "ann", tasks={wanted.id}) is None
+    assert lease_work(registry, "ann", tasks=()) is None
+
+
+def test_a_lease_without_a_name_or_a_duration_is_refused(registry: Registry) -> None:
+    add_shard(registry.database)
+
+    for worker, seconds in [("", 60.0), (" \n", 60.0), ("ann", 0.0), ("ann", float("nan"))]:
+        with pytest.raises(Invalid):
+            lease_work(registry, worker, seconds=seconds)
+
+
+def test_an_expired_lease_is_taken_over_and_the_shard_says_who_lost_it_and_when(registry: Registry) -> None:
+    add_shard(registry.database)
+    lost = take(registry, worker="ann")
+    expire(registry.database, lost)
+    expired_at = shard_now(registry.database, lost.shard_id).expires_at
+
+    lease = take(registry, worker="bob")
+
+    shard = shard_now(registry.database, lease.shard_id)
+    assert (lease.shard_id, shard.worker, shard.attempts, shard.progress) == (lost.shard_id, "bob", 2, 0.0)
+    assert shard.error == f"ann lost its lease at {expired_at:%Y-%m-%d %H:%M:%S} UTC"
+
+
+def test_a_shard_that_was_published_while_it_was_chosen_is_left_alone(
+    registry: Registry, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with registry.database.writing() as session:
+        shard = make_shard(session, make_source(session, make_task(session)), samples=2)
+        make_prompt(session, shard)
+    # As the statement would, whose view of the prompts is older than the shard that it locks.
+    monkeypatch.setattr("registry.work._most_urgent", lambda candidate, _: select(candidate.id).join(Source).limit(1))
+
+    lease = lease_work(registry, "ann")
+
+    after_all = shard_now(registry.database, shard.id)
+    assert lease is None
+    assert (after_all.lease_id, after_all.worker, after_all.attempts) == (None, None, 0)
+    with registry.database.reading() as session:
+        assert session.scalars(select(Holding)).all() == []
+
+
+def test_a_heartbeat_keeps_the_lease_and_its_holding_and_tells_the_progress(registry: Registry) -> None:
+    add_shard(registry.database)
+    lease = take(registry)
+
+    renew_lease(registry.database, lease, progress=0.25, seconds=1000)
+
+    shard, holding = shard_now(registry.database, lease.shard_id), holding_now(registry.database, lease)
+    assert holding is not None
+    assert shard.progress == 0.25
+    assert 900 < seconds_until(registry.database, shard.expires_at) <= 1000
+    assert 900 < seconds_until(registry.database, holding.expires_at) <= 1000
+
+
+def test_progress_stays_between_nothing_and_all(registry: Registry) -> None:
+    add_shard(registry.database)
+    lease = take(registry)
+
+    for told, kept in [(-1.0, 0.0), (7.0, 1.0), (float("nan"), 0.0)]:
+        renew_lease(registry.database, lease, progress=told)
+        assert shard_now(registry.database, lease.shard_id).progress == kept
+
+
+def test_a_lost_lease_cannot_be_renewed(registry: Registry) -> None:
+    for loss, lose in LOSSES.items():
+        lease = lease_before_others(registry)
+        lose(registry, lease)
+        before = shard_now(registry.database, lease.shard_id)
+
+        with pytest.raises(LeaseLost):
+            renew_lease(registry.database, lease, progress=0.5)
+
+        kept = shard_now(registry.database, lease.shard_id)
+        was, now_is = (before.lease_id, before.expires_at), (kept.lease_id, kept.expires_at)
+        assert now_is == was, loss
+        assert kept.progress == before.progress, loss
+
+
+def test_a_failure_is_told_and_the_shard_waits(registry: Registry) -> None:
+    add_shard(registry.database, attempts=2)
+    lease = take(registry)
+
+    fail_lease(registry.database, lease, "out of\nmemory\x00 \ud800")
+
+    shard = shard_now(registry.database, lease.shard_id)
+    assert (shard.error, shard.lease_id, shard.worker, shard.progress) == ("out of memory", None, None, None)
+    assert 15 < seconds_until(registry.database, shard.not_before) <= 20  # the third attempt
+    assert lease_work(registry, "bob") is None
+
+
+def test_a_failed_shard_is_work_again_when_its_time_has_come(registry: Registry) -> None:
+    add_shard(registry.database)
+    failed = take(registry)
+    fail_lease(registry.database, failed, "no")
+    change(registry.database, failed.shard_id, not_before=after(-1))
+
+    lease = take(registry)
+
+    assert lease.shard_id == failed.shard_id
+    assert shard_now(registry.database, lease.shard_id).attempts == 2
+
+
+def test_a_long_error_is_cut(registry: Registry) -> None:
+    add_shard(registry.database)
+    lease = take(registry)
+
+    fail_lease(registry.database, lease, "é" * 2000)
+
+    assert shard_now(registry.database, lease.shard_id).error == "é" * (MAX_ERROR_CHARS - 1) + "…"
+
+
+def test_a_returned_lease_counts_as_never_taken(registry: Registry) -> None:
+    add_shard(registry.database, attempts=1, error="as before")
+    lease = take(registry)
+
+    return_lease(registry.database, lease)
+
+    shard = shard_now(registry.database, lease.shard_id)
+    assert (shard.attempts, shard.error, shard.not_before, shard.lease_id) == (1, "as before", None, None)
+    assert take(registry, "bob").shard_id == lease.shard_id
+
+
+def test_who_lost_a_lease_neither_fails_nor_returns_it(registry: Registry) -> None:
+    for loss in ("taken over", "cancelled", "of a forgotten source"):
+        lease = lease_before_others(registry)
+        LOSSES[loss](registry, lease)
+        before = shard_now(registry.database, lease.shard_id)
+
+        fail_lease(registry.database, lease, "late")
+        return_lease(registry.database, lease)
+
+        kept = shard_now(registry.database, lease.shard_id)
+        was, now_is = (before.lease_id, before.attempts, before.error), (kept.lease_id, kept.attempts, kept.error)
+        assert now_is == was, loss
+
+
+@given(st.integers(min_value=-5, max_value=10_000))
+def test_waiting_doubles_up_to_an_hour(attempts: int) -> None:
+    seconds = backoff_seconds(attempts)
+
+    assert 5 <= seconds <= MOST_SECONDS
+    assert backoff_seconds(attempts + 1) == (5 if attempts < 1 else min(2 * seconds, MOST_SECONDS))
+
+
+def test_workers_that_ask_at_once_get_different_shards(registry: Registry) -> None:
+    with registry.database.writing() as session:
+        sources = [make_source(session, make_task(session)) for _ in range(2)]
+        shards = {make_shard(session, source, samples=1).id for source in sources for _ in range(12)}
+    together = threading.Barrier(6)
+
+    def work(number: int) -> list[UUID]:
+        together.wait()
+        taken = []
+        while (lease := lease_work(registry, f"worker {number}")) is not None:
+            taken.append(lease.shard_id)
+        return taken
+
+    with ThreadPoolExecutor(6) as pool:
+        taken = [shard for shards in pool.map(work, range(6)) for shard in shards]
+
+    assert sorted(taken) == sorted(shards)
+    with registry.database.reading() as session:
+        assert Counter(session.scalars(select(Holding.shard_id))) == Counter(shards)

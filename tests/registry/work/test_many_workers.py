@@ -1,0 +1,63 @@
+"""Many workers on many shards, killed at any moment: each shard is published once, and none is lost."""
+
+import json
+import subprocess
+import sys
+from collections import Counter
+from pathlib import Path
+
+from sqlalchemy import func, select
+
+from registry import audit, holdings
+from registry.models.audit import AuditLine
+from registry.models.collections import Shard
+from registry.models.holdings import Holding
+from registry.models.prompts import Prompt
+from registry.registry import Registry
+from tests.registry.factories import make_shard, make_source, make_task
+from tests.registry.work.worker_process import KILLS
+from tests.servers.processes import until
+
+ROOT = Path(__file__).parents[3]
+SOURCES = 4
+SHARDS = 200
+
+
+def is_cleared_up(registry: Registry) -> bool:
+    holdings.clear_up(registry.database, registry.objects, registry.scratch)
+    with registry.database.reading() as session:
+        return session.scalar(select(func.count()).select_from(Holding)) == 0
+
+
+def test_each_shard_is_published_once_whoever_dies(
+    registry: Registry, environment: dict[str, str], tmp_path: Path
+) -> None:
+    with registry.database.writing() as session:
+        sources = [make_source(session, make_task(session)) for _ in range(SOURCES)]
+        shards = [make_shard(session, sources[n % SOURCES], samples=1) for n in range(SHARDS)]
+    told = tmp_path / "story.json"
+
+    crowd = [sys.executable, "-m", "tests.registry.work.worker_process", "7", str(told)]
+    ended = subprocess.run(crowd, cwd=ROOT, env=environment, capture_output=True, text=True, timeout=300, check=False)
+
+    assert ended.returncode == 0, ended.stderr
+    story = json.loads(told.read_text())
+    assert story["failed"] == 0, ended.stderr
+    assert story["killed"] > KILLS, "some shall die while they publish"
+    until(lambda: is_cleared_up(registry), "the end of all holdings", wait_s=60)
+    with registry.database.reading() as session:
+        prompts = {prompt.shard_id: prompt for prompt in session.scalars(select(Prompt))}
+        lines = session.scalars(select(AuditLine).where(AuditLine.action == "prompt.published")).all()
+        leased = session.scalars(select(Shard.id).where(Shard.lease_id.is_not(None))).all()
+        broken = list(audit.breaks(session))
+    assert prompts.keys() == {shard.id for shard in shards}
+    published = Counter((line.subject["shard"], line.subject["generation"]) for line in lines)
+    assert published == Counter((str(shard.id), 1) for shard in shards)
+    kept = [found.key for found in registry.objects.traces("")]
+    assert sorted(kept) == sorted(prompt.key for prompt in prompts.values())
+    for shard in shards:
+        prompt = prompts[shard.id]
+        assert registry.objects.read(prompt.key, prompt.digest) == f"{shard.id} of {shard.seed}".encode()
+    assert (leased, broken) == ([], [])
+    assert registry.scratch.sweep() == set()
+    assert [path for path in registry.scratch.folder.iterdir() if path.is_dir()] == []

@@ -1,0 +1,104 @@
+"""A prompt that was trained elsewhere comes without its pictures, as a shard of its own."""
+
+from dataclasses import replace
+
+import pytest
+from sqlalchemy import delete, select
+
+from registry import faults
+from registry.callers import OPERATOR
+from registry.errors import DomainError, Forbidden, Invalid, NotFound
+from registry.models.audit import AuditLine
+from registry.models.collections import Shard
+from registry.models.holdings import Holding
+from registry.models.people import Grant
+from registry.models.prompts import Prompt
+from registry.publishing import IdentityMismatch, publish, publish_remote
+from registry.registry import Registry
+from registry.work import lease_work
+from tests.registry.work.arrange import FACTS, add_shard, add_source, grant, take
+
+REFUSALS: dict[str | None, type[DomainError]] = {None: NotFound, "use": Forbidden, "forget": Forbidden}
+
+
+def assert_nothing_is_there(registry: Registry) -> None:
+    assert list(registry.objects.traces("")) == []
+    assert registry.scratch.sweep() == set()
+    with registry.database.reading() as session:
+        for table in (Prompt, Holding, Shard):
+            assert session.scalars(select(table)).all() == []
+
+
+def test_each_remote_prompt_is_a_shard_that_nobody_trains(registry: Registry) -> None:
+    source = add_source(registry.database)
+
+    prompts = [publish_remote(registry, OPERATOR, source.id, body, FACTS) for body in (b"one", b"two")]
+
+    with registry.database.reading() as session:
+        shards = session.scalars(select(Shard).order_by(Shard.number)).all()
+        assert session.scalars(select(Holding)).all() == []
+    assert [(shard.id, shard.number, shard.is_remote, shard.generation) for shard in shards] == [
+        (prompt.shard_id, number, True, 1) for number, prompt in enumerate(prompts)
+    ]
+    assert [registry.objects.read(prompt.key, prompt.digest) for prompt in prompts] == [b"one", b"two"]
+    assert lease_work(registry, "ann") is None
+
+
+def test_it_is_in_the_log_with_who_sent_it(registry: Registry) -> None:
+    source = add_source(registry.database)
+    caller = grant(registry, source, "manage")
+
+    prompt = publish_remote(registry, caller, source.id, b"numbers", FACTS)
+
+    with registry.database.reading() as session:
+        [line] = session.scalars(select(AuditLine).where(AuditLine.action == "prompt.published"))
+    assert line.actor == caller.user_id
+    assert line.subject["prompt"] == str(prompt.id)
+
+
+def test_it_must_be_of_the_backbone_that_the_task_has(registry: Registry) -> None:
+    source = add_source(registry.database)
+    add_shard(registry.database, source)
+    local = publish(registry, take(registry), b"local", FACTS)
+
+    with pytest.raises(IdentityMismatch):
+        publish_remote(registry, OPERATOR, source.id, b"remote", replace(FACTS, identity="b" * 64))
+
+    assert [found.key for found in registry.objects.traces("")] == [local.key]
+
+
+def test_one_that_no_task_can_take_is_refused(registry: Registry) -> None:
+    source = add_source(registry.database)
+
+    for facts in (replace(FACTS, facts={"settings": {"attention": "full"}}), replace(FACTS, samples=2**31)):
+        with pytest.raises(Invalid):
+            publish_remote(registry, OPERATOR, source.id, b"numbers", facts)
+
+    assert_nothing_is_there(registry)
+
+
+def test_only_who_manages_a_source_may_send_one(registry: Registry) -> None:
+    source = add_source(registry.database)
+
+    for right, refusal in REFUSALS.items():
+        with pytest.raises(refusal):
+            publish_remote(registry, grant(registry, source, right), source.id, b"numbers", FACTS)
+
+    assert_nothing_is_there(registry)
+
+
+def test_a_right_that_is_revoked_meanwhile_counts(registry: Registry, monkeypatch: pytest.MonkeyPatch) -> None:
+    source = add_source(registry.database)
+    caller = grant(registry, source, "manage")
+
+    def revoke(point: str) -> None:
+        if point == "publish: object written":
+            with registry.database.writing() as session:
+                session.execute(delete(Grant).where(Grant.user_id == caller.user_id))
+
+    monkeypatch.setattr(faults, "on_reach", revoke)
+
+    with pytest.raises(NotFound):
+        publish_remote(registry, caller, source.id, b"numbers", FACTS)
+
+    assert_nothing_is_there(registry)

@@ -1,0 +1,96 @@
+"""Whoever manages a source can stop its training and let it go on."""
+
+import pytest
+from sqlalchemy import select
+
+from registry.callers import OPERATOR
+from registry.errors import DomainError, Forbidden, LeaseLost, NotFound
+from registry.leasing import renew_lease
+from registry.models.audit import AuditLine
+from registry.models.collections import Shard
+from registry.moments import after
+from registry.registry import Registry
+from registry.training import cancel_training, resume_training
+from registry.work import lease_work
+from tests.registry.factories import make_prompt, make_shard, make_source, make_task
+from tests.registry.work.arrange import add_shard, add_source, grant, shard_now, take
+
+
+def cancel(registry: Registry, shard: Shard) -> int:
+    with registry.database.writing() as session:
+        return cancel_training(session, OPERATOR, shard.source_id)
+
+
+def resume(registry: Registry, shard: Shard) -> int:
+    with registry.database.writing() as session:
+        return resume_training(session, OPERATOR, shard.source_id)
+
+
+def test_cancelled_training_is_no_work_and_ends_the_leases(registry: Registry) -> None:
+    shard = add_shard(registry.database)
+    lease = take(registry)
+
+    assert cancel(registry, shard) == 1
+
+    with pytest.raises(LeaseLost):
+        renew_lease(registry.database, lease, progress=0.5)
+    assert lease_work(registry, "bob") is None
+    cancelled = shard_now(registry.database, shard.id)
+    assert (cancelled.is_held, cancelled.lease_id, cancelled.worker, cancelled.progress) == (True, None, None, None)
+
+
+def test_cancelling_touches_no_other_source_and_nothing_that_is_trained(registry: Registry) -> None:
+    other = add_shard(registry.database)
+    with registry.database.writing() as session:
+        source = make_source(session, make_task(session))
+        trained, untrained = make_shard(session, source, samples=1), make_shard(session, source, samples=1)
+        make_prompt(session, trained)
+
+    assert cancel(registry, untrained) == 1
+
+    held = {shard.id: shard_now(registry.database, shard.id).is_held for shard in (other, trained, untrained)}
+    assert held == {other.id: False, trained.id: False, untrained.id: True}
+
+
+def test_resumed_training_is_work_at_once_whatever_failed_before(registry: Registry) -> None:
+    shard = add_shard(registry.database, attempts=9, not_before=after(600))
+    cancel(registry, shard)
+
+    assert resume(registry, shard) == 1
+
+    assert take(registry).shard_id == shard.id
+    assert shard_now(registry.database, shard.id).attempts == 1
+
+
+def test_both_are_in_the_log_by_ids_and_counts(registry: Registry) -> None:
+    shard = add_shard(registry.database)
+
+    cancel(registry, shard)
+    resume(registry, shard)
+
+    with registry.database.reading() as session:
+        lines = session.scalars(select(AuditLine).order_by(AuditLine.number)).all()
+    told = {"source": str(shard.source_id), "shards": 1}
+    assert [(line.action, line.subject) for line in lines] == [
+        ("training.cancelled", told),
+        ("training.resumed", told),
+    ]
+
+
+def test_only_who_manages_a_source_may_stop_its_training(registry: Registry) -> None:
+    source = add_source(registry.database)
+    shard = add_shard(registry.database, source)
+    acts = (cancel_training, resume_training)
+
+    refusals: dict[str | None, type[DomainError]] = {None: NotFound, "use": Forbidden, "forget": Forbidden}
+    for right, refusal in refusals.items():
+        caller = grant(registry, source, right)
+        for act in acts:
+            with pytest.raises(refusal), registry.database.writing() as session:
+                act(session, caller, source.id)
+    assert shard_now(registry.database, shard.id).is_held is False
+
+    caller = grant(registry, source, "manage")
+    for act in acts:
+        with registry.database.writing() as session:
+            assert act(session, caller, source.id) == 1
