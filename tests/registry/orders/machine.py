@@ -4,20 +4,13 @@ import hashlib
 import shutil
 import tempfile
 import zipfile
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
+from random import Random
 from uuid import UUID
 
-from hypothesis import strategies as st
-from hypothesis.stateful import (
-    Bundle,
-    RuleBasedStateMachine,
-    consumes,
-    invariant,
-    rule,
-)
 from sqlalchemy import select, update
 
 from registry import faults
@@ -47,10 +40,7 @@ UPLOAD_POINTS = ("upload: held", "upload: half the objects", "upload: objects wr
 PUBLISH_POINTS = ("publish: object written", "publish: committed")
 FACTS = PublishedFacts(identity="1d" * 32, labels=("cat",), samples=1, facts={})
 USERS = ("ann", "bob")
-NOWHERE = UUID(int=0)  # no source, as rules find it that come too early
-# How shards are split is chance, and hypothesis wants none: so every rule can always run, and may find nothing to do.
 COMMITTED_UPLOAD, COMMITTED_PUBLISHING = UPLOAD_POINTS[-1], PUBLISH_POINTS[-1]
-PICTURES = st.sets(st.integers(0, 9), min_size=2, max_size=5)
 
 
 @dataclass
@@ -97,122 +87,140 @@ class Publishing:
     is_committed: bool
 
 
-class Orders(RuleBasedStateMachine):
-    """Uploads and publishing that stop half-way, and everything else in between."""
+class Orders:
+    """Uploads and publishing that stop half-way, and everything else in between, as dice have it.
 
-    sources = Bundle("sources")
-    uploads = Bundle("uploads")
-    leases = Bundle("leases")
-    publishings = Bundle("publishings")
+    Every step is checked against the model, and so is everything that must always hold. `history` says what was done.
+    """
 
-    make_registry: Callable[[], Registry]  # a fresh one; set by whoever runs the machine
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.registry = type(self).make_registry()
+    def __init__(self, registry: Registry, dice: Random) -> None:
+        self.registry, self.dice = registry, dice
         self.folder = Path(tempfile.mkdtemp())
+        self.history: list[str] = []
         self.model: dict[UUID, ModelSource] = {}
+        self.gone: list[UUID] = []  # sources that were forgotten
+        self.uploads: list[Upload] = []
+        self.leases: list[Lease] = []
+        self.publishings: list[Publishing] = []
+        self.leased: dict[UUID, UUID] = {}  # by shard, the lease that may publish
         self.tokens: dict[str, str] = {}
         self.users: dict[str, UUID] = {}
         self.archives = 0
-        self.leased: dict[UUID, UUID] = {}  # by shard, the lease that may publish
-        with self.registry.database.writing() as session:
+        with registry.database.writing() as session:
             self.task = create_task(session, OPERATOR, "animals", backbone="vit_tiny_patch16_224").id
             for name in USERS:
                 self.users[name] = create_user(session, OPERATOR, name, "owner").id
                 self.tokens[name] = issue_token(session, OPERATOR, self.users[name]).text
-        faults.on_reach = reach
 
-    def teardown(self) -> None:
-        faults.on_reach = None
-        self.registry.database.close()
-        shutil.rmtree(self.folder)
+    def run(self, steps: int) -> None:
+        """So many steps; what is still half-way is finished at the end."""
+        faults.on_reach = reach
+        try:
+            for _ in range(steps):
+                (step,) = self.dice.choices(list(WEIGHTS), list(WEIGHTS.values()))
+                self.history.append(step.__name__)
+                step(self)
+                self.check()
+            while self.uploads or self.publishings:
+                self.finish_upload()
+                self.finish_publishing()
+                self.check()
+        finally:
+            faults.on_reach = None
+            self.registry.database.close()
+            shutil.rmtree(self.folder)
 
     # Uploads
 
-    @rule(
-        target=uploads, pictures=PICTURES, point=st.sampled_from(UPLOAD_POINTS), owner=st.sampled_from([None, *USERS])
-    )
-    def begin_upload(self, pictures: set[int], point: str, owner: str | None) -> Upload:
-        path, digests = self._pack(pictures)
+    def begin_upload(self) -> None:
+        path, digests = self._pack()
+        owner, point = self.dice.choice([None, *USERS]), self.dice.choice(UPLOAD_POINTS)
         name, owner_id = path.stem, None if owner is None else self.users[owner]
         paused = Paused(
             lambda: upload_source(self.registry, OPERATOR, self.task, name, path, owner_id=owner_id, shards=2), point
         )
-        return self._begun(Upload(paused, None, name, owner, digests, is_committed=point == COMMITTED_UPLOAD))
+        self._begun(Upload(paused, None, name, owner, digests, is_committed=point == COMMITTED_UPLOAD))
 
-    @rule(target=uploads, source=sources, pictures=PICTURES, point=st.sampled_from(UPLOAD_POINTS))
-    def begin_addition(self, source: UUID, pictures: set[int], point: str) -> Upload | None:
-        path, digests = self._pack(pictures)
+    def begin_addition(self) -> None:
+        if (source := self._any_source()) is None:
+            return
+        path, digests = self._pack()
+        point = self.dice.choice(UPLOAD_POINTS)
         paused = Paused(lambda: add_samples(self.registry, OPERATOR, source, path, shards=2), point)
         upload = Upload(paused, source, path.stem, None, digests, is_committed=point == COMMITTED_UPLOAD)
         if paused.has_ended:  # refused at once
             self._finish(upload)
-            return None
-        return self._begun(upload)
+        else:
+            self._begun(upload)
 
-    @rule(target=sources, upload=consumes(uploads))
-    def finish_upload(self, upload: Upload | None) -> UUID:
-        return NOWHERE if upload is None else self._finish(upload)
+    def finish_upload(self) -> None:
+        if self.uploads:
+            self._finish(self.uploads.pop(self.dice.randrange(len(self.uploads))))
 
-    def _finish(self, upload: Upload) -> UUID:
+    def _finish(self, upload: Upload) -> None:
         try:
-            admission = upload.paused.finish()
+            upload.paused.finish()
         except (NotFound, LeaseLost):  # its source went meanwhile
             assert upload.source is not None
             assert upload.source not in self.model
-            return upload.source
+            self.outcome("an upload lost its source")
         except CollectionRefused:  # nothing of it is new any more, or some of it was forgotten
             assert upload.source is not None
-            known = self.model[upload.source]
-            assert upload.digests & known.forgotten or upload.digests <= known.samples
-            return upload.source
-        if not upload.is_committed:
-            self._adopt(upload)
-        return admission.source_id
+            known = self.model.get(upload.source)
+            assert known is None or upload.digests & known.forgotten or upload.digests <= known.samples
+            self.outcome("an upload was refused")
+        else:
+            if not upload.is_committed:
+                self._adopt(upload)
 
     # Training
 
-    @rule(target=leases)
-    def lease(self) -> Lease | None:
+    def lease(self) -> None:
         lease = lease_work(self.registry, "worker")
-        untrained = [shard for _, shard in self._shards() if not shard.is_trained]
         if lease is None:
             # All that is left is somebody's, who may still publish.
-            assert len(untrained) <= len(self.leased)
-            return None
+            untrained = [shard_id for (_, shard_id), shard in self._shards() if not shard.is_trained]
+            assert set(untrained) <= self.leased.keys()
+            return
         shard = self.model[lease.source_id].shards[lease.shard_id]
         assert not shard.is_trained
+        assert lease.shard_id not in self.leased
         assert lease.generation == shard.generation
         assert {sample.digest for sample in lease.samples} == shard.samples
         self.leased[lease.shard_id] = lease.id
-        return lease
+        self.leases.append(lease)
 
-    @rule(target=publishings, lease=consumes(leases), point=st.sampled_from(PUBLISH_POINTS))
-    def begin_publishing(self, lease: Lease | None, point: str) -> Publishing | None:
-        if lease is None:
-            return None
+    def begin_publishing(self) -> None:
+        if not self.leases:
+            return
+        lease = self.leases.pop(self.dice.randrange(len(self.leases)))
+        point = self.dice.choice(PUBLISH_POINTS)
         paused: Paused[object] = Paused(lambda: publish(self.registry, lease, lease.id.bytes, FACTS), point)
         is_committed = point == COMMITTED_PUBLISHING and not paused.has_ended
         if is_committed:
             self._publish(lease)
-        return Publishing(paused, lease, is_committed)
+        publishing = Publishing(paused, lease, is_committed)
+        if paused.has_ended:  # refused at once
+            self._end(publishing)
+        else:
+            self.publishings.append(publishing)
 
-    @rule(publishing=consumes(publishings))
-    def finish_publishing(self, publishing: Publishing | None) -> None:
-        if publishing is None:
-            return
-        lease = publishing.lease
+    def finish_publishing(self) -> None:
+        if self.publishings:
+            self._end(self.publishings.pop(self.dice.randrange(len(self.publishings))))
+
+    def _end(self, publishing: Publishing) -> None:
         try:
             publishing.paused.finish()
         except LeaseLost:
-            assert not self._is_current(lease)
+            assert not self._is_current(publishing.lease)
             assert not publishing.is_committed
+            assert not list(self.registry.objects.traces(publishing.lease.prompt_key))
+            self.outcome("a publishing was refused")
         else:
             if not publishing.is_committed:
-                self._publish(lease)
+                self._publish(publishing.lease)
 
-    @rule()
     def let_all_leases_run_out(self) -> None:
         with self.registry.database.writing() as session:
             session.execute(update(Shard).where(Shard.lease_id.is_not(None)).values(expires_at=after(-1)))
@@ -220,15 +228,19 @@ class Orders(RuleBasedStateMachine):
 
     # Rights
 
-    @rule(source=sources, user=st.sampled_from(USERS))
-    def grant_use(self, source: UUID, user: str) -> None:
-        with self._expecting_source(source), self.registry.database.writing() as session:
+    def grant_use(self) -> None:
+        if (source := self._any_source()) is None:
+            return
+        user = self.dice.choice(USERS)
+        with self._expecting(source), self.registry.database.writing() as session:
             grant(session, OPERATOR, self.users[user], source, "use")
         if source in self.model:
             self.model[source].users.add(user)
 
-    @rule(source=sources, user=st.sampled_from(USERS))
-    def revoke_use(self, source: UUID, user: str) -> None:
+    def revoke_use(self) -> None:
+        if (source := self._any_source()) is None:
+            return
+        user = self.dice.choice(USERS)
         is_granted = source in self.model and user in self.model[source].users
         try:
             with self.registry.database.writing() as session:
@@ -241,27 +253,29 @@ class Orders(RuleBasedStateMachine):
 
     # Forgetting
 
-    @rule(source=sources)
-    def forget_all(self, source: UUID) -> None:
-        with self._expecting_source(source):
+    def forget_all(self) -> None:
+        if (source := self._any_source()) is None:
+            return
+        with self._expecting(source):
             forget_source(self.registry, OPERATOR, source)
-        self.model.pop(source, None)
+        for shard in self.model.pop(source, ModelSource(None)).shards:
+            self.leased.pop(shard, None)
+        self.gone.append(source)
 
-    @rule(number=st.integers(0, 50))
-    def forget_one_shard(self, number: int) -> None:
+    def forget_one_shard(self) -> None:
         if not (everything := list(self._shards())):
             return
-        (source, shard_id), shard = everything[number % len(everything)]
+        (source, shard_id), shard = self.dice.choice(everything)
         forget_shard(self.registry, OPERATOR, source, shard_id)
         self.model[source].forgotten |= shard.samples
         del self.model[source].shards[shard_id]
+        self.leased.pop(shard_id, None)
 
-    @rule(number=st.integers(0, 50), which=st.integers(0, 50))
-    def forget_one_sample(self, number: int, which: int) -> None:
+    def forget_one_sample(self) -> None:
         if not (everything := list(self._shards())):
             return
-        (source, shard_id), shard = everything[number % len(everything)]
-        digest = sorted(shard.samples)[which % len(shard.samples)]
+        (source, shard_id), shard = self.dice.choice(everything)
+        digest = self.dice.choice(sorted(shard.samples))
         forget_sample(self.registry, OPERATOR, source, digest)
         self.model[source].forgotten.add(digest)
         shard.samples.remove(digest)
@@ -270,13 +284,20 @@ class Orders(RuleBasedStateMachine):
         if not shard.samples:
             del self.model[source].shards[shard_id]
 
-    @rule()
     def run_erasures_once(self) -> None:
         run_erasures(self.registry)
 
+    def check(self) -> None:
+        """Everything that always holds."""
+        self.everybody_may_use_what_the_model_says()
+        self.every_usable_prompt_and_every_sample_has_its_bytes()
+
+    def outcome(self, what: str) -> None:
+        """Notes that something rare has happened."""
+        self.history.append(what)
+
     # What always holds
 
-    @invariant()
     def everybody_may_use_what_the_model_says(self) -> None:
         for user in USERS:
             found = usable(self.registry.database, self.tokens[user], task=self.task)
@@ -289,7 +310,6 @@ class Orders(RuleBasedStateMachine):
                 if shard.is_trained
             }
 
-    @invariant()
     def every_usable_prompt_and_every_sample_has_its_bytes(self) -> None:
         kept = {found.key for found in self.registry.objects.objects("")}
         with self.registry.database.reading() as session:
@@ -304,7 +324,13 @@ class Orders(RuleBasedStateMachine):
             for shard_id, shard in sorted(facts.shards.items()):
                 yield (source, shard_id), shard
 
-    def _pack(self, pictures: set[int]) -> tuple[Path, frozenset[str]]:
+    def _any_source(self) -> UUID | None:
+        """A source, mostly one that there is."""
+        there = sorted(self.model) * 3 + self.gone[-1:]
+        return self.dice.choice(there) if there else None
+
+    def _pack(self) -> tuple[Path, frozenset[str]]:
+        pictures = self.dice.sample(range(10), self.dice.randrange(2, 6))
         self.archives += 1
         path = self.folder / f"source {self.archives}.zip"
         bodies = [picture(number) for number in sorted(pictures)]
@@ -313,10 +339,10 @@ class Orders(RuleBasedStateMachine):
                 archive.writestr(f"cat/{number}.png", body)
         return path, frozenset(hashlib.sha256(body).hexdigest() for body in bodies)
 
-    def _begun(self, upload: Upload) -> Upload:
+    def _begun(self, upload: Upload) -> None:
         if upload.is_committed:
             self._adopt(upload)
-        return upload
+        self.uploads.append(upload)
 
     def _adopt(self, upload: Upload) -> None:
         """Takes a committed upload into the model: which shard a sample fell into is the registry's to say."""
@@ -325,8 +351,8 @@ class Orders(RuleBasedStateMachine):
             facts = self.model.setdefault(source, ModelSource(upload.owner))
             rows = session.execute(select(Sample.shard_id, Sample.digest).where(Sample.source_id == source)).all()
         new = {digest for shard, digest in rows if shard not in facts.shards}
-        assert new == upload.digests - facts.samples
-        assert not new & facts.forgotten
+        # What was in the source when it was looked at, and forgotten afterwards, stays out.
+        assert new == upload.digests - facts.samples - facts.forgotten
         for shard, digest in rows:
             if digest in new:
                 facts.shards.setdefault(shard, ModelShard(set())).samples.add(digest)
@@ -343,7 +369,7 @@ class Orders(RuleBasedStateMachine):
         self.leased.pop(lease.shard_id)
 
     @contextmanager
-    def _expecting_source(self, source: UUID) -> Iterator[None]:
+    def _expecting(self, source: UUID) -> Iterator[None]:
         """The block succeeds if the model has the source, and finds none otherwise."""
         try:
             yield
@@ -351,3 +377,21 @@ class Orders(RuleBasedStateMachine):
             assert source not in self.model
         else:
             assert source in self.model
+
+
+# What is done how often.
+WEIGHTS = {
+    Orders.begin_upload: 2,
+    Orders.begin_addition: 4,
+    Orders.finish_upload: 7,
+    Orders.lease: 7,
+    Orders.begin_publishing: 7,
+    Orders.finish_publishing: 6,
+    Orders.let_all_leases_run_out: 1,
+    Orders.grant_use: 2,
+    Orders.revoke_use: 1,
+    Orders.forget_one_sample: 3,
+    Orders.forget_one_shard: 1,
+    Orders.forget_all: 1,
+    Orders.run_erasures_once: 1,
+}
