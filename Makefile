@@ -35,9 +35,10 @@ format: env ## format the code
 	$(BIN)/ruff format .
 	$(BIN)/ruff check --fix .
 
-bench: env ## measure speed: the forward pass and training, about ten minutes on a quiet machine
+bench: env ## measure speed: the forward pass, training and rights, about ten minutes on a quiet machine
 	$(BIN)/python -m bench.forward
 	$(BIN)/python -m bench.train
+	$(BIN)/python -m bench.rights
 
 constraints: env ## write constraints.txt anew from pyproject.toml
 	$(BIN)/uv pip compile --quiet --universal --no-header --no-annotate --no-emit-index-url \

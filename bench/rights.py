@@ -8,8 +8,8 @@ import statistics
 import tempfile
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
-from itertools import cycle
+from contextlib import AbstractContextManager, contextmanager
+from itertools import cycle, product
 from pathlib import Path
 from uuid import UUID
 
@@ -23,13 +23,13 @@ from tests.registry.people.crowd import RELEASE, TASK, seed
 from tests.servers.postgres import serve_postgres
 
 WISHES = 3
+GRANTS = (3, 20)  # to each user, and as many to each group; half of the users are in one
 BARE = "bare round trip"
 
 
 def main() -> None:
     """Measure and print."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--database", help="an empty PostgreSQL to use instead of one that is started here")
     parser.add_argument("--sources", type=int, default=1000)
     parser.add_argument("--users", type=int, default=10_000)
     parser.add_argument("--json", action="store_true")
@@ -38,12 +38,14 @@ def main() -> None:
     users, calls = (options.users // 10, 300) if options.quick else (options.users, 2000)
 
     lines: list[dict[str, float | int | str | None]] = []
-    for kind, opened in (("sqlite", _sqlite()), ("postgresql", _postgres(options.database))):
-        with opened as database:
-            granted = seed(database, options.sources, users)
+    homes: dict[str, Callable[[], AbstractContextManager[Database]]] = {"sqlite": _sqlite, "postgresql": _postgres}
+    for kind, grants in product(homes, GRANTS):
+        with homes[kind]() as database:
+            granted = seed(database, options.sources, users, grants)
             wishes = {token: sources[:WISHES] for token, sources in granted.items()}
+            prompts = statistics.mean(len(usable(database, token, task=TASK).prompts) for token in wishes)
             times = measure(contenders(database, wishes), list(wishes), calls)
-        lines += [line_of(kind, name, seconds, times[BARE]) for name, seconds in times.items()]
+        lines += [line_of(kind, prompts, name, seconds, times[BARE]) for name, seconds in times.items()]
     summary: dict[str, object] = {"sources": options.sources, "users": users, "calls": calls}
     show("what a token may use, over a bare round trip", lines, summary, options.json)
 
@@ -52,8 +54,7 @@ def contenders(database: Database, wishes: Mapping[str, Sequence[UUID]]) -> dict
     """What takes turns, each called with the text of a token."""
 
     def bare(token: str) -> None:  # noqa: ARG001  # nobody is asked for
-        with database.statement() as connection:
-            connection.execute(text("SELECT 1")).all()
+        database.fetch(text("SELECT 1"), {})
 
     return {
         BARE: bare,
@@ -76,11 +77,14 @@ def measure(runs: Mapping[str, Callable[[str], object]], tokens: Sequence[str], 
     return seconds
 
 
-def line_of(kind: str, name: str, seconds: list[float], bare: list[float]) -> dict[str, float | int | str | None]:
+def line_of(
+    kind: str, prompts: float, name: str, seconds: list[float], bare: list[float]
+) -> dict[str, float | int | str | None]:
     """The line of the table for one contender."""
     p50 = statistics.median(seconds)
     return {
         "database": kind,
+        "prompts": round(prompts),
         "asked": name,
         "p50_ms": p50 * 1000,
         "p99_ms": statistics.quantiles(seconds, n=100)[98] * 1000,
@@ -95,11 +99,7 @@ def _sqlite() -> Iterator[Database]:
 
 
 @contextmanager
-def _postgres(url: str | None) -> Iterator[Database]:
-    if url is not None:
-        with _migrated(url) as database:
-            yield database
-        return
+def _postgres() -> Iterator[Database]:
     with serve_postgres() as server, _migrated(server.make_database()) as database:
         yield database
 

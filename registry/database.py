@@ -1,12 +1,12 @@
 """The SQL database: SQLite or PostgreSQL, through two doors, one for reading and one for writing."""
 
 import sqlite3
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from sqlalchemy import URL, Connection, Engine, create_engine, event, make_url
+from sqlalchemy import URL, Connection, Engine, Executable, Row, create_engine, event, make_url
 from sqlalchemy.exc import ArgumentError, DBAPIError, NoSuchModuleError, OperationalError, ProgrammingError
 from sqlalchemy.orm import Session
 
@@ -32,10 +32,16 @@ class Database:
         self.metadata = tables.metadata()
         self.is_sqlite = parsed.get_backend_name() == "sqlite"
         self.name = parsed.render_as_string(hide_password=True)
-        self.engine = _sqlite_engine(parsed) if self.is_sqlite else _postgres_engine(parsed, pool_size)
         self._file = Path(parsed.database or "") if self.is_sqlite else None
-        # One statement needs no transaction around it: on PostgreSQL that spares two round trips.
-        self._single = self.engine.execution_options(isolation_level="AUTOCOMMIT")
+        # One statement needs no transaction around it: on PostgreSQL that spares two round trips, and what can simply
+        # be asked again needs no look whether the connection still lives, which spares a third.
+        self._single: Engine
+        if self.is_sqlite:
+            self.engine = _sqlite_engine(parsed)
+            self._single = self.engine.execution_options(isolation_level="AUTOCOMMIT")
+        else:
+            self.engine = _postgres_engine(parsed, pool_size, isolation_level="READ COMMITTED", pool_pre_ping=True)
+            self._single = _postgres_engine(parsed, pool_size, isolation_level="AUTOCOMMIT", pool_reset_on_return=None)
 
     @property
     def exists(self) -> bool:
@@ -68,9 +74,22 @@ class Database:
         with translated(), self._single.connect() as connection:
             yield connection
 
+    def fetch(self, statement: Executable, values: Mapping[str, object]) -> Sequence[Row[Any]]:
+        """The rows of a statement that reads, in one round trip; asked once more if the server had gone meanwhile."""
+        with translated():
+            try:
+                with self._single.connect() as connection:
+                    return connection.execute(statement, values).all()
+            except DBAPIError as error:
+                if not error.connection_invalidated:
+                    raise
+            with self._single.connect() as connection:
+                return connection.execute(statement, values).all()
+
     def close(self) -> None:
         """Lets go of all connections."""
         self.engine.dispose()
+        self._single.dispose()
 
 
 @contextmanager
@@ -121,15 +140,10 @@ def _begin_sqlite(connection: Connection) -> None:
         connection.exec_driver_sql(options.get("alacarte_begin", "BEGIN IMMEDIATE"))
 
 
-def _postgres_engine(url: URL, pool_size: int) -> Engine:
+def _postgres_engine(url: URL, pool_size: int, **options: Any) -> Engine:  # Any: as `create_engine` has it
+    connect = {"connect_timeout": CONNECT_SECONDS, "application_name": "alacarte"}
     try:
-        return create_engine(
-            url,
-            pool_size=pool_size,
-            pool_pre_ping=True,  # a restarted server costs a round trip, not a request
-            isolation_level="READ COMMITTED",  # rows that decide are locked by name
-            connect_args={"connect_timeout": CONNECT_SECONDS, "application_name": "alacarte"},
-        )
+        return create_engine(url, pool_size=pool_size, connect_args=connect, **options)
     except (ModuleNotFoundError, NoSuchModuleError) as error:
         raise DatabaseRefused("PostgreSQL needs psycopg: pip install 'alacarte[postgres]'") from error
 

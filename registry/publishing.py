@@ -83,13 +83,12 @@ def publish_remote(registry: Registry, caller: Caller, source_id: UUID, data: by
         _require_fit(_task_of(session, require_right(session, caller, "manage", source_id)), facts)
 
     with held(registry, source_id, [shard_id], approach, None) as holding:
-        key = prompt_key(source_id, shard_id, 1, holding.id)
-        registry.objects.put(key, data)
+        registry.objects.put(prompt_key(source_id, shard_id, 1, holding.id), data)
         reach("publish: object written")
         with registry.database.writing() as session:
             source = require_right(session, caller, "manage", source_id)
             shard = _remote_shard(session, source, shard_id)
-            prompt = _add_prompt(session, source, shard, key, data, facts, REMOTE)
+            prompt = _add_prompt(session, source, shard, holding.id, data, facts, REMOTE)
             holdings.commit_objects(session, holding.id)
             _log(session, caller.user_id, prompt)
         reach("publish: committed")
@@ -109,7 +108,7 @@ def _publish(session: Session, lease: Lease, data: bytes, facts: PublishedFacts)
     there = session.scalar(select(func.count()).select_from(Sample).where(Sample.shard_id == shard.id)) or 0
     if facts.samples > there:
         raise Invalid(f"the prompt speaks of {facts.samples} samples, and its shard has {there}: train it again")
-    prompt = _add_prompt(session, source, shard, lease.prompt_key, data, facts, lease.worker)
+    prompt = _add_prompt(session, source, shard, lease.id, data, facts, lease.worker)
     shard.lease_id = shard.worker = shard.expires_at = shard.progress = None
     shard.attempts = shard.priority = 0
     shard.error = shard.not_before = None
@@ -121,8 +120,7 @@ def _publish(session: Session, lease: Lease, data: bytes, facts: PublishedFacts)
 
 def _published(session: Session, lease: Lease) -> Prompt | None:
     """What this very lease has published."""
-    own = select(Prompt).where(Prompt.shard_id == lease.shard_id, Prompt.key == lease.prompt_key)
-    return session.scalars(own).one_or_none()
+    return session.get(Prompt, lease.id)
 
 
 def _remote_shard(session: Session, source: Source, shard_id: UUID) -> Shard:
@@ -144,7 +142,7 @@ def _remote_shard(session: Session, source: Source, shard_id: UUID) -> Shard:
 
 
 def _add_prompt(
-    session: Session, source: Source, shard: Shard, key: str, data: bytes, facts: PublishedFacts, worker: str
+    session: Session, source: Source, shard: Shard, holding: UUID, data: bytes, facts: PublishedFacts, worker: str
 ) -> Prompt:
     """The row, once the facts fit the task, whose backbone the first of its prompts settles."""
     task = _task_of(session, source)
@@ -155,12 +153,12 @@ def _add_prompt(
     _require_fit(task, facts)
     task.identity = facts.identity
     prompt = Prompt(
-        id=new_id(),
+        id=holding,
         shard_id=shard.id,
         source_id=source.id,
         task_id=task.id,
         generation=shard.generation,
-        key=key,
+        key=prompt_key(source.id, shard.id, shard.generation, holding),
         digest=hashlib.sha256(data).hexdigest(),
         size_bytes=len(data),
         labels=list(facts.labels),

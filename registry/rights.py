@@ -47,8 +47,7 @@ def usable(
     if wishes is not None:
         binds["wished_ids"] = _padded([wish for wish in wishes if isinstance(wish, UUID)])
         binds["wished_names"] = _padded([wish for wish in wishes if isinstance(wish, str)])
-    with database.statement() as connection:
-        rows = connection.execute(usable_statement(task_by, release_by, wishes is not None), binds).all()
+    rows = database.fetch(usable_statement(task_by, release_by, wishes is not None), binds)
     heads = [Head._make(row[:SOURCES]) for row in rows if row[0] is not None]
     if not heads or not proof.holds_for(heads[0].hash):
         raise Unauthenticated

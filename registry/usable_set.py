@@ -6,6 +6,7 @@ from uuid import UUID
 
 from registry.callers import Caller
 from registry.models.collections import Composition, Weighting
+from registry.objects.keys import prompt_key
 
 
 @dataclass(frozen=True)
@@ -30,8 +31,12 @@ class UsablePrompt(NamedTuple):  # and no dataclass, which takes five times as l
     shard_id: UUID
     generation: int
     digest: str
-    key: str
     size_bytes: int
+
+    @property
+    def key(self) -> str:
+        """Where its bytes lie: told by the other columns, so that it need not come over the wire."""
+        return prompt_key(self.source_id, self.shard_id, self.generation, self.id)
 
 
 @dataclass(frozen=True)

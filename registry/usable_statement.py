@@ -44,7 +44,6 @@ PROMPT = (
     Prompt.shard_id,
     Prompt.generation,
     Prompt.digest,
-    Prompt.key,
     Prompt.size_bytes,
 )
 

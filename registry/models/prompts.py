@@ -16,7 +16,7 @@ class Prompt(Base):
     __tablename__ = "prompts"
     __table_args__ = (Index(None, "task_id", "source_id"), Index(None, "source_id"))
 
-    id: Mapped[UUID] = mapped_column(primary_key=True)
+    id: Mapped[UUID] = mapped_column(primary_key=True)  # of the lease, or holding, under which it came
     shard_id: Mapped[UUID] = mapped_column(ForeignKey("shards.id", ondelete="CASCADE"), unique=True)
     source_id: Mapped[UUID] = mapped_column(ForeignKey("sources.id", ondelete="CASCADE"))
     task_id: Mapped[UUID] = mapped_column(ForeignKey("tasks.id"))

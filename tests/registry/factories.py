@@ -96,14 +96,14 @@ def make_sample(session: Session, shard: Shard, body: bytes, label: str = "cat")
 def make_prompt(session: Session, shard: Shard, holding: UUID | None = None) -> Prompt:
     """The prompt of a shard's current generation, which has a row and no object."""
     source = session.get_one(Source, shard.source_id)
-    body = secrets.token_bytes(64)
+    body, holding = secrets.token_bytes(64), holding or new_id()
     prompt = Prompt(
-        id=new_id(),
+        id=holding,
         shard_id=shard.id,
         source_id=source.id,
         task_id=source.task_id,
         generation=shard.generation,
-        key=prompt_key(source.id, shard.id, shard.generation, holding or new_id()),
+        key=prompt_key(source.id, shard.id, shard.generation, holding),
         digest=hashlib.sha256(body).hexdigest(),
         size_bytes=len(body),
         labels=["cat"],

@@ -13,6 +13,7 @@ from registry.database import Database
 from registry.errors import DatabaseRefused, DatabaseUnreachable
 from registry.models.people import Membership, User
 from tests.registry.factories import make_user
+from tests.servers.postgres import serve_postgres
 from tests.servers.processes import free_ports
 
 
@@ -147,3 +148,20 @@ def test_what_a_writer_locked_another_waits_for(database: Database) -> None:
         thread.join()
 
     assert names_of(database) == ["40"]
+
+
+def test_a_single_statement_survives_a_restart_of_the_server(tmp_path: Path) -> None:
+    with serve_postgres() as server:
+        database = Database(server.url)
+        assert database.fetch(text("SELECT 1"), {}) == [(1,)]
+        server.kill()
+        with pytest.raises(DatabaseUnreachable):
+            database.fetch(text("SELECT 1"), {})
+        server.start()
+        assert database.fetch(text("SELECT 2"), {}) == [(2,)]
+        server.kill()
+        server.start()
+        assert database.fetch(text("SELECT 3"), {}) == [(3,)]  # by a connection that had died unseen
+        with database.writing() as session:
+            assert session.execute(text("SELECT 4")).all() == [(4,)]
+        database.close()

@@ -14,6 +14,7 @@ from registry.ids import new_id
 from registry.models.collections import Shard, Source
 from registry.models.people import Grant, Membership, Token, User
 from registry.models.prompts import Prompt
+from registry.objects.keys import prompt_key
 from registry.releases import pin_release
 from registry.tasks import create_task
 from registry.tokens import PREFIX_ALPHABET, PREFIX_LENGTH, proof_of
@@ -116,13 +117,14 @@ def _shard(source: UUID, number: int) -> dict[str, Any]:
 
 
 def _prompt(task_id: UUID, shard: dict[str, Any]) -> dict[str, Any]:
+    prompt = new_id()
     return {
-        "id": new_id(),
+        "id": prompt,
         "shard_id": shard["id"],
         "source_id": shard["source_id"],
         "task_id": task_id,
         "generation": 1,
-        "key": f"sources/{shard['source_id']}/shards/{shard['id']}/prompts/1",
+        "key": prompt_key(shard["source_id"], shard["id"], 1, prompt),
         "digest": "0" * 64,
         "size_bytes": 100_000,
         "labels": [],

@@ -56,8 +56,8 @@ def test_the_set_has_all_that_serving_needs(database: Database, scene: Scene) ->
     assert (found.task.size, found.task.identity) == (None, None)
     assert (found.task.composition, found.task.weighting) == ("average", "none")
     assert found.task.labels == ("aster", "tulip")
-    assert [tuple(prompt) for prompt in found.prompts] == [
-        (p.id, p.source_id, p.shard_id, p.generation, p.digest, p.key, p.size_bytes) for p in scene.prompts[:2]
+    assert [(*prompt, prompt.key) for prompt in found.prompts] == [
+        (p.id, p.source_id, p.shard_id, p.generation, p.digest, p.size_bytes, p.key) for p in scene.prompts[:2]
     ]
     assert found.sources == (scene.mine.id,)
 

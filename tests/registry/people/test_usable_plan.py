@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from sqlalchemy import event
+from sqlalchemy import Engine, event
 
 from registry.database import Database
 from registry.rights import usable
@@ -13,18 +13,18 @@ from tests.registry.people.crowd import RELEASE, TASK, seed
 
 
 @contextmanager
-def recorded(database: Database) -> Iterator[list[tuple[str, Any]]]:
-    """What is sent to the database meanwhile."""
+def recorded() -> Iterator[list[tuple[str, Any]]]:
+    """What is sent to any database meanwhile."""
     sent: list[tuple[str, Any]] = []
 
     def note(connection: Any, cursor: Any, statement: str, parameters: Any, *rest: Any) -> None:
         sent.append((statement, parameters))
 
-    event.listen(database.engine, "before_cursor_execute", note)
+    event.listen(Engine, "before_cursor_execute", note)
     try:
         yield sent
     finally:
-        event.remove(database.engine, "before_cursor_execute", note)
+        event.remove(Engine, "before_cursor_execute", note)
 
 
 def test_each_question_is_one_statement_that_looks_everything_up_by_an_index(database: Database) -> None:
@@ -38,7 +38,7 @@ def test_each_question_is_one_statement_that_looks_everything_up_by_an_index(dat
         {"task": TASK, "sources": wishes[:3]},
         {"task": TASK, "release": RELEASE, "sources": wishes[:1]},
     ):
-        with recorded(database) as sent:
+        with recorded() as sent:
             usable(database, token, **narrowed)
         assert len(sent) == 1
         [(statement, parameters)] = sent

@@ -116,7 +116,9 @@ def test_a_source_is_called_what_its_people_call_it(desk: Desk) -> None:
 
 
 @embedded
-@pytest.mark.parametrize("name", ["", " birds", "bi\nrds", "a" * 201, "\u202esdrib", str(new_id())])
+@pytest.mark.parametrize(
+    "name", ["", " birds", "bi\nrds", "a" * 201, "\u202esdrib", "01a1e350-5b27-702b-8104-63d38338c001"]
+)
 def test_a_name_that_would_mislead_is_refused(desk: Desk, name: str) -> None:
     with pytest.raises(Invalid):
         desk.upload(desk.pictures([1]), name)

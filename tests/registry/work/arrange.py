@@ -1,6 +1,7 @@
 """What tests of work begin with: shards that wait for training, leases that run out, and facts to publish."""
 
 from collections.abc import Callable
+from datetime import datetime
 from uuid import UUID
 
 from sqlalchemy import func, select, update
@@ -12,6 +13,7 @@ from registry.leasing import Lease
 from registry.models.collections import Shard, Source, Task
 from registry.models.holdings import Holding
 from registry.models.people import Grant
+from registry.models.prompts import Prompt
 from registry.moments import after, now
 from registry.publishing import PublishedFacts
 from registry.registry import Registry
@@ -118,3 +120,21 @@ def grant(registry: Registry, source: Source, right: str | None) -> Caller:
         if right is not None:
             session.add(Grant(id=new_id(), user_id=user.id, source_id=source.id, right=right, granted_at=now()))
     return Caller(user.id, "predictor")
+
+
+def seconds_until(database: Database, moment: datetime | None) -> float:
+    """How far off a moment is, by the database's clock."""
+    assert moment is not None
+    with database.reading() as session:
+        return (moment - session.execute(select(now())).scalar_one()).total_seconds()
+
+
+def prompts_of(database: Database) -> list[Prompt]:
+    """All prompts that there are."""
+    with database.reading() as session:
+        return list(session.scalars(select(Prompt)))
+
+
+def keys_of(registry: Registry) -> list[str]:
+    """The keys of all that lies in the store."""
+    return [found.key for found in registry.objects.traces("")]

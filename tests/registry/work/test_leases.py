@@ -3,22 +3,17 @@
 import threading
 from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
-from datetime import datetime
 from uuid import UUID
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 from sqlalchemy import select
 
-from registry.backoff import MOST_SECONDS, backoff_seconds
-from registry.database import Database
 from registry.errors import Invalid, LeaseLost
 from registry.ids import new_id
-from registry.leasing import MAX_ERROR_CHARS, fail_lease, renew_lease, return_lease
+from registry.leasing import renew_lease
 from registry.models.collections import Source
 from registry.models.holdings import Holding
-from registry.moments import after, now
+from registry.moments import after
 from registry.objects.keys import sample_key
 from registry.registry import Registry
 from registry.work import lease_work
@@ -28,20 +23,14 @@ from tests.registry.work.arrange import (
     add_shard,
     add_source,
     add_task,
-    change,
     expire,
     forget,
     holding_now,
     lease_before_others,
+    seconds_until,
     shard_now,
     take,
 )
-
-
-def seconds_until(database: Database, moment: datetime | None) -> float:
-    assert moment is not None
-    with database.reading() as session:
-        return (moment - session.execute(select(now())).scalar_one()).total_seconds()
 
 
 def test_a_lease_tells_all_that_training_needs(registry: Registry) -> None:
@@ -215,72 +204,6 @@ def test_a_lost_lease_cannot_be_renewed(registry: Registry) -> None:
         was, now_is = (before.lease_id, before.expires_at), (kept.lease_id, kept.expires_at)
         assert now_is == was, loss
         assert kept.progress == before.progress, loss
-
-
-def test_a_failure_is_told_and_the_shard_waits(registry: Registry) -> None:
-    add_shard(registry.database, attempts=2)
-    lease = take(registry)
-
-    fail_lease(registry.database, lease, "out of\nmemory\x00 \ud800")
-
-    shard = shard_now(registry.database, lease.shard_id)
-    assert (shard.error, shard.lease_id, shard.worker, shard.progress) == ("out of memory", None, None, None)
-    assert 15 < seconds_until(registry.database, shard.not_before) <= 20  # the third attempt
-    assert lease_work(registry, "bob") is None
-
-
-def test_a_failed_shard_is_work_again_when_its_time_has_come(registry: Registry) -> None:
-    add_shard(registry.database)
-    failed = take(registry)
-    fail_lease(registry.database, failed, "no")
-    change(registry.database, failed.shard_id, not_before=after(-1))
-
-    lease = take(registry)
-
-    assert lease.shard_id == failed.shard_id
-    assert shard_now(registry.database, lease.shard_id).attempts == 2
-
-
-def test_a_long_error_is_cut(registry: Registry) -> None:
-    add_shard(registry.database)
-    lease = take(registry)
-
-    fail_lease(registry.database, lease, "é" * 2000)
-
-    assert shard_now(registry.database, lease.shard_id).error == "é" * (MAX_ERROR_CHARS - 1) + "…"
-
-
-def test_a_returned_lease_counts_as_never_taken(registry: Registry) -> None:
-    add_shard(registry.database, attempts=1, error="as before")
-    lease = take(registry)
-
-    return_lease(registry.database, lease)
-
-    shard = shard_now(registry.database, lease.shard_id)
-    assert (shard.attempts, shard.error, shard.not_before, shard.lease_id) == (1, "as before", None, None)
-    assert take(registry, "bob").shard_id == lease.shard_id
-
-
-def test_who_lost_a_lease_neither_fails_nor_returns_it(registry: Registry) -> None:
-    for loss in ("taken over", "cancelled", "of a forgotten source"):
-        lease = lease_before_others(registry)
-        LOSSES[loss](registry, lease)
-        before = shard_now(registry.database, lease.shard_id)
-
-        fail_lease(registry.database, lease, "late")
-        return_lease(registry.database, lease)
-
-        kept = shard_now(registry.database, lease.shard_id)
-        was, now_is = (before.lease_id, before.attempts, before.error), (kept.lease_id, kept.attempts, kept.error)
-        assert now_is == was, loss
-
-
-@given(st.integers(min_value=-5, max_value=10_000))
-def test_waiting_doubles_up_to_an_hour(attempts: int) -> None:
-    seconds = backoff_seconds(attempts)
-
-    assert 5 <= seconds <= MOST_SECONDS
-    assert backoff_seconds(attempts + 1) == (5 if attempts < 1 else min(2 * seconds, MOST_SECONDS))
 
 
 def test_workers_that_ask_at_once_get_different_shards(registry: Registry) -> None:

@@ -1,49 +1,34 @@
 """A prompt is published once, by who has the work, and only if it fits; what is refused leaves nothing behind."""
 
-import threading
-from concurrent.futures import ThreadPoolExecutor
-from dataclasses import replace
-
 import pytest
 from sqlalchemy import select
 
 from registry import faults
 from registry.attempt import leased
 from registry.database import Database
-from registry.errors import Conflict, DatabaseUnreachable, DomainError, Invalid, LeaseLost
+from registry.errors import DatabaseUnreachable, LeaseLost
 from registry.leasing import Lease
 from registry.models.audit import AuditLine
-from registry.models.collections import Task
-from registry.models.prompts import Prompt
-from registry.publishing import IdentityMismatch, PublishedFacts, publish
+from registry.publishing import publish
 from registry.registry import Registry
 from registry.work import lease_work
 from tests.registry.work.arrange import (
     FACTS,
     LOSSES,
     add_shard,
-    add_source,
-    add_task,
     expire,
     holding_now,
+    keys_of,
     lease_before_others,
+    prompts_of,
     shard_now,
     take,
 )
 
 
-def prompts_of(database: Database) -> list[Prompt]:
-    with database.reading() as session:
-        return list(session.scalars(select(Prompt)))
-
-
 def published_lines(database: Database) -> list[AuditLine]:
     with database.reading() as session:
         return list(session.scalars(select(AuditLine).where(AuditLine.action == "prompt.published")))
-
-
-def keys_of(registry: Registry) -> list[str]:
-    return [found.key for found in registry.objects.traces("")]
 
 
 def test_a_published_prompt_has_its_row_and_its_object(registry: Registry) -> None:
@@ -205,66 +190,3 @@ def test_an_attempt_that_breaks_off_there_removes_what_was_not_committed(
 
     assert keys_of(registry) == []
     assert holding_now(registry.database, leases[0]) is None
-
-
-def test_the_first_prompt_settles_the_backbone_of_its_task(registry: Registry) -> None:
-    source = add_source(registry.database)
-    for _ in range(3):
-        add_shard(registry.database, source)
-    publish(registry, take(registry), b"one", FACTS)
-
-    publish(registry, take(registry), b"two", FACTS)
-    with pytest.raises(IdentityMismatch):
-        publish(registry, take(registry), b"three", replace(FACTS, identity="b" * 64))
-
-    with registry.database.reading() as session:
-        assert session.get_one(Task, source.task_id).identity == FACTS.identity
-    assert len(keys_of(registry)) == len(prompts_of(registry.database)) == 2
-
-
-def test_of_two_first_prompts_at_once_one_settles_the_backbone(registry: Registry) -> None:
-    task = add_task(registry.database)
-    for _ in range(2):
-        add_shard(registry.database, add_source(registry.database, task))
-    leases = [take(registry), take(registry)]
-    together = threading.Barrier(2)
-
-    def run(lease: Lease, identity: str) -> str:
-        together.wait()
-        try:
-            publish(registry, lease, identity.encode(), replace(FACTS, identity=identity))
-        except IdentityMismatch:
-            return "refused"
-        return identity
-
-    with ThreadPoolExecutor(2) as pool:
-        outcomes = list(pool.map(run, leases, ["a" * 64, "b" * 64]))
-
-    assert outcomes.count("refused") == 1
-    with registry.database.reading() as session:
-        assert session.get_one(Task, task.id).identity in outcomes
-
-
-UNFIT: dict[str, tuple[PublishedFacts, type[DomainError]]] = {
-    "a label that the task has not": (replace(FACTS, labels=("cat", "zebra")), Conflict),
-    "no label": (replace(FACTS, labels=()), Invalid),
-    "more samples than its shard": (replace(FACTS, samples=3), Invalid),
-    "no samples": (replace(FACTS, samples=0), Invalid),
-    "full attention": (replace(FACTS, facts={"settings": {"attention": "full"}}), Invalid),
-    "full attention, told outside the settings": (replace(FACTS, facts={"attention": "full"}), Invalid),
-}
-
-
-def test_a_prompt_that_does_not_fit_is_refused(registry: Registry) -> None:
-    task = add_task(registry.database, labels=["cat", "dog", "horse"])
-    add_shard(registry.database, add_source(registry.database, task))
-    lease = take(registry)
-
-    for fault, (facts, refusal) in UNFIT.items():
-        with pytest.raises(refusal):
-            publish(registry, lease, b"numbers", facts)
-
-        assert keys_of(registry) == [], fault
-        assert prompts_of(registry.database) == [], fault
-    with registry.database.reading() as session:
-        assert session.get_one(Task, task.id).identity is None
