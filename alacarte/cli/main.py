@@ -14,6 +14,7 @@ from alacarte.cli.faults import OneLineFaults
 from alacarte.cli.inspect_prompts import inspect
 from alacarte.cli.predict import predict
 from alacarte.cli.train import train
+from alacarte.cli.work import work
 
 app = typer.Typer(
     name="alacarte",
@@ -27,6 +28,7 @@ app.command()(train)
 app.command()(predict)
 app.command()(inspect)
 app.command()(demo)
+app.command()(work)
 app.command()(doctor)
 GROUPS = {
     "db": db, "user": users, "token": tokens, "task": tasks, "source": sources, "grant": grants,

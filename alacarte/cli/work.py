@@ -1,0 +1,108 @@
+"""`alacarte work`: a worker that trains whatever shards wait in the registry."""
+
+import logging
+import os
+import signal
+import socket
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from types import FrameType
+from typing import Annotated
+
+import typer
+
+from alacarte.cli.options import Device, Dtype, Json, Weights, weights_of
+from alacarte.cli.registry_door import opened
+from alacarte.cli.screen import print_json, say
+
+GB = 10**9
+
+
+def work(
+    once: Annotated[bool, typer.Option("--once", help="End when no work is left.")] = False,
+    name: Annotated[
+        str | None, typer.Option("--name", help="By which people find this worker.", show_default="host and process")
+    ] = None,
+    weights: Weights = None,
+    device: Device = "cpu",
+    dtype: Dtype = "float32",
+    cache_gb: Annotated[
+        float, typer.Option(min=0, max=10**6, help="Disk for what is computed once and used again.")
+    ] = 4,
+    poll: Annotated[
+        float, typer.Option(min=0.1, max=3600, metavar="SECONDS", help="How often to look for work.")
+    ] = 1.0,
+    as_json: Json = False,
+) -> None:
+    """Train the shards that wait, as they come, and carry out erasures; Ctrl-C gives the present one back."""
+    with opened() as registry:  # what is told before torch is imported is told at once
+        from alacarte.cli.backbones import Wanted, build, require_device
+        from trainer.worker.backbones import Backbones
+        from trainer.worker.loop import Worker
+
+        require_device(device)
+        wanted = weights_of(weights)
+        backbones = Backbones(lambda backbone, size: build(Wanted(backbone, wanted, device, dtype), size, say))
+        worker = Worker(
+            registry,
+            backbones,
+            name or f"{socket.gethostname()}:{os.getpid()}",
+            cache_bytes=int(cache_gb * GB),
+            poll_seconds=poll,
+        )
+        stop = threading.Event()
+        with _stopped_by_signals(stop), _told_in_lines():
+            tally = worker.run(stop, once=once)
+    if as_json:
+        print_json({"published": tally.published, "failed": tally.failed, "lost": tally.lost})
+
+
+@contextmanager
+def _stopped_by_signals(stop: threading.Event) -> Iterator[None]:
+    """SIGTERM and Ctrl-C end the work in order; a second one ends the process as it would any other command's."""
+    signals = [number for number in (signal.SIGTERM, signal.SIGINT) if signal.getsignal(number) != signal.SIG_IGN]
+    before = {number: signal.getsignal(number) for number in signals}
+
+    def restore() -> None:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+    def heed(number: int, frame: FrameType | None) -> None:  # noqa: ARG001  # the signature of signal handlers
+        restore()
+        stop.set()
+
+    for number in signals:
+        signal.signal(number, heed)
+    try:
+        yield
+    finally:
+        restore()
+
+
+@contextmanager
+def _told_in_lines() -> Iterator[None]:
+    """The worker's events as lines on stderr."""
+    from trainer.worker.events import LOG
+
+    log, lines = logging.getLogger(LOG), _Lines()
+    before = log.level
+    log.addHandler(lines)
+    log.setLevel(logging.INFO)
+    try:
+        yield
+    finally:
+        log.setLevel(before)
+        log.removeHandler(lines)
+
+
+class _Lines(logging.Handler):
+    """Every event in a line, its fields behind it."""
+
+    def emit(self, record: logging.LogRecord) -> None:
+        fields: dict[str, object] = getattr(record, "fields", {})
+        trace = fields.get("trace")
+        told = ", ".join(f"{name} {value}" for name, value in fields.items() if name != "trace")
+        say(f"{record.getMessage()}: {told}" if told else record.getMessage())
+        for line in str(trace or "").splitlines():
+            say(line)

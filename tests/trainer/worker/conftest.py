@@ -1,0 +1,15 @@
+"""Pictures that wait for training, and the homes they wait in."""
+
+from pathlib import Path
+
+import pytest
+
+from tests.cli.command import draw
+
+on_sqlite = pytest.mark.parametrize("home", ["sqlite-folder"], indirect=True)
+
+
+@pytest.fixture
+def pictures(tmp_path: Path) -> Path:
+    """Class folders with twelve pictures of three labels."""
+    return draw(tmp_path / "pictures", each=4)

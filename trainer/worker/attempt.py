@@ -1,0 +1,113 @@
+"""One attempt at a leased shard: pictures in, a prompt trained from them out, and into the registry."""
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+from alacarte.prompting.artifact import prompt_to_bytes
+from alacarte.prompting.backbone import Backbone
+from alacarte.prompting.errors import BackboneMismatch
+from alacarte.prompting.tensors import Prompt
+from registry.errors import DatabaseUnreachable
+from registry.leasing import Lease, lost
+from registry.models.prompts import Prompt as PublishedPrompt
+from registry.objects.errors import StoreUnreachable
+from registry.publishing import PublishedFacts, publish
+from registry.registry import Registry
+from trainer.minimise import Progress
+from trainer.train import steps_in_all, train_shard
+from trainer.worker.backbones import Backbones
+from trainer.worker.events import tell
+from trainer.worker.fetching import fetch_samples
+from trainer.worker.heartbeat import Heartbeat
+from trainer.worker.recipes import recipe_of
+
+LINES = 10  # of progress that a training tells, at most
+PATIENCE_SECONDS = 300.0  # for a database or store that is away when a prompt is finished
+AGAIN_SECONDS = 1.0
+
+
+@dataclass(frozen=True)
+class Attempt:
+    """A lease, the room for its files, and what keeps it; `check` raises when the work has to stop."""
+
+    registry: Registry
+    lease: Lease
+    room: Path
+    heartbeat: Heartbeat
+    check: Callable[[], None]
+    pause: Callable[[float], None]  # waits for so many seconds, and raises when the worker has to stop
+
+    def run(self, backbones: Backbones, cache_bytes: int) -> PublishedPrompt:
+        """The prompt of the shard, published."""
+        prompt = self._train(backbones, cache_bytes)
+        data = prompt_to_bytes(prompt)
+        return self._publish(data, _published_facts(prompt))
+
+    def _train(self, backbones: Backbones, cache_bytes: int) -> Prompt:
+        lease = self.lease
+        recipe = recipe_of(lease.task.recipe, lease.seed)  # what can be refused is refused before it costs anything
+        backbone = backbones.get(lease.task.backbone, lease.task.size, self.check)
+        _require_same(backbone, lease)
+        samples = fetch_samples(self.registry.objects, lease, self.room / "pictures", self.check)
+        steps = steps_in_all(len(samples), recipe)
+        done = 0
+
+        def step() -> None:
+            nonlocal done
+            self.check()
+            self.heartbeat.progress = done / steps
+            done += 1
+
+        start = time.monotonic()
+        prompt = train_shard(backbone, samples, recipe, cache_bytes, self._report, self.room, step)
+        tell("trained", shard=str(lease.shard_id), samples=len(samples), seconds=round(time.monotonic() - start, 3))
+        return prompt
+
+    def _report(self, progress: Progress) -> None:
+        if progress.epoch % -(-progress.epochs // LINES) == 0 or progress.epoch == progress.epochs:
+            tell(
+                "training",
+                shard=str(self.lease.shard_id),
+                epoch=progress.epoch,
+                epochs=progress.epochs,
+                loss=round(progress.loss, 4),
+            )
+
+    def _publish(self, data: bytes, facts: PublishedFacts) -> PublishedPrompt:
+        """Publishes, and asks again if nobody answers: a training is not thrown away for that."""
+        deadline = time.monotonic() + PATIENCE_SECONDS
+        while True:
+            try:
+                return publish(self.registry, self.lease, data, facts)
+            except (DatabaseUnreachable, StoreUnreachable) as error:
+                # Whether the heartbeat found the lease gone says nothing here: it may be gone by being published.
+                if self.heartbeat.is_late:
+                    raise lost(self.lease) from error
+                if time.monotonic() > deadline:
+                    raise
+                self.pause(AGAIN_SECONDS)
+
+
+def _require_same(backbone: Backbone, lease: Lease) -> None:
+    if lease.task.identity not in (None, backbone.identity):
+        raise BackboneMismatch(
+            f"this worker has other weights of {lease.task.backbone} than those that the task's prompts were trained "
+            "with: start it with the same --weights"
+        )
+
+
+def _published_facts(prompt: Prompt) -> PublishedFacts:
+    facts = prompt.facts
+    return PublishedFacts(
+        identity=facts.backbone,
+        labels=facts.labels,
+        samples=facts.samples,
+        facts={
+            "architecture": facts.architecture,
+            "size": facts.size,
+            "seed": facts.seed,
+            "settings": dict(facts.settings),
+        },
+    )
