@@ -7,13 +7,21 @@ from pathlib import Path
 from typing import Any
 
 from sqlalchemy import URL, Connection, Engine, Executable, Row, create_engine, event, make_url
-from sqlalchemy.exc import ArgumentError, DBAPIError, NoSuchModuleError, OperationalError, ProgrammingError
+from sqlalchemy.exc import (
+    ArgumentError,
+    DatabaseError,
+    DBAPIError,
+    NoSuchModuleError,
+    OperationalError,
+    ProgrammingError,
+)
+from sqlalchemy.exc import TimeoutError as PoolTimeout
 from sqlalchemy.orm import Session
 
 from registry.errors import DatabaseRefused, DatabaseUnreachable
 from registry.models import tables
 
-BUSY_SECONDS = 15  # how long a writer of SQLite waits for another
+BUSY_SECONDS = 15  # how long a writer waits for another
 CONNECT_SECONDS = 5
 _PRAGMAS = (
     "PRAGMA journal_mode=WAL",
@@ -31,7 +39,7 @@ class Database:
         parsed = _checked(url)
         self.metadata = tables.metadata()
         self.is_sqlite = parsed.get_backend_name() == "sqlite"
-        self.name = parsed.render_as_string(hide_password=True)
+        self.name = parsed.set(query={}).render_as_string(hide_password=True)  # a query may hold passwords too
         self._file = Path(parsed.database or "") if self.is_sqlite else None
         # One statement needs no transaction around it: on PostgreSQL that spares two round trips, and what can simply
         # be asked again needs no look whether the connection still lives, which spares a third.
@@ -97,27 +105,35 @@ def translated() -> Iterator[None]:
     """Errors of the database that a caller can do something about, in words of the domain."""
     try:
         yield
+    except PoolTimeout as error:
+        raise DatabaseUnreachable("the database is busy: all connections are in use") from error
     except (OperationalError, ProgrammingError) as error:
         if _tells_of_missing_tables(error):
             raise DatabaseRefused("the database lacks tables of this version: run `alacarte db upgrade`") from error
         if isinstance(error, OperationalError):
             raise DatabaseUnreachable(_reason(error)) from error
         raise
+    except DatabaseError as error:
+        if isinstance(error.orig, sqlite3.DatabaseError) and type(error) is DatabaseError:
+            raise DatabaseRefused(
+                "the database's file is damaged or none of SQLite's: restore it from a backup"
+            ) from error
+        raise
 
 
 def _checked(url: str) -> URL:
     try:
         parsed = make_url(url)
-    except ArgumentError as error:
+    except (ArgumentError, ValueError) as error:
         raise DatabaseRefused(
             "the database's URL cannot be read: sqlite:///FILE or postgresql://USER@HOST/NAME"
         ) from error
     backend = parsed.get_backend_name()
     if backend == "postgresql":
         return parsed.set(drivername="postgresql+psycopg")
-    if backend != "sqlite" or not parsed.database or parsed.database == ":memory:":
+    if backend != "sqlite" or parsed.query or not parsed.database or ":memory:" in parsed.database:
         raise DatabaseRefused(f"no database for {parsed.drivername!r}: sqlite:///FILE or postgresql://USER@HOST/NAME")
-    return parsed
+    return parsed.set(drivername="sqlite")
 
 
 def _sqlite_engine(url: URL) -> Engine:
@@ -141,7 +157,15 @@ def _begin_sqlite(connection: Connection) -> None:
 
 
 def _postgres_engine(url: URL, pool_size: int, **options: Any) -> Engine:  # Any: as `create_engine` has it
-    connect = {"connect_timeout": CONNECT_SECONDS, "application_name": "alacarte"}
+    connect = {
+        "connect_timeout": CONNECT_SECONDS,
+        "application_name": "alacarte",
+        # Whoever waits for a lock of one that hangs gets an answer, and the one that hangs loses it.
+        "options": f"-c lock_timeout={BUSY_SECONDS}s -c idle_in_transaction_session_timeout={4 * BUSY_SECONDS}s",
+        "keepalives_idle": 10,
+        "keepalives_interval": 5,
+        "keepalives_count": 3,
+    }
     try:
         return create_engine(url, pool_size=pool_size, connect_args=connect, **options)
     except (ModuleNotFoundError, NoSuchModuleError) as error:

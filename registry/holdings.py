@@ -9,7 +9,7 @@ from sqlalchemy import delete, select, update
 from sqlalchemy.orm import Session
 
 from registry.database import Database
-from registry.errors import LeaseLost
+from registry.errors import DomainError, LeaseLost
 from registry.models.holdings import Holding, Purpose
 from registry.moments import after, now
 from registry.objects.store import ObjectStore
@@ -79,8 +79,11 @@ def clear_up(database: Database, objects: ObjectStore, scratch: ScratchHome) -> 
         dead = session.scalars(expired).all()
     for holding in dead:
         # Once expired it can never commit, so what lies under its prefixes will never have a row.
-        for prefix in holding.prefixes:
-            objects.remove(prefix)
+        try:
+            for prefix in holding.prefixes:
+                objects.remove(prefix)
+        except DomainError:  # it stays on record, and keeps nobody from clearing up after the others
+            continue
         # One with a room may live, and be about to write: it stays on record until its room is gone.
         if holding.home is None:
             with database.writing() as session:

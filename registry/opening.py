@@ -1,6 +1,7 @@
 """From the settings to a registry that can be worked with."""
 
 from registry import migrate, signing
+from registry.belonging import mark_store
 from registry.database import Database
 from registry.objects.opening import open_store
 from registry.objects.store import ObjectStore
@@ -26,12 +27,28 @@ def open_objects(settings: RegistrySettings) -> ObjectStore:
     )
 
 
+def make_registry(settings: RegistrySettings) -> tuple[str | None, str | None]:
+    """Brings tables and object store to this version, or into being; returns the revision before and after."""
+    objects = open_objects(settings)
+    database = open_database(settings)
+    try:
+        revisions = migrate.upgrade(database)
+        objects.prepare()
+        mark_store(database, objects)
+    finally:
+        database.close()
+    return revisions
+
+
 def open_registry(settings: RegistrySettings) -> Registry:
     """The registry that the settings name; refused unless its database has the tables of this version."""
     database = open_database(settings)
     migrate.require_current(database)
     objects = open_objects(settings)
     signer = signing.open_signer(settings.signing_key_file)
-    with database.writing() as session:
-        signing.enrol(session, signer)
+    with database.reading() as session:
+        is_known = signing.is_enrolled(session, signer)
+    if not is_known:  # whoever only reads need not wait for writers
+        with database.writing() as session:
+            signing.enrol(session, signer)
     return Registry(database, objects, ScratchHome(settings.scratch_folder), signer)

@@ -11,6 +11,7 @@ from sqlalchemy import func, select
 from sqlalchemy.orm import Session
 
 from registry import audit, holdings
+from registry.belonging import require_own_store
 from registry.callers import Caller
 from registry.errors import Conflict, DatabaseUnreachable, DomainError, Invalid, LeaseLost, NotFound
 from registry.faults import reach
@@ -59,6 +60,7 @@ def publish(registry: Registry, lease: Lease, data: bytes, facts: PublishedFacts
             if (prompt := _published(session, lease)) is not None:
                 return prompt
         raise
+    require_own_store(registry.database, registry.objects)
     registry.objects.put(lease.prompt_key, data)
     reach("publish: object written")
     try:
@@ -77,6 +79,7 @@ def publish(registry: Registry, lease: Lease, data: bytes, facts: PublishedFacts
 def publish_remote(registry: Registry, caller: Caller, source_id: UUID, data: bytes, facts: PublishedFacts) -> Prompt:
     """A prompt that was trained elsewhere, without its pictures, as a new shard of the source, served from now on."""
     _require_sound(facts)
+    require_own_store(registry.database, registry.objects)
     shard_id = new_id()
 
     def approach(session: Session) -> None:
@@ -87,6 +90,8 @@ def publish_remote(registry: Registry, caller: Caller, source_id: UUID, data: by
         reach("publish: object written")
         with registry.database.writing() as session:
             source = require_right(session, caller, "manage", source_id)
+            if (known := _same_remote(session, source, data)) is not None:
+                return known  # put again, as by a client that did not hear the answer: it must not count twice
             shard = _remote_shard(session, source, shard_id)
             prompt = _add_prompt(session, source, shard, holding.id, data, facts, REMOTE)
             holdings.commit_objects(session, holding.id)
@@ -121,6 +126,16 @@ def _publish(session: Session, lease: Lease, data: bytes, facts: PublishedFacts)
 def _published(session: Session, lease: Lease) -> Prompt | None:
     """What this very lease has published."""
     return session.get(Prompt, lease.id)
+
+
+def _same_remote(session: Session, source: Source, data: bytes) -> Prompt | None:
+    """The prompt of these very bytes that came from elsewhere before."""
+    there = (
+        select(Prompt)
+        .join(Shard, Shard.id == Prompt.shard_id)
+        .where(Prompt.source_id == source.id, Prompt.digest == hashlib.sha256(data).hexdigest(), Shard.is_remote)
+    )
+    return session.scalars(there).first()
 
 
 def _remote_shard(session: Session, source: Source, shard_id: UUID) -> Shard:

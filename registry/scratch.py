@@ -14,6 +14,7 @@ from pathlib import Path
 from uuid import UUID, uuid4
 
 from registry.errors import DomainError
+from registry.names import parsed_id
 
 _LOCK = ".lock"
 
@@ -58,14 +59,19 @@ class ScratchHome:
             room.mkdir(mode=0o700)
             yield room
         finally:
-            self._wipe(room)
-            os.close(lock)
+            try:
+                self._wipe(room)
+            finally:
+                os.close(lock)
 
     def sweep(self) -> set[UUID]:
         """Wipes the rooms of the dead; returns the names of those that are in use."""
         _ = self.id
         living = set()
         for path in sorted(self.folder.glob(f"*{_LOCK}")):
+            name = parsed_id(path.name.removesuffix(_LOCK))
+            if name is None:  # not ours
+                continue
             try:
                 lock = os.open(path, os.O_RDWR)
             except FileNotFoundError:  # its owner has just left
@@ -73,10 +79,10 @@ class ScratchHome:
             try:
                 fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except BlockingIOError:
-                living.add(UUID(path.name.removesuffix(_LOCK)))
+                living.add(name)
             else:
-                if _is_same_file(lock, path):
-                    self._wipe(self.folder / path.name.removesuffix(_LOCK))
+                if _is_same_file(lock, path) and not self._is_wiped(name):
+                    living.add(name)
             finally:
                 os.close(lock)
         return living
@@ -94,6 +100,14 @@ class ScratchHome:
         finally:
             draft.unlink()
         return lock
+
+    def _is_wiped(self, name: UUID) -> bool:
+        """Whether the room is gone; one that cannot be wiped now counts as in use, and is tried again."""
+        try:
+            self._wipe(self.folder / str(name))
+        except OSError:
+            return False
+        return True
 
     def _wipe(self, room: Path) -> None:
         if room.exists():

@@ -2,9 +2,11 @@
 
 import os
 from pathlib import Path
+from typing import TypeVar
 
 from pydantic import Field, SecretStr, ValidationError
 from pydantic_settings import BaseSettings, SettingsConfigDict
+from sqlalchemy import URL
 
 from registry.errors import DomainError
 
@@ -22,7 +24,7 @@ def _default_home() -> Path:
 class RegistrySettings(BaseSettings):
     """Everything under one folder by default; PostgreSQL and S3 by naming them."""
 
-    model_config = SettingsConfigDict(env_prefix="ALACARTE_", extra="ignore")
+    model_config = SettingsConfigDict(env_prefix="ALACARTE_", env_ignore_empty=True, extra="ignore")
 
     home: Path = Field(default_factory=_default_home, description="The folder for all that is not put elsewhere.")
     database: str = Field(
@@ -48,28 +50,37 @@ class RegistrySettings(BaseSettings):
     @property
     def database_url(self) -> str:
         """The database, wherever it is."""
-        return self.database or f"sqlite:///{self.home / 'registry.db'}"
+        file = str(self.home.expanduser() / "registry.db")
+        return self.database or URL.create("sqlite", database=file).render_as_string()
 
     @property
     def objects_location(self) -> str:
         """The object store, wherever it is."""
-        return self.objects or str(self.home / "objects")
+        return self.objects or str(self.home.expanduser() / "objects")
 
     @property
     def scratch_folder(self) -> Path:
         """The folder for temporary files."""
-        return self.scratch or self.home / "scratch"
+        return (self.scratch or self.home / "scratch").expanduser()
 
     @property
     def signing_key_file(self) -> Path:
         """The file of the key that signs receipts."""
-        return self.signing_key or self.home / "signing-key.pem"
+        return (self.signing_key or self.home / "signing-key.pem").expanduser()
+
+
+AnySettings = TypeVar("AnySettings", bound=RegistrySettings)
 
 
 def read_settings() -> RegistrySettings:
-    """The settings as the environment has them."""
+    """The registry's settings, as the environment has them."""
+    return read_settings_of(RegistrySettings)
+
+
+def read_settings_of(kind: type[AnySettings], **given: object) -> AnySettings:
+    """Settings of a kind as the environment has them, but for those that are given."""
     try:
-        return RegistrySettings()
+        return kind(**given)  # type: ignore[arg-type]  # pydantic checks what they are
     except ValidationError as error:
         first = error.errors()[0]
         name = "_".join(str(part) for part in first["loc"]).upper()

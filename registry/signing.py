@@ -68,9 +68,15 @@ def is_signed(message: bytes, signature: str, public: str) -> bool:
     return True
 
 
+def is_enrolled(session: Session, signer: Signer) -> bool:
+    """Whether the public half is known."""
+    known = select(SigningKey.fingerprint).where(SigningKey.fingerprint == signer.fingerprint)
+    return session.scalar(known) is not None
+
+
 def enrol(session: Session, signer: Signer) -> None:
     """Makes the public half known, so that every host can check what this one signed."""
-    if session.scalar(select(SigningKey.fingerprint).where(SigningKey.fingerprint == signer.fingerprint)) is not None:
+    if is_enrolled(session, signer):
         return
     try:
         with session.begin_nested():

@@ -13,7 +13,7 @@ from sqlalchemy import ColumnElement, or_, select
 from sqlalchemy.orm import Session
 
 from registry import audit
-from registry.callers import Caller
+from registry.callers import Caller, require_admin
 from registry.errors import Invalid, NotFound, Unauthenticated
 from registry.ids import new_id
 from registry.models.people import Role, Token, User
@@ -79,8 +79,11 @@ def authenticate(session: Session, text: str) -> Caller:
 def issue_token(
     session: Session, caller: Caller, user_id: UUID, *, note: str = "", lifetime: timedelta | None = None
 ) -> Issued:
-    """A new token of a user, by themselves or by an admin; without a lifetime it is good until revoked."""
-    _require_self(caller, user_id)
+    """A new token of a user; without a lifetime it is good until revoked.
+
+    For admins only: whoever found a token could otherwise make it last, beyond its expiry and its revocation.
+    """
+    require_admin(caller)
     note = checked_text("the note of a token", note, min_length=0, max_length=MAX_NOTE_LENGTH)
     if lifetime is not None and not timedelta(0) < lifetime <= MAX_LIFETIME:
         raise Invalid(f"a token lives for more than no time and at most {MAX_LIFETIME.days} days")

@@ -20,6 +20,8 @@ from registry.moments import after, now
 from registry.objects.keys import sample_key
 from registry.registry import Registry
 
+UNLUCKY = 3  # attempts after which a shard, which may be what kills its workers, waits until all others are served
+
 
 def lease_work(
     registry: Registry,
@@ -133,7 +135,7 @@ def _most_urgent(candidate: type[Shard], tasks: Collection[UUID] | None) -> Sele
             ~is_trained(candidate),
             exists().where(Sample.shard_id == candidate.id),  # one that lost them all has nothing to teach
         )
-        .order_by(candidate.priority.desc(), candidate.attempts, candidate.id)
+        .order_by(candidate.attempts >= UNLUCKY, candidate.priority.desc(), candidate.attempts, candidate.id)
         .limit(1)
     )
     return found if tasks is None else found.where(Source.task_id.in_(tasks))

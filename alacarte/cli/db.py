@@ -11,20 +11,13 @@ app = typer.Typer(no_args_is_help=True, help="The registry's database: its table
 @app.command()
 def upgrade(as_json: Json = False) -> None:
     """Bring the database to the tables of this version; it and the object store are made if there are none."""
-    from registry import migrate
-    from registry.opening import open_database, open_objects
+    from registry.opening import make_registry, open_database, open_objects
     from registry.settings import read_settings
 
     settings = read_settings()
-    objects = open_objects(settings)
-    objects.prepare()
-    database = open_database(settings)
-    try:
-        before, after = migrate.upgrade(database)
-    finally:
-        database.close()
-    document = {"database": database.name, "before": before, "after": after, "objects": objects.name}
-    print_one(document, as_json=as_json)
+    before, after = make_registry(settings)
+    names = {"database": open_database(settings).name, "objects": open_objects(settings).name}
+    print_one({**names, "before": before, "after": after}, as_json=as_json)
 
 
 @app.command()

@@ -27,7 +27,11 @@ def doctor(
         findings = list(examine(registry, deep=not quick))
         mended = list(mend(registry, OPERATOR, findings)) if repair else []
     found = [document_of(finding, "kind", "subject", "detail", "is_mendable", "is_fault") for finding in findings]
-    repairs = [{"subject": one.finding.subject, "kind": one.finding.kind, "action": one.action} for one in mended]
+    repairs = [
+        {"subject": one.finding.subject, "kind": one.finding.kind, "action": one.action}
+        for one in mended
+        if one.finding.is_mendable
+    ]
     if as_json:
         print_json({"findings": found, "mended": repairs})
     else:
@@ -36,7 +40,8 @@ def doctor(
         if repairs:
             print_table(("mended", "how"), [(told(one["subject"]), told(one["action"])) for one in repairs])
         say("All is well." if not found else _advice(len(found), repair=repair))
-    if not repair and any(finding["is_fault"] for finding in found):
+    left = [finding for finding in findings if finding.is_fault and not (repair and finding.is_mendable)]
+    if left:
         raise typer.Exit(FAILED)
 
 

@@ -31,7 +31,7 @@ def print_list(kind: str, documents: Iterable[Document], columns: Sequence[str],
     if as_json:
         print_json({kind: documents})
     elif documents:
-        numbers = [name for name in columns if isinstance(documents[0].get(name), int | float)]
+        numbers = [name for name in columns if type(documents[0].get(name)) in (int, float)]
         print_table(columns, ([told(row.get(name)) for name in columns] for row in documents), numbers=numbers)
     else:
         print_table(columns, [], title=f"no {kind}")

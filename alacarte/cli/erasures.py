@@ -97,16 +97,15 @@ def verify(
     from registry.erasures.verifying import verify_receipt
 
     document = _read(receipt)
-    public = None if key is None else key.read_text()
+    public = None if key is None else key.read_bytes().decode(errors="replace")
     with opened() as registry:
         verdict = verify_receipt(registry, document, public=public)
     checks = [document_of(check, "name", "ok", "detail") for check in verdict.checks]
-    holds = all(check["ok"] for check in checks)
     if as_json:
-        print_json({"holds": holds, "checks": checks})
+        print_json({"holds": verdict.holds, "checks": checks})
     else:
         print_table(("check", "holds", "found"), ([told(check[name]) for name in check] for check in checks))
-    if not holds:
+    if not verdict.holds:
         raise typer.Exit(FAILED)
 
 

@@ -1,5 +1,6 @@
 """What a command answers on stdout: a table for a person, or one JSON document for a program."""
 
+import io
 import json
 import sys
 from collections.abc import Iterable, Sequence
@@ -9,7 +10,7 @@ from rich.table import Table
 
 from alacarte.cli.faults import printable
 
-UNSEEN_WIDTH = 120  # columns, where no terminal says how many it has
+UNSEEN_WIDTH = 160  # columns, where no terminal says how many it has
 
 
 def say(line: str) -> None:
@@ -22,13 +23,20 @@ def print_json(document: object) -> None:
     sys.stdout.write(json.dumps(document, indent=2, allow_nan=False) + "\n")
 
 
+def _write_anywhere() -> None:
+    """What the terminal's encoding lacks is spelled out: what was done must be told, whatever the locale."""
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        sys.stdout.reconfigure(errors="backslashreplace")
+
+
 def print_table(
     columns: Sequence[str], rows: Iterable[Sequence[str]], title: str | None = None, numbers: Sequence[str] = ()
 ) -> None:
     """A table of texts as they are, without any markup; the columns in `numbers` are set to the right."""
     table = Table()
     for column in columns:
-        table.add_column(column, justify="right" if column in numbers else "left", overflow="fold")
+        is_id = column == "id" or column.endswith("_id")  # which is for copying
+        table.add_column(column, justify="right" if column in numbers else "left", overflow="fold", no_wrap=is_id)
     for row in rows:
         table.add_row(*(printable(cell) for cell in row))
     width = None if sys.stdout.isatty() else UNSEEN_WIDTH
@@ -36,6 +44,7 @@ def print_table(
     console = Console(file=sys.stdout, width=width, markup=False, emoji=False, highlight=False)
     if title is not None:
         console.print(printable(title), style="italic", soft_wrap=True)  # a path is never broken
+    _write_anywhere()
     console.print(table)
 
 

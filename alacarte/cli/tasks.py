@@ -103,7 +103,7 @@ def _parsed(recipe: str | None) -> dict[str, Any] | None:  # Any: whatever JSON 
         return None
     try:
         told = json.loads(recipe)
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise CommandRefused(f"--recipe is no JSON ({error}): write --recipe '{{\"epochs\": 20}}'") from error
     if not isinstance(told, dict):
         raise CommandRefused("--recipe is a JSON object of names and values: --recipe '{\"epochs\": 20}'")

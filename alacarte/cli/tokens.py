@@ -23,7 +23,8 @@ def issue(
     user: UserName,
     note: Annotated[str, typer.Option("--note", help="What it is for, to tell it from others.")] = "",
     days: Annotated[
-        float | None, typer.Option("--days", min=0, help="How long it is good for.", show_default="until revoked")
+        float | None,
+        typer.Option("--days", min=0, max=36_500, help="How long it is good for.", show_default="until revoked"),
     ] = None,
     as_json: Json = False,
 ) -> None:

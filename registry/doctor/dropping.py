@@ -9,6 +9,7 @@ from registry import audit
 from registry.callers import Caller
 from registry.doctor.leftovers import is_bare
 from registry.doctor.lost_objects import fault_of
+from registry.erasures.begin import train_again
 from registry.errors import Conflict
 from registry.locking import lock_source
 from registry.models.collections import Sample, Shard
@@ -17,8 +18,8 @@ from registry.objects.keys import SamplePlace, parse
 from registry.registry import Registry
 
 
-class StoreLooksEmpty(Conflict):
-    """Everything at once seems lost, which is more often a disk that is not there."""
+class VersionKept(Conflict):
+    """What the row names is not there, but an older version of it is."""
 
 
 def drop_sample(registry: Registry, caller: Caller, key: str) -> str | None:
@@ -26,7 +27,6 @@ def drop_sample(registry: Registry, caller: Caller, key: str) -> str | None:
     place = parse(key)
     if not isinstance(place, SamplePlace):
         return None
-    _require_some_objects(registry)
     with registry.database.writing() as session:
         lock_source(session, place.source)
         sample = session.get(Sample, (place.source, place.digest))
@@ -35,16 +35,20 @@ def drop_sample(registry: Registry, caller: Caller, key: str) -> str | None:
         fault = fault_of(registry.objects, key, sample.digest)
         if fault is None:
             return None
+        _refuse_if_recoverable(registry, key)
         session.delete(sample)
         session.flush()
+        # What the shard learnt from it goes too, as when it is forgotten: no row would lead from the picture to it.
+        learnt = session.scalars(delete(Prompt).where(Prompt.shard_id == place.shard).returning(Prompt.key)).all()
         is_gone = _drop_if_bare(session, place.shard)
         if not is_gone:
-            _make_work(session, place.shard)
+            train_again(session.get_one(Shard, place.shard, with_for_update=True))
         audit.append(
             session, caller.user_id, "doctor.sample_dropped", source=place.source, shard=place.shard, fault=fault
         )
-    registry.objects.remove(key)
-    shard = ", and its shard, which had no other" if is_gone else ""
+    for gone in (key, *learnt):
+        registry.objects.remove(gone)
+    shard = ", and its shard, which had no other" if is_gone else ", and its shard is trained again"
     return f"THE PICTURE IS {fault.upper()}: its row was dropped{shard}. Upload it again if you have it"
 
 
@@ -62,9 +66,9 @@ def drop_prompt(registry: Registry, caller: Caller, key: str) -> str | None:
             return None
         shard = session.get_one(Shard, prompt.shard_id, with_for_update=True)
         if prompt.generation == shard.generation:
-            _require_some_objects(registry)
             if fault_of(registry.objects, key, prompt.digest) is None:
                 return None
+            _refuse_if_recoverable(registry, key)
         mine = ReleasePrompt.prompt_id == prompt.id
         releases = session.scalar(select(func.count()).select_from(ReleasePrompt).where(mine)) or 0
         session.execute(delete(Prompt).where(Prompt.id == prompt.id))  # and what pinned it, by cascade
@@ -113,9 +117,9 @@ def _make_work(session: Session, shard_id: UUID) -> None:
     shard.attempts, shard.error, shard.not_before = 0, None, None
 
 
-def _require_some_objects(registry: Registry) -> None:
-    if next(registry.objects.objects("sources/"), None) is None:
-        raise StoreLooksEmpty(
-            f"{registry.objects.name} holds nothing at all: check that it is the right one and its disk is mounted; "
-            "if all is lost indeed, forget the sources"
+def _refuse_if_recoverable(registry: Registry, key: str) -> None:
+    """Leaves alone what the store may still have: mending would remove all versions."""
+    if any(found.kind == "version" for found in registry.objects.traces(key)):
+        raise VersionKept(
+            f"{registry.objects.name} keeps an older version of it: restore that with the store's own tools first"
         )

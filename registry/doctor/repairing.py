@@ -5,8 +5,9 @@ from dataclasses import dataclass
 from uuid import UUID
 
 from registry import audit, holdings
+from registry.belonging import require_own_store
 from registry.callers import Caller, require_admin
-from registry.doctor.dropping import drop_prompt, drop_sample, drop_shard
+from registry.doctor.dropping import VersionKept, drop_prompt, drop_sample, drop_shard
 from registry.doctor.finding import Finding
 from registry.doctor.log_breaks import acknowledge
 from registry.doctor.strays import strays_among
@@ -28,6 +29,7 @@ class Mended:
 def repair(registry: Registry, caller: Caller, findings: Iterable[Finding]) -> Iterator[Mended]:
     """Mends what can be mended, as the result is iterated over; only admins may."""
     require_admin(caller)
+    require_own_store(registry.database, registry.objects)
     return _mended(registry, caller, findings)
 
 
@@ -41,6 +43,8 @@ def _mended(registry: Registry, caller: Caller, findings: Iterable[Finding]) -> 
             action = mend(registry, caller, finding)
         except NotFound:  # its source is being forgotten, which takes all of it
             action = GONE
+        except VersionKept as refusal:
+            action = f"left as it is: {refusal}"
         yield Mended(finding, action)
 
 

@@ -5,6 +5,7 @@ from collections.abc import Callable, Iterator, Sequence
 from sqlalchemy import select
 from sqlalchemy.orm import Session
 
+from registry.belonging import MARK
 from registry.doctor.finding import Finding
 from registry.models.collections import Sample
 from registry.models.erasures import Erasure
@@ -20,7 +21,8 @@ BATCH = 1000  # objects that are looked up at once
 
 def stray_objects(registry: Registry, one_more: Callable[[], None]) -> Iterator[Finding]:
     """Whatever lies in the store and has neither a row nor somebody who is still to give it one or remove it."""
-    for batch in batches(registry.objects.traces(""), BATCH):
+    everything = (found for found in registry.objects.traces("") if found.key != MARK)
+    for batch in batches(everything, BATCH):
         yield from strays_among(registry, batch)
         for _ in batch:
             one_more()

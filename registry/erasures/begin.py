@@ -85,7 +85,7 @@ def forget_sample(registry: Registry, caller: Caller, source_id: UUID, digest: s
         if is_empty:  # a shard without samples does not exist
             session.execute(delete(Shard).where(Shard.id == shard.id))
         else:
-            _train_again(shard)
+            train_again(shard)
         _record(session, caller, erasure, found, _may_hold(shard.id))
     faults.reach("erasure: begun")
     return erasure
@@ -172,10 +172,12 @@ def _bury(session: Session, source: Source, erasure: Erasure, digests: Iterable[
         )
 
 
-def _train_again(shard: Shard) -> None:
+def train_again(shard: Shard) -> None:
+    """Begins a new generation of the shard, which is work and goes before others; who works on the old one has lost."""
     shard.generation += 1
     shard.attempts, shard.error, shard.not_before = 0, None, None
     shard.priority = FIRST_IN_LINE
+    shard.lease_id = shard.worker = shard.expires_at = shard.progress = None
 
 
 def _may_hold(shard: UUID) -> ColumnElement[bool]:

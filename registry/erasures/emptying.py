@@ -3,6 +3,7 @@
 import hashlib
 
 from registry import faults
+from registry.belonging import require_own_store
 from registry.erasures.found import locked_step
 from registry.errors import Conflict
 from registry.models.erasures import Erasure
@@ -18,6 +19,7 @@ class StillFilling(Conflict):
 
 def empty(registry: Registry, erasure: Erasure) -> None:
     """Nothing lies under the erasure's prefixes any more, and the first attempt has noted what did."""
+    require_own_store(registry.database, registry.objects)
     # A prompt's folder first, if there is one: what was learnt goes before what it was learnt from.
     for number, part in enumerate((*_count(registry, erasure), *erasure.prefixes)):
         if number == 1:

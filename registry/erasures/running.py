@@ -82,8 +82,8 @@ def _is_complete(registry: Registry, erasure: Erasure) -> bool:
 def _try(registry: Registry, erasure: Erasure, name: str) -> bool:
     this = (ErasureStep.erasure_id == erasure.id, ErasureStep.name == name, ErasureStep.done_at.is_(None))
     with registry.database.writing() as session:
-        session.execute(update(ErasureStep).where(*this).values(attempts=ErasureStep.attempts + 1))
         session.execute(update(Erasure).where(Erasure.id == erasure.id).values(not_before=after(CLAIM_SECONDS)))
+        session.execute(update(ErasureStep).where(*this).values(attempts=ErasureStep.attempts + 1))
     try:
         STEPS[name](registry, erasure)
     except Exception as error:  # whatever it is, the next attempt may do better

@@ -6,6 +6,13 @@ from registry.database import Database
 from registry.erasures.target import KEPT
 from registry.models.base import Base
 
+_OLDER = text("""
+    SELECT EXISTS (
+        SELECT 1 FROM pg_stat_activity
+        WHERE datname = current_database() AND pid <> pg_backend_pid()
+        AND age(backend_xmin) > age(CAST(CAST(:deleted AS text) AS xid))
+    )
+""")
 _SPEAKS = ("source_id", "shard_id", "prompt_id")
 
 
@@ -16,12 +23,14 @@ def scrub(database: Database) -> bool:
         with database.statement() as connection:
             busy = connection.execute(text("PRAGMA wal_checkpoint(TRUNCATE)")).one()[0]
         return not busy
+    deleted = int(database.fetch(text("SELECT pg_current_xact_id()::text"), {})[0][0])
     for table in _tables():
         with database.statement() as connection:
             quoted = connection.dialect.identifier_preparer.quote(table)
             # Handing pages back to the system would lock readers out, and wait seconds for whoever else cleans up.
             connection.execute(text(f"VACUUM (TRUNCATE FALSE) {quoted}"))
-    return True
+    # Vacuuming passes over rows that a transaction from before the deletion may still read, and does not say so.
+    return not database.fetch(_OLDER, {"deleted": str(deleted % 2**32)})[0][0]
 
 
 def _tables() -> list[str]:

@@ -6,6 +6,7 @@ from uuid import UUID
 from sqlalchemy import ColumnElement, Table, delete, select, tuple_
 
 from registry import faults, holdings
+from registry.belonging import require_own_store
 from registry.database import Database
 from registry.erasures.emptying import empty
 from registry.erasures.found import locked_step, note
@@ -88,6 +89,7 @@ def look(registry: Registry, erasure: Erasure) -> None:
         left = count_rows(session, target_of(erasure))
     if left:
         remove_rows(registry, erasure)
+    require_own_store(registry.database, registry.objects)
     late = 0
     for prefix in erasure.prefixes:
         late += registry.objects.remove(prefix).things

@@ -9,6 +9,7 @@ from sqlalchemy import select
 from sqlalchemy.orm import Session
 
 from registry import signing
+from registry.belonging import require_own_store
 from registry.erasures.receipts import Receipt, canonical, digest_of, parse_receipt
 from registry.erasures.target import count_rows
 from registry.errors import Invalid
@@ -57,6 +58,7 @@ def verify_receipt(registry: Registry, receipt: dict[str, Any], *, public: str |
         in_rows = [_check_rows(session, read), _check_holdings(session, read), *_check_sample(session, read)]
         in_log = [_check_log(session, receipt, read)]
     # Listing a store takes a while: no transaction stays open for it.
+    require_own_store(registry.database, registry.objects)
     return Verdict((genuine, _check_objects(registry.objects, read), *in_rows, *in_log))
 
 

@@ -29,7 +29,9 @@ class Erasure(Base):
     holdings: Mapped[list[str]]  # ids of those who held bytes of it when it began
     requested_by: Mapped[UUID | None]
     requested_at: Mapped[datetime]
-    epoch: Mapped[int]  # the line of the log that began it: replicas report up to which they have let go
+    epoch: Mapped[int] = mapped_column(
+        index=True
+    )  # the line of the log that began it: replicas report up to which they have let go
     not_before: Mapped[datetime]  # whoever works on it moves this ahead, and so does back-off
     completed_at: Mapped[datetime | None]
     receipt: Mapped[dict[str, Any] | None]

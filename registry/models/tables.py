@@ -2,10 +2,10 @@
 
 from sqlalchemy import MetaData
 
-from registry.models import audit, collections, erasures, holdings, people, prompts
+from registry.models import audit, collections, erasures, holdings, installation, people, prompts
 from registry.models.base import Base
 
-MODULES = (audit, collections, erasures, holdings, people, prompts)
+MODULES = (audit, collections, erasures, holdings, installation, people, prompts)
 
 
 def metadata() -> MetaData:

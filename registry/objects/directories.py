@@ -36,7 +36,7 @@ def make_root(root: Path) -> None:
 def opened_chain(root: Path, parts: Sequence[str], *, make: bool) -> Iterator[list[int]]:
     """Descriptors of the root and of the directories on the way down, for as far as they exist or are made.
 
-    Raises NotADirectoryError, if they should be made, where something else lies in the way.
+    Raises NotADirectoryError where a link lies in the way, and, if they should be made, where a file does.
     """
     # The root itself may be a link: where it lies is the operator's choice.
     chain = [os.open(root, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)]
@@ -48,7 +48,8 @@ def opened_chain(root: Path, parts: Sequence[str], *, make: bool) -> Iterator[li
             try:
                 chain.append(os.open(part, DIRECTORY_FLAGS, dir_fd=chain[-1]))
             except (FileNotFoundError, NotADirectoryError):
-                if make:
+                # Below a file there is nothing; but behind a link there may be what should be here.
+                if make or _is_link(part, chain[-1]):
                     raise
                 break
         yield chain
@@ -118,6 +119,13 @@ def remove_if_empty(name: str, directory: int) -> bool:
     except OSError:
         return False
     return True
+
+
+def _is_link(name: str, directory: int) -> bool:
+    try:
+        return stat.S_ISLNK(os.stat(name, dir_fd=directory, follow_symlinks=False).st_mode)
+    except FileNotFoundError:
+        return False
 
 
 def _unlinked(directory: int, prefix: str, name: str, status: os.stat_result) -> Iterator[Found]:

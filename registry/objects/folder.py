@@ -49,7 +49,8 @@ class FolderStore:
                     file.seek(0)
                 # A removal may take the directory, or the unfinished file, away at any moment: then it is made again.
                 with self._told(), suppress(FileNotFoundError):
-                    make_root(self._root)
+                    if not self._root.is_dir():  # its disk may be away: nothing is put where it would be mounted
+                        raise self._rootless()
                     with opened_chain(self._root, parts, make=True) as chain:
                         if not self._place(chain[-1], name, file):
                             raise ObjectExists(key, self.name)
@@ -172,7 +173,7 @@ class FolderStore:
         )
 
     def _rootless(self) -> StoreUnreachable:
-        return StoreUnreachable(f"there is no {self.name}: mount its disk, or have the folder made by `prepare`")
+        return StoreUnreachable(f"there is no {self.name}: mount its disk, or make it by `alacarte db upgrade`")
 
 
 def _split(prefix: str) -> tuple[list[str], str, str]:

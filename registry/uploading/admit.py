@@ -6,6 +6,7 @@ from pathlib import Path
 from uuid import UUID
 
 from registry import audit, holdings
+from registry.belonging import require_own_store
 from registry.errors import CollectionRefused, Invalid
 from registry.faults import reach
 from registry.ids import new_id
@@ -64,6 +65,7 @@ def admit(registry: Registry, destination: Destination, parcel: Parcel, report: 
     """Reads, checks and keeps the parcel's pictures; `report` hears how many of them are kept so far."""
     if not 1 <= parcel.shards <= MAX_SHARDS:
         raise Invalid(f"an upload makes 1 to {MAX_SHARDS} shards, not {parcel.shards}")
+    require_own_store(registry.database, registry.objects)
     shards = [new_id() for _ in range(parcel.shards)]
     body = parcel.path if parcel.consume else None
     with (

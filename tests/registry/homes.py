@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from registry import migrate
+from registry.belonging import mark_store
 from registry.database import Database
 from registry.objects.store import ObjectStore
 from registry.registry import Registry
@@ -81,14 +82,21 @@ def objects(home: str, request: pytest.FixtureRequest) -> ObjectStore:
 @pytest.fixture
 def registry(database: Database, objects: ObjectStore, tmp_path: Path) -> Registry:
     """A registry with all tables and nothing in them."""
+    mark_store(database, objects)
     return Registry(database, objects, ScratchHome(tmp_path / "scratch"), open_signer(tmp_path / "signing-key.pem"))
 
 
 @pytest.fixture
 def environment(
-    home: str, database_url: str, objects: ObjectStore, tmp_path: Path, request: pytest.FixtureRequest
+    home: str,
+    database_url: str,
+    database: Database,
+    objects: ObjectStore,
+    tmp_path: Path,
+    request: pytest.FixtureRequest,
 ) -> dict[str, str]:
     """The variables by which another process finds the registry of this test."""
+    mark_store(database, objects)
     found = {
         "ALACARTE_HOME": str(tmp_path),
         "ALACARTE_DATABASE": database_url,

@@ -7,7 +7,7 @@ import pytest
 from registry import migrate
 from registry.errors import DatabaseRefused
 from registry.objects.folder import FolderStore
-from registry.opening import open_database, open_registry
+from registry.opening import make_registry, open_registry
 from registry.settings import RegistrySettings, SettingsRefused, read_settings
 
 
@@ -51,9 +51,7 @@ def test_a_registry_opens_once_its_database_has_tables(tmp_path: Path) -> None:
     with pytest.raises(DatabaseRefused, match="alacarte db upgrade"):
         open_registry(settings)
     assert list(tmp_path.iterdir()) == []  # looking made nothing
-    database = open_database(settings)
-    migrate.upgrade(database)
-    database.close()
+    assert make_registry(settings) == (None, migrate.revisions()[-1])
 
     registry = open_registry(settings)
 

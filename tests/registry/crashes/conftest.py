@@ -14,6 +14,7 @@ from PIL import Image
 from sqlalchemy import update
 
 from registry import holdings
+from registry.belonging import MARK
 from registry.callers import OPERATOR
 from registry.models.collections import Shard
 from registry.models.erasures import Erasure
@@ -88,9 +89,11 @@ def traces(registry: Registry, request: pytest.FixtureRequest, tmp_path: Path) -
         if isinstance(registry.objects, S3Store):
             settings = request.getfixturevalue("s3_settings")
             keys = in_bucket(request.getfixturevalue("s3_server"), settings)
-            return [key.removeprefix(f"{settings.prefix}/") for key in keys]
-        below = tmp_path / "objects"
-        return sorted(str(file.relative_to(below)) for file in below.rglob("*") if file.is_file())
+            found = [key.removeprefix(f"{settings.prefix}/") for key in keys]
+        else:
+            below = tmp_path / "objects"
+            found = sorted(str(file.relative_to(below)) for file in below.rglob("*") if file.is_file())
+        return [key for key in found if key != MARK]
 
     return look
 

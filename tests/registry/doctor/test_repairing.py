@@ -5,8 +5,8 @@ from sqlalchemy import delete, select, update
 from sqlalchemy.orm import Session
 
 from registry import audit, holdings
+from registry.belonging import StoreNotOurs
 from registry.callers import OPERATOR
-from registry.doctor.dropping import StoreLooksEmpty
 from registry.doctor.examining import examine
 from registry.doctor.finding import Finding
 from registry.doctor.repairing import GONE, repair
@@ -121,24 +121,29 @@ def test_a_remote_shard_goes_with_its_lost_prompt(registry: Registry) -> None:
 
 
 @pytest.mark.parametrize("fault", ["LOST", "DAMAGED"])
-def test_a_lost_picture_is_dropped_loudly_and_its_prompt_stays(registry: Registry, fault: str) -> None:
+def test_a_lost_picture_is_dropped_loudly_and_its_shard_is_trained_again(registry: Registry, fault: str) -> None:
     planted = plant(registry)
     registry.objects.remove(picture_key(planted))
     if fault == "DAMAGED":
         registry.objects.put(picture_key(planted), b"other bytes")
 
-    assert mend(registry) == [f"THE PICTURE IS {fault}: its row was dropped. Upload it again if you have it"]
+    (action,) = [action for action in mend(registry) if fault in action]
+    assert action == (
+        f"THE PICTURE IS {fault}: its row was dropped, and its shard is trained again. Upload it again if you have it"
+    )
 
     with registry.database.reading() as session:
         left = session.scalars(select(Sample.digest).where(Sample.shard_id == planted.first_shard)).all()
-        assert session.scalars(select(Prompt).where(Prompt.shard_id == planted.first_shard)).one()
+        # A prompt that knows the picture could not be found by it any more, and so never be forgotten with it.
+        assert session.scalars(select(Prompt).where(Prompt.shard_id == planted.first_shard)).all() == []
+        assert session.get_one(Shard, planted.first_shard).generation == 2
     assert left == planted.shards[planted.first_shard][1:]
     assert picture_key(planted) not in keys_of(registry)
 
 
 @pytest.mark.parametrize("is_trained", [True, False])
 @pytest.mark.parametrize("home", ["sqlite-folder"], indirect=True)
-def test_a_shard_goes_with_its_last_picture_unless_it_is_trained(registry: Registry, is_trained: bool) -> None:
+def test_a_shard_goes_with_its_last_picture(registry: Registry, is_trained: bool) -> None:
     planted = plant(registry, samples=1)
     registry.objects.remove(picture_key(planted))
     if not is_trained:
@@ -148,7 +153,7 @@ def test_a_shard_goes_with_its_last_picture_unless_it_is_trained(registry: Regis
 
     mend(registry)
 
-    assert (shard_row(registry, planted.first_shard) is not None) == is_trained
+    assert shard_row(registry, planted.first_shard) is None
 
 
 def test_a_store_that_is_not_mounted_costs_no_row(registry: Registry) -> None:
@@ -161,8 +166,8 @@ def test_a_store_that_is_not_mounted_costs_no_row(registry: Registry) -> None:
     before = rows_of(registry, planted.target)
 
     for finding in findings:
-        with pytest.raises(StoreLooksEmpty):
-            list(repair(registry, OPERATOR, [finding]))
+        with pytest.raises(StoreNotOurs, match="disk is mounted"):
+            repair(registry, OPERATOR, [finding])
 
     assert rows_of(registry, planted.target) == before
 

@@ -81,7 +81,7 @@ def rows_of(registry: Registry, target: Target) -> dict[str, int]:
         return count_rows(session, target)
 
 
-def keys_of(registry: Registry, prefix: str = "") -> list[str]:
+def keys_of(registry: Registry, prefix: str = "sources/") -> list[str]:
     return sorted(found.key for found in registry.objects.traces(prefix))
 
 

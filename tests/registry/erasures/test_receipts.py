@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 from sqlalchemy import update
 
 from registry import audit
+from registry.belonging import mark_store
 from registry.callers import OPERATOR
 from registry.erasures.begin import forget_sample, forget_shard, forget_source
 from registry.erasures.receipts import NOT_COVERED, canonical, complete
@@ -201,13 +202,14 @@ def test_a_hidden_old_version_is_found(registry: Registry, s3_server: S3Server, 
     s3_client.create_bucket(Bucket=bucket)
     s3_client.put_bucket_versioning(Bucket=bucket, VersioningConfiguration={"Status": "Enabled"})
     store = S3Store(s3_server.settings(bucket=bucket, prefix=""), s3_client)
+    mark_store(registry.database, store)
     registry = replace(registry, objects=store)
     planted, receipt = forgotten(registry)
     assert verify_receipt(registry, receipt).holds
     key = sample_key(planted.source, planted.first_shard, planted.first_sample)
     store.put(key, b"once more")
     s3_client.delete_object(Bucket=bucket, Key=key)
-    assert list(store.objects("")) == []
+    assert list(store.objects("sources/")) == []
 
     assert [check.name for check in failed(verify_receipt(registry, receipt))] == ["objects"]
 

@@ -115,7 +115,7 @@ def test_a_prompt_of_the_next_generation_outlives_the_erasure(registry: Registry
 def test_the_steps_say_what_they_removed(registry: Registry, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(steps, "BATCH", 3)
     planted = plant(registry, shards=2, samples=4)
-    size_bytes = sum(found.size_bytes for found in registry.objects.traces(""))
+    size_bytes = sum(found.size_bytes for found in registry.objects.traces("sources/"))
 
     progress = finish_erasure(registry, forget_source(registry, planted.owner, planted.source).id)
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from registry.objects.errors import ObjectDamaged, ObjectExists, ObjectMissing, StoreUnreachable
+from registry.objects.errors import ObjectDamaged, ObjectExists, StoreUnreachable
 from registry.objects.folder import FolderStore
 from registry.objects.store import Removed
 from tests.registry.objects.homes import FolderHome, digest, keys, kinds
@@ -26,12 +26,15 @@ def test_a_link_to_a_folder_is_never_followed(folder_home: FolderHome, outside: 
     store = folder_home.store
     with pytest.raises(StoreUnreachable, match="remove the link or file"):
         store.put("a/b/new", b"mine")
-    with pytest.raises(ObjectMissing):
-        store.read("a/b/c", digest(b"theirs"))
     assert list(store.objects("")) == []
-    assert list(store.traces("a/")) == []
-    assert store.remove("a/") == Removed(0, 0)
-    assert store.remove("a/b/c") == Removed(0, 0)
+    for ask in (  # nor does it pass for an empty folder: what should be here may lie behind it
+        lambda: store.read("a/b/c", digest(b"theirs")),
+        lambda: list(store.traces("a/")),
+        lambda: store.remove("a/"),
+        lambda: store.remove("a/b/c"),
+    ):
+        with pytest.raises(StoreUnreachable, match="remove the link or file"):
+            ask()
     assert kinds(store.traces("")) == [("a", 0, "unfinished")]
     assert store.remove("") == Removed(1, 0)
     assert sorted(path.name for path in outside.rglob("*")) == ["b", "c"]
@@ -125,8 +128,12 @@ def test_a_fetch_into_no_folder_is_told(folder_home: FolderHome, tmp_path: Path)
         folder_home.store.fetch("a/b", digest(b"1"), tmp_path / "nowhere" / "fetched")
 
 
-def test_a_missing_root_is_made_by_the_first_put(tmp_path: Path) -> None:
+def test_nothing_is_put_where_a_disk_may_be_away(tmp_path: Path) -> None:
     store = FolderStore(tmp_path / "not" / "yet")
+    with pytest.raises(StoreUnreachable, match="mount its disk"):
+        store.put("a/b", b"1")
+    assert list(tmp_path.iterdir()) == []
+    store.prepare()
     store.put("a/b", b"1")
     assert store.read("a/b", digest(b"1")) == b"1"
 

@@ -13,6 +13,7 @@ from tests.registry.objects.homes import digest
 @pytest.mark.parametrize("scheme", ["", "file://", "file://localhost"])
 def test_a_path_names_a_folder(tmp_path: Path, scheme: str) -> None:
     store = open_store(f"{scheme}{tmp_path}/objects")
+    store.prepare()
     store.put("a/b", b"1")
     assert store.name == "folder objects"
     assert (tmp_path / "objects/a/b").read_bytes() == b"1"
@@ -22,6 +23,7 @@ def test_a_relative_path_stays_where_it_was_meant(tmp_path: Path, monkeypatch: p
     monkeypatch.chdir(tmp_path)
     store = open_store("objects")
     monkeypatch.chdir("/")
+    store.prepare()
     store.put("a/b", b"1")
     assert (tmp_path / "objects/a/b").read_bytes() == b"1"
 

@@ -119,7 +119,9 @@ def test_without_boto3_a_folder_opens_and_a_bucket_says_what_to_install(tmp_path
 import sys
 sys.modules["boto3"] = sys.modules["botocore"] = None
 from registry.objects.opening import open_store
-open_store(sys.argv[1]).put("a/b", b"1")
+store = open_store(sys.argv[1])
+store.prepare()
+store.put("a/b", b"1")
 try:
     open_store("s3://bucket/prefix")
 except Exception as error:

@@ -311,7 +311,7 @@ class Orders:
             }
 
     def every_usable_prompt_and_every_sample_has_its_bytes(self) -> None:
-        kept = {found.key for found in self.registry.objects.objects("")}
+        kept = {found.key for found in self.registry.objects.objects("sources/")}
         with self.registry.database.reading() as session:
             named = set(session.scalars(select(Prompt.key)))
             for sample in session.scalars(select(Sample).join(Shard).where(Shard.erasure_id.is_(None))):

@@ -6,6 +6,7 @@ from random import Random
 
 import pytest
 
+from registry.belonging import mark_store
 from registry.database import Database
 from registry.objects.folder import FolderStore
 from registry.objects.s3 import S3Store
@@ -38,9 +39,11 @@ def test_whatever_happens_in_between_the_registry_agrees_with_the_model(sqlite_t
         (folder / "registry.db").write_bytes(sqlite_template.read_bytes())
         store = FolderStore(folder / "objects")
         store.prepare()
+        database = Database(f"sqlite:///{folder / 'registry.db'}")
+        mark_store(database, store)
         happened += run(
             Registry(
-                Database(f"sqlite:///{folder / 'registry.db'}"),
+                database,
                 store,
                 ScratchHome(folder / "scratch"),
                 open_signer(tmp_path / "key.pem"),
@@ -57,4 +60,5 @@ def test_it_does_so_on_postgresql_and_s3_too(
 ) -> None:
     database = Database(postgres_server.make_database(template=postgres_template))
 
+    mark_store(database, s3_store)
     run(Registry(database, s3_store, ScratchHome(tmp_path / "scratch"), open_signer(tmp_path / "key.pem")), seed, 100)

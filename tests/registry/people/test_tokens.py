@@ -12,7 +12,7 @@ from sqlalchemy.orm import Session
 
 from registry.callers import OPERATOR, Caller
 from registry.database import Database
-from registry.errors import DomainError, Invalid, NotFound, Unauthenticated
+from registry.errors import DomainError, Forbidden, Invalid, NotFound, Unauthenticated
 from registry.ids import new_id
 from registry.models.people import Token
 from registry.moments import after
@@ -139,7 +139,7 @@ def test_no_two_tokens_are_alike(database: Database) -> None:
 def test_users_have_their_own_tokens_and_admins_everyones(database: Database) -> None:
     with database.writing() as session:
         ana, bob, admin = make_user(session), make_user(session), make_user(session, role="admin")
-        mine = issue_token(session, caller_of(ana), ana.id).token
+        mine = issue_token(session, caller_of(admin), ana.id).token
         foreign = issue_token(session, caller_of(admin), bob.id).token
         caller = caller_of(ana)
 
@@ -148,7 +148,6 @@ def test_users_have_their_own_tokens_and_admins_everyones(database: Database) ->
         assert {token.id for token in list_tokens(session, caller_of(admin)).items} == {mine.id, foreign.id}
         assert [token.id for token in list_tokens(session, caller_of(admin), bob.id).items] == [foreign.id]
         for refused in (
-            lambda: issue_token(session, caller, bob.id),
             lambda: list_tokens(session, caller, bob.id),
             lambda: revoke_token(session, caller, foreign.id),
             lambda: revoke_token(session, caller, new_id()),
@@ -157,6 +156,9 @@ def test_users_have_their_own_tokens_and_admins_everyones(database: Database) ->
         ):
             with pytest.raises(NotFound):
                 refused()
+        for user in (ana, bob):  # whoever finds a token cannot make it last
+            with pytest.raises(Forbidden):
+                issue_token(session, caller, user.id)
         revoke_token(session, caller, mine.id)
         revoke_token(session, caller_of(admin), foreign.id)
 

@@ -93,6 +93,6 @@ class Desk:
             assert session.scalars(select(Holding)).all() == []
             samples = session.scalars(select(Sample)).all()
         expected = [(sample_key(s.source_id, s.shard_id, s.digest), s.size_bytes, "object") for s in samples]
-        found = [(found.key, found.size_bytes, found.kind) for found in self.registry.objects.traces("")]
+        found = [(found.key, found.size_bytes, found.kind) for found in self.registry.objects.traces("sources/")]
         assert sorted(found) == sorted(expected)
         assert {path.name for path in self.registry.scratch.folder.glob("*")} <= {"home-id"}

@@ -61,7 +61,7 @@ def test_a_holding_names_every_place_before_anything_lies_there(desk: Desk, at_p
 
     ((prefixes, is_here),) = seen
     assert is_here
-    found = [found.key for found in desk.registry.objects.objects("")]
+    found = [found.key for found in desk.registry.objects.objects("sources/")]
     assert len(found) == admission.samples
     assert all(key.startswith(tuple(prefixes)) for key in found)
 

@@ -137,4 +137,4 @@ def prompts_of(database: Database) -> list[Prompt]:
 
 def keys_of(registry: Registry) -> list[str]:
     """The keys of all that lies in the store."""
-    return [found.key for found in registry.objects.traces("")]
+    return [found.key for found in registry.objects.traces("sources/")]

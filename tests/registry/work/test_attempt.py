@@ -27,7 +27,7 @@ def run(registry: Registry, error: BaseException) -> tuple[Lease, Path]:
 
 def assert_nothing_is_left(registry: Registry, lease: Lease, room: Path) -> None:
     assert not room.exists()
-    assert list(registry.objects.traces("")) == []
+    assert list(registry.objects.traces("sources/")) == []
     assert holding_now(registry.database, lease) is None
 
 

@@ -28,7 +28,7 @@ def test_a_dead_workers_object_and_holding_go(registry: Registry) -> None:
 
     clear_up(registry)
 
-    assert list(registry.objects.traces("")) == []
+    assert list(registry.objects.traces("sources/")) == []
     assert holding_now(registry.database, lease) is None
 
 
@@ -61,7 +61,7 @@ def test_who_is_late_but_lives_stays_on_record_until_the_room_is_gone(registry: 
 
     clear_up(registry)
 
-    assert list(registry.objects.traces("")) == []
+    assert list(registry.objects.traces("sources/")) == []
     assert holding_now(registry.database, lease) is None
 
 

@@ -8,6 +8,7 @@ import pytest
 from sqlalchemy import make_url, select, text
 
 from registry import holdings
+from registry.belonging import mark_store
 from registry.callers import OPERATOR
 from registry.database import Database
 from registry.erasures import begin
@@ -33,6 +34,7 @@ def registry(migrated_postgres_url: str, folder_store: FolderStore, tmp_path: Pa
     # A test that waits for itself shall fail, not hang.
     url = make_url(migrated_postgres_url).update_query_dict({"options": "-c lock_timeout=20s"})
     database = Database(url.render_as_string(hide_password=False))
+    mark_store(database, folder_store)
     yield Registry(database, folder_store, ScratchHome(tmp_path / "scratch"), open_signer(tmp_path / "key.pem"))
     database.close()
 

@@ -53,7 +53,7 @@ def test_each_shard_is_published_once_whoever_dies(
     assert prompts.keys() == {shard.id for shard in shards}
     published = Counter((line.subject["shard"], line.subject["generation"]) for line in lines)
     assert published == Counter((str(shard.id), 1) for shard in shards)
-    kept = [found.key for found in registry.objects.traces("")]
+    kept = [found.key for found in registry.objects.traces("sources/")]
     assert sorted(kept) == sorted(prompt.key for prompt in prompts.values())
     for shard in shards:
         prompt = prompts[shard.id]

@@ -22,7 +22,7 @@ REFUSALS: dict[str | None, type[DomainError]] = {None: NotFound, "use": Forbidde
 
 
 def assert_nothing_is_there(registry: Registry) -> None:
-    assert list(registry.objects.traces("")) == []
+    assert list(registry.objects.traces("sources/")) == []
     assert registry.scratch.sweep() == set()
     with registry.database.reading() as session:
         for table in (Prompt, Holding, Shard):
@@ -64,7 +64,7 @@ def test_it_must_be_of_the_backbone_that_the_task_has(registry: Registry) -> Non
     with pytest.raises(IdentityMismatch):
         publish_remote(registry, OPERATOR, source.id, b"remote", replace(FACTS, identity="b" * 64))
 
-    assert [found.key for found in registry.objects.traces("")] == [local.key]
+    assert [found.key for found in registry.objects.traces("sources/")] == [local.key]
 
 
 def test_one_that_no_task_can_take_is_refused(registry: Registry) -> None:
