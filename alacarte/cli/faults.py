@@ -23,6 +23,11 @@ _EXTRAS = {
     "safetensors": "torch",
     "huggingface_hub": "torch",
     "sklearn": "demo",
+    "fastapi": "serve",
+    "uvicorn": "serve",
+    "prometheus_client": "serve",
+    "python_multipart": "serve",
+    "anyio": "serve",
 }
 _UNSHOWN = ("Cc", "Cs", "Zl", "Zp")  # categories of characters that could drive the terminal or break a line
 

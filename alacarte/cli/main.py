@@ -13,6 +13,7 @@ from alacarte.cli.doctor import doctor
 from alacarte.cli.faults import OneLineFaults
 from alacarte.cli.inspect_prompts import inspect
 from alacarte.cli.predict import predict
+from alacarte.cli.serve import serve
 from alacarte.cli.train import train
 from alacarte.cli.work import work
 
@@ -29,6 +30,7 @@ app.command()(predict)
 app.command()(inspect)
 app.command()(demo)
 app.command()(work)
+app.command()(serve)
 app.command()(doctor)
 GROUPS = {
     "db": db, "user": users, "token": tokens, "task": tasks, "source": sources, "grant": grants,

@@ -1,6 +1,6 @@
-"""Prompts made ready for a backbone: everything that depends on the prompt alone, computed once."""
+"""Prompts made ready for a backbone, and the slots on its device in which they come and go."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 import torch
@@ -9,7 +9,7 @@ from torch import Tensor
 from alacarte.prompting.backbone import Backbone
 from alacarte.prompting.tensors import PromptTensors
 
-# S prompts in the pool, L blocks, H heads, d width of a head, M memory tokens a block, D width
+# S slots, L blocks, H heads, d width of a head, M memory tokens a block, D width, C labels
 
 
 @dataclass(frozen=True)
@@ -22,6 +22,21 @@ class PromptPool:
     absent: Tensor | None  # (S, 1, M): -inf where a prompt has fewer than M memory tokens, else 0
 
 
+@dataclass(frozen=True)
+class ReadyPrompt:
+    """What a pass reads of a prompt, on the backbone's device: functions of the prompt alone."""
+
+    token: Tensor | None  # (D), none for head-only
+    keys_values: Tensor | None  # (L, 2, H, M, d), none for shallow and head-only
+    head_weight: Tensor  # (C, D)
+    head_bias: Tensor  # (C)
+
+    @property
+    def memory(self) -> int:
+        """How many memory tokens a block it has."""
+        return 0 if self.keys_values is None else self.keys_values.shape[3]
+
+
 def memory_keys_values(backbone: Backbone, memory: Tensor) -> Tensor:
     """Memory (L, M, D) as keys and values (L, 2, H, M, d): functions of the prompt alone."""
     both = [
@@ -31,25 +46,71 @@ def memory_keys_values(backbone: Backbone, memory: Tensor) -> Tensor:
     return torch.stack(both).transpose(2, 3)
 
 
+@torch.inference_mode()
+def make_ready(backbone: Backbone, prompt: PromptTensors) -> ReadyPrompt:
+    """The prompt as passes of this backbone read it; what depends on it alone is computed here, once."""
+    device, dtype = backbone.device, backbone.dtype
+    keys_values = None
+    if prompt.memory is not None:
+        memory = prompt.memory.to(device, dtype).expand(backbone.depth, -1, -1)  # deep-shared: (1, M, D)
+        keys_values = memory_keys_values(backbone, memory)
+    token = None if prompt.token is None else prompt.token.to(device, dtype)
+    return ReadyPrompt(token, keys_values, prompt.head_weight.to(device), prompt.head_bias.to(device))
+
+
+class Slots:
+    """Room for `count` attending prompts of up to `memory` memory tokens a block, set aside once."""
+
+    @torch.inference_mode()
+    def __init__(self, backbone: Backbone, count: int, memory: int) -> None:
+        depth, heads, d = backbone.depth, backbone.heads, backbone.head_width
+        self.count, self.memory = count, memory
+        # Left as it is: an empty slot is never read, and memory that nobody touches costs nothing.
+        self._tokens = torch.empty(count, backbone.width, device=backbone.device, dtype=backbone.dtype)
+        self._keys = self._tokens.new_empty(depth, count, heads, memory, d)
+        self._values = torch.empty_like(self._keys)
+        self._absent = self._tokens.new_empty(count, 1, memory)
+        self._held = [0] * count  # memory tokens of the prompt in each slot
+
+    @staticmethod
+    def bytes_each(backbone: Backbone, memory: int) -> int:
+        """What one slot of that many memory tokens takes on the device."""
+        keys_values = 2 * backbone.depth * backbone.heads * backbone.head_width * memory
+        return (backbone.width + keys_values + memory) * backbone.dtype.itemsize
+
+    @torch.inference_mode()
+    def put(self, slot: int, prompt: ReadyPrompt) -> None:
+        """The slot holds this prompt, and nothing of whatever it held before."""
+        assert prompt.token is not None, "a head-only prompt takes no part in attention"
+        count = prompt.memory
+        self._tokens[slot] = prompt.token
+        if prompt.keys_values is not None:
+            self._keys[:, slot, :, :count], self._values[:, slot, :, :count] = prompt.keys_values.unbind(1)
+        # Weights of absent memory are 0, and 0 times whatever lay there need not be 0.
+        self._keys[:, slot, :, count:] = 0
+        self._values[:, slot, :, count:] = 0
+        self._absent[slot, :, :count] = 0
+        self._absent[slot, :, count:] = -torch.inf
+        self._held[slot] = count
+
+    @torch.inference_mode()
+    def clear(self, slot: int) -> None:
+        """Nothing of the slot's prompt is left in it."""
+        self._tokens[slot] = 0
+        self._keys[:, slot] = 0
+        self._values[:, slot] = 0
+        self._held[slot] = 0
+
+    def pool(self, used: Iterable[int]) -> PromptPool:
+        """All slots as a pool for a pass that reads the used ones only."""
+        is_padded = any(self._held[slot] < self.memory for slot in used)
+        return PromptPool(self._tokens, self._keys, self._values, self._absent if is_padded else None)
+
+
 def pool_prompts(backbone: Backbone, prompts: Sequence[PromptTensors]) -> PromptPool:
     """A pool of prompts that have a token; one with fewer memory tokens than another is padded."""
-    with torch.inference_mode():
-        device, dtype = backbone.device, backbone.dtype
-        depth, heads, d = backbone.depth, backbone.heads, backbone.head_width
-        most = max((0 if p.memory is None else p.memory.shape[1] for p in prompts), default=0)
-        tokens = torch.empty(len(prompts), backbone.width, device=device, dtype=dtype)
-        keys = torch.zeros(depth, len(prompts), heads, most, d, device=device, dtype=dtype)
-        values = torch.zeros_like(keys)
-        absent = torch.zeros(len(prompts), 1, most, device=device, dtype=dtype)
-        for slot, prompt in enumerate(prompts):
-            assert prompt.token is not None, "a head-only prompt takes no part in attention"
-            tokens[slot] = prompt.token
-            if prompt.memory is None:
-                absent[slot] = -torch.inf
-                continue
-            memory = prompt.memory.to(device, dtype).expand(depth, -1, -1)  # deep-shared: (1, M, D)
-            count = memory.shape[1]
-            keys[:, slot, :, :count], values[:, slot, :, :count] = memory_keys_values(backbone, memory).unbind(1)
-            absent[slot, :, count:] = -torch.inf
-        is_padded = any(p.memory is None or p.memory.shape[1] < most for p in prompts)
-        return PromptPool(tokens, keys, values, absent if is_padded else None)
+    ready = [make_ready(backbone, prompt) for prompt in prompts]
+    slots = Slots(backbone, len(ready), max((prompt.memory for prompt in ready), default=0))
+    for slot, prompt in enumerate(ready):
+        slots.put(slot, prompt)
+    return slots.pool(range(len(ready)))

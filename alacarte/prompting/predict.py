@@ -6,18 +6,17 @@ from dataclasses import dataclass
 from typing import get_args
 
 import torch
-import torch.nn.functional as F
 from torch import Tensor
 
 from alacarte.prompting.artifact import prompt_digest, prompt_to_bytes
 from alacarte.prompting.backbone import Backbone
 from alacarte.prompting.compose import Composition, Weighting, compose, prototype_weights, require_composition
 from alacarte.prompting.errors import ArtifactInvalid, BackboneMismatch, CompositionInvalid
+from alacarte.prompting.logits import Seat, pass_logits
 from alacarte.prompting.pool import PromptPool, pool_prompts
-from alacarte.prompting.structured import forward, lay_out, send
 from alacarte.prompting.tensors import Prompt
 
-# B images, T pairs, D width, C labels, k members of a set
+# B images, n images that share a set, D width, C labels, K prototypes, k members of a set
 
 
 @dataclass(frozen=True)
@@ -40,6 +39,17 @@ class Answer:
     set_digest: str
 
 
+@dataclass(frozen=True)
+class Voice:
+    """One member of a set: what it says of n images, and what composing needs to know of it."""
+
+    name: str
+    digest: str
+    labels: tuple[str, ...]
+    prototypes: Tensor  # (K, D)
+    logits: Tensor  # (n, C)
+
+
 class Predictor:
     """A backbone with a pool of named prompts; every image is answered by its own set of them."""
 
@@ -50,10 +60,14 @@ class Predictor:
         self._prompts = dict(prompts)
         self._digests = {name: digest_of(name, prompt) for name, prompt in prompts.items()}
         attending = [name for name, prompt in prompts.items() if prompt.tensors.token is not None]
-        self._slot_of = {name: slot for slot, name in enumerate(attending)}
+        slot_of = {name: slot for slot, name in enumerate(attending)}
         self._pool: PromptPool = pool_prompts(backbone, [prompts[name].tensors for name in attending])
-        self._heads = {
-            name: (prompt.tensors.head_weight.to(backbone.device), prompt.tensors.head_bias.to(backbone.device))
+        self._seats = {
+            name: Seat(
+                slot_of.get(name),
+                prompt.tensors.head_weight.to(backbone.device),
+                prompt.tensors.head_bias.to(backbone.device),
+            )
             for name, prompt in prompts.items()
         }
 
@@ -75,8 +89,8 @@ class Predictor:
             groups.setdefault(names, []).append(image)
         answers: dict[int, Answer] = {}
         for names, members in groups.items():
-            rows = {name: torch.stack([logits[image][name] for image in members]) for name in names}
-            found = self._answer(names, rows, embedding[members], composition, weighting)
+            voices = [self._voice(name, torch.stack([logits[image][name] for image in members])) for name in names]
+            found = compose_answers(voices, embedding[members], composition, weighting)
             answers.update(zip(members, found, strict=True))
         return [answers[image] for image in range(len(named))]
 
@@ -90,9 +104,7 @@ class Predictor:
     ) -> None:
         """Refuse what cannot be answered before anything is computed."""
         side = self._backbone.preprocessing.size
-        if weighting not in get_args(Weighting):
-            raise CompositionInvalid(f"no weighting {weighting!r}: use {' or '.join(get_args(Weighting))}")
-        require_composition(composition, weighting == "prototypes")
+        require_way(composition, weighting)
         if images.shape[1:] != (3, side, side):
             raise CompositionInvalid(f"images must have the shape (B, 3, {side}, {side}), not {tuple(images.shape)}")
         if len(sets) != images.shape[0]:
@@ -105,68 +117,47 @@ class Predictor:
         if unknown:
             raise CompositionInvalid(f"no prompt {unknown[0]!r} in the pool")
 
-    @torch.inference_mode()
     def logits(self, images: Tensor, sets: Sequence[Sequence[str]]) -> tuple[list[dict[str, Tensor]], Tensor]:
         """For each image the logits (C) of each prompt of its set, and the embeddings (B, D), on the CPU."""
-        backbone = self._backbone
-        attending = [[self._slot_of[name] for name in names if name in self._slot_of] for names in sets]
-        layout = lay_out(attending, backbone.device)
-        images = images.to(backbone.device, backbone.dtype, non_blocking=True)
-        outcome = forward(backbone, images, self._pool, layout)
-        rows = torch.cat([outcome.tokens, outcome.embedding]).float()  # (T + B, D)
+        return pass_logits(self._backbone, images, self._pool, sets, self._seats)
 
-        # A prompt's head reads all its rows at once; a head-only prompt reads the class tokens.
-        asked: dict[str, list[tuple[int, int]]] = {}  # prompt -> (image, row)
-        pair = 0
-        for image, names in enumerate(sets):
-            for name in names:
-                row = layout.pairs + image
-                if name in self._slot_of:
-                    row, pair = pair, pair + 1
-                asked.setdefault(name, []).append((image, row))
-        order = send([row for places in asked.values() for _, row in places], backbone.device)
-        parts = torch.split_with_sizes(rows.index_select(0, order), [len(places) for places in asked.values()])
-        found = [F.linear(part, *self._heads[name]) for name, part in zip(asked, parts, strict=True)]  # (n, C)
+    def _voice(self, name: str, logits: Tensor) -> Voice:
+        prompt = self._prompts[name]
+        return Voice(name, self._digests[name], prompt.facts.labels, prompt.tensors.prototypes, logits)
 
-        # One copy to the host, and so one wait for the device.
-        numbers = [*(part.flatten() for part in found), rows[layout.pairs :].flatten()]
-        *flat, embedding = torch.split_with_sizes(torch.cat(numbers).cpu(), [part.numel() for part in numbers])
-        logits: list[dict[str, Tensor]] = [{} for _ in sets]
-        for (name, places), part in zip(asked.items(), flat, strict=True):
-            for (image, _), row_logits in zip(places, part.view(len(places), -1), strict=True):
-                logits[image][name] = row_logits
-        return logits, embedding.view(len(sets), -1)
 
-    def _answer(
-        self,
-        names: tuple[str, ...],
-        rows: Mapping[str, Tensor],
-        embedding: Tensor,
-        composition: Composition,
-        weighting: Weighting,
-    ) -> list[Answer]:
-        """The answers of images (n) that share one set."""
-        labels = [self._prompts[name].facts.labels for name in names]
-        weights = None
-        if weighting == "prototypes":
-            weights = prototype_weights(embedding, [self._prompts[name].tensors.prototypes for name in names])
-        composed = compose([rows[name] for name in names], labels, composition, weights)
-        own = {name: rows[name].softmax(-1) for name in names}
-        scores, order = composed.scores.sort(dim=-1, descending=True, stable=True)
-        shares = torch.full((len(embedding), len(names)), 1 / len(names)) if weights is None else weights
-        digest = set_digest([self._digests[name] for name in names])
-        return [
-            Answer(
-                labels=tuple(composed.labels[index] for index in order[image].tolist()),
-                scores=scores[image],
-                members=tuple(
-                    Member(name, float(shares[image, place]), labels[place], own[name][image])
-                    for place, name in enumerate(names)
-                ),
-                set_digest=digest,
-            )
-            for image in range(len(embedding))
-        ]
+def compose_answers(
+    voices: Sequence[Voice], embedding: Tensor, composition: Composition, weighting: Weighting
+) -> list[Answer]:
+    """The answers of n images that share one set, by what its members say and the embeddings (n, D)."""
+    labels = [voice.labels for voice in voices]
+    weights = None
+    if weighting == "prototypes":
+        weights = prototype_weights(embedding, [voice.prototypes for voice in voices])
+    composed = compose([voice.logits for voice in voices], labels, composition, weights)
+    own = [voice.logits.softmax(-1) for voice in voices]
+    scores, order = composed.scores.sort(dim=-1, descending=True, stable=True)
+    shares = torch.full((len(embedding), len(voices)), 1 / len(voices)) if weights is None else weights
+    digest = set_digest([voice.digest for voice in voices])
+    return [
+        Answer(
+            labels=tuple(composed.labels[index] for index in order[image].tolist()),
+            scores=scores[image],
+            members=tuple(
+                Member(voice.name, share, voice.labels, said[image])
+                for voice, share, said in zip(voices, shares[image].tolist(), own, strict=True)
+            ),
+            set_digest=digest,
+        )
+        for image in range(len(embedding))
+    ]
+
+
+def require_way(composition: Composition, weighting: Weighting) -> None:
+    """Refuse a composition or a weighting that does not exist, or that do not go together."""
+    if weighting not in get_args(Weighting):
+        raise CompositionInvalid(f"no weighting {weighting!r}: use {' or '.join(get_args(Weighting))}")
+    require_composition(composition, weighting == "prototypes")
 
 
 def set_digest(digests: Sequence[str]) -> str:

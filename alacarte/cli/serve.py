@@ -1,0 +1,48 @@
+"""`alacarte serve`: the HTTP service on one port, until it is told to stop."""
+
+import signal
+from typing import Annotated
+
+import typer
+
+from alacarte.cli.screen import say
+
+Host = Annotated[str | None, typer.Option("--host", help="Listen here.", show_default="ALACARTE_HOST or 127.0.0.1")]
+Port = Annotated[
+    int | None, typer.Option("--port", min=0, max=65535, help="Listen here.", show_default="ALACARTE_PORT or 8000")
+]
+
+
+def serve(host: Host = None, port: Port = None) -> None:
+    """Serve the HTTP API; its settings are ALACARTE_* variables, and its log is JSON on stderr."""
+    from registry.opening import open_registry
+    from service.logs import log_on_stderr
+    from service.settings import read_service_settings
+
+    given = {name: value for name, value in {"host": host, "port": port}.items() if value is not None}
+    settings = read_service_settings(**given)
+    open_registry(settings).database.close()  # what is wrong with it is told in one line, before anything starts
+    log_on_stderr(settings.log_level)
+
+    import uvicorn  # only now: with the app comes torch, which takes seconds
+
+    from service.app import create_app
+
+    server = uvicorn.Server(
+        uvicorn.Config(
+            create_app(settings),
+            host=settings.host,
+            port=settings.port,
+            log_config=None,  # logs are ours
+            access_log=False,
+            server_header=False,
+            proxy_headers=False,
+            timeout_keep_alive=settings.keep_alive_s,
+            timeout_graceful_shutdown=settings.drain_s,
+        )
+    )
+    # The server drains at the first of these, and then raises it once more: by then all is done.
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, lambda *_: None)
+    server.run()
+    say("stopped")

@@ -1,0 +1,137 @@
+"""The service put together: its layers, its routes, and what lives as long as it does."""
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import anyio
+from fastapi import FastAPI
+from fastapi.exceptions import RequestValidationError
+from fastapi.routing import APIRoute
+from starlette.exceptions import HTTPException
+from starlette.middleware import Middleware
+from starlette.types import Lifespan
+
+from alacarte.prompting.errors import PromptingError
+from registry.errors import DomainError
+from registry.opening import open_registry
+from service.authentication import Authentication
+from service.bodies import Bodies
+from service.description import DescribedApp
+from service.door import Door
+from service.edge import Edge
+from service.engine.backbones import Backbones
+from service.engine.engine import Engine
+from service.engine.settings import EngineSettings
+from service.flights import Flights
+from service.housekeeping import Housekeeping
+from service.metrics import Metrics
+from service.problems import answer_with
+from service.readiness import Readiness
+from service.replica import ReplicaKeeper
+from service.routes import (
+    erasures,
+    grants,
+    health,
+    oip,
+    predict,
+    prompts,
+    releases,
+    sources,
+    tasks,
+    tokens,
+    uploads,
+    users,
+)
+from service.service import Service
+from service.settings import ServiceSettings
+
+ROUTES = (predict, tasks, sources, uploads, prompts, erasures, users, tokens, grants, releases, health, oip)
+DESCRIPTION = """
+Every data source is a small prompt on one frozen vision transformer. A request is answered by the prompts of the
+sources that its caller may use, and by no others; forgetting a source is dropping its prompt, at once.
+
+Send `Authorization: Bearer …` with everything but the health checks. Every error is a problem document (RFC 9457).
+"""
+
+
+def create_app(settings: ServiceSettings) -> FastAPI:
+    """The service by its settings; everything is opened when it starts, and closed when it ends."""
+    metrics = Metrics()
+    app = DescribedApp(
+        title="alacarte",
+        version="1",
+        description=DESCRIPTION,
+        lifespan=_lifespan(settings, metrics),
+        middleware=[
+            Middleware(Edge, metrics=metrics),
+            Middleware(Authentication),
+            Middleware(Bodies, settings=settings),
+        ],
+        docs_url=None,  # its page would fetch scripts from elsewhere
+        redoc_url=None,
+        redirect_slashes=False,
+        generate_unique_id_function=_name_of,
+    )
+    for kind in (HTTPException, RequestValidationError, DomainError, PromptingError):
+        app.add_exception_handler(kind, answer_with)
+    for module in ROUTES:
+        app.include_router(module.router)
+    return app
+
+
+def _lifespan(settings: ServiceSettings, metrics: Metrics) -> Lifespan[FastAPI]:
+    @asynccontextmanager
+    async def lifespan(app: FastAPI) -> AsyncIterator[None]:
+        door = Door(settings.threads)
+        registry = await door.through(lambda: open_registry(settings))
+        how = engine_settings(settings)
+        backbones = Backbones(how)
+        async with Engine(
+            backbones, lambda prompt: registry.objects.read(prompt.key, prompt.digest), how, metrics.observe_batch
+        ) as engine:
+            metrics.watch_engine(engine.facts)
+            flights = Flights()
+            keeper = ReplicaKeeper(registry.database, engine, flights)
+            housekeeping = Housekeeping(registry, keeper, metrics)
+            app.state.service = Service(
+                settings=settings,
+                registry=registry,
+                door=door,
+                uploads=Door(settings.max_uploads),
+                backbones=backbones,
+                engine=engine,
+                flights=flights,
+                keeper=keeper,
+                housekeeping=housekeeping,
+                readiness=Readiness(registry, keeper),
+                metrics=metrics,
+            )
+            await keeper.poll()
+            async with anyio.create_task_group() as group:
+                group.start_soon(keeper.run)
+                group.start_soon(housekeeping.run)
+                yield
+                group.cancel_scope.cancel()
+            await keeper.leave()
+        registry.database.close()
+
+    return lifespan
+
+
+def engine_settings(settings: ServiceSettings) -> EngineSettings:
+    """What the engine is told of the settings."""
+    weights = settings.weights
+    return EngineSettings(
+        device=settings.device,
+        precision=settings.dtype,
+        weights="random" if weights == "random" else None if weights is None else Path(weights),
+        prompt_bytes=settings.prompt_cache_bytes,
+        batch_pictures=settings.max_batch,
+        queue_pictures=settings.max_waiting,
+    )
+
+
+def _name_of(route: APIRoute) -> str:
+    """The name of a call in clients that are made from the description."""
+    return f"{route.tags[0]}-{route.name}".replace(" ", "-").replace("_", "-") if route.tags else route.name

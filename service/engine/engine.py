@@ -1,0 +1,219 @@
+"""The engine: pictures and the caller's prompts in, answers out, in whatever company they are computed.
+
+It knows nothing of rights: the caller brings the prompts that they may use, and checks again before an answer leaves.
+"""
+
+import asyncio
+import time
+from collections.abc import Callable, Collection, Coroutine, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from types import TracebackType
+from typing import Self
+from uuid import UUID
+
+from alacarte.prompting.backbone import Backbone
+from alacarte.prompting.compose import Composition, Weighting
+from alacarte.prompting.errors import CompositionInvalid
+from alacarte.prompting.predict import Answer, require_way
+from registry.errors import Invalid
+from registry.usable_set import TaskFacts, UsablePrompt
+from service.engine.backbones import Backbones
+from service.engine.device import Device, Said
+from service.engine.errors import DeadlinePassed, Overloaded
+from service.engine.facts import BatchObserved, EngineFacts
+from service.engine.loading import Matches, ReadPrompt
+from service.engine.preparing import compose_said, prepare
+from service.engine.room import Room
+from service.engine.settings import EngineSettings, cores
+from service.engine.station import Station
+from service.engine.turns import Turn, Turns
+
+
+class Engine:
+    """Made once a process; `async with` starts it, and drains it at the end."""
+
+    def __init__(
+        self,
+        backbones: Backbones,
+        read_prompt: ReadPrompt,
+        settings: EngineSettings,
+        observe: Callable[[BatchObserved], None] = lambda _: None,
+    ) -> None:
+        self._backbones = backbones
+        self._read_prompt = read_prompt
+        self._settings = settings
+        self._stations: dict[Backbone, Station] = {}
+        self._pinned: frozenset[str] = frozenset()
+        self._past = (0, 0)  # hits and misses of stations that are gone
+        self._device = Device(settings.batch_pictures, settings.batch_pairs, settings.compute_threads, observe)
+        self._turns = Turns(settings.places, settings.queue_pictures, lambda: self._device.seconds_each)
+        self._room = Room(settings.load_bytes)
+        self._decoders = ThreadPoolExecutor(settings.decode_threads or cores(), "decode")
+        self._readers = ThreadPoolExecutor(settings.load_threads, "load")
+        self._composer = ThreadPoolExecutor(1, "compose")  # its own: an answer does not wait behind pictures
+        self._asking: set[asyncio.Future[None]] = set()
+        self._arriving = 0  # pictures that wait for a backbone to be built
+        self._is_open = False
+
+    async def __aenter__(self) -> Self:
+        self._device.start()
+        self._is_open = True
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._is_open = False
+        try:
+            if self._asking:
+                await asyncio.wait(set(self._asking))
+        finally:
+            await asyncio.shield(asyncio.to_thread(self._stop))
+            self._close_stations(kept=())
+
+    def _stop(self) -> None:
+        self._device.stop()
+        for threads in (self._decoders, self._readers, self._composer):
+            threads.shutdown(cancel_futures=True)
+
+    async def answer(
+        self,
+        task: TaskFacts,
+        pictures: Sequence[bytes],
+        prompts: Sequence[UsablePrompt],
+        composition: Composition,
+        weighting: Weighting,
+        *,
+        user: UUID,
+        deadline: float,
+    ) -> list[Answer]:
+        """One answer a picture, by these prompts and nothing else; members are named by the prompts' ids.
+
+        The deadline is a moment of time.monotonic(). Raises Overloaded at once or while it waits, and DeadlinePassed.
+        """
+        self._check(pictures, prompts, composition, weighting)
+        since = time.monotonic()
+        if not pictures:
+            return []
+        if deadline <= since:
+            raise DeadlinePassed
+        turns: list[Turn] = []
+        loop = asyncio.get_running_loop()
+        asking = loop.create_future()
+        self._asking.add(asking)
+        try:
+            async with asyncio.timeout(deadline - since) as limit:
+                station = self._station(await self._backbone(task, len(pictures)))
+                turns = self._turns.join(user, len(pictures))
+
+                async def ask(picture: bytes, turn: Turn, name: str) -> Said:
+                    await turn.granted
+                    try:
+                        preprocessing = station.backbone.preprocessing
+                        image = await loop.run_in_executor(self._decoders, prepare, picture, preprocessing, name)
+                        return await station.say(image, prompts, since, deadline)
+                    finally:
+                        self._turns.leave(turn)
+
+                said = await for_each(ask, pictures, turns)
+                return await loop.run_in_executor(self._composer, compose_said, prompts, said, composition, weighting)
+        except TimeoutError:
+            if limit.expired():
+                raise DeadlinePassed from None
+            raise
+        finally:
+            for turn in turns:
+                self._turns.leave(turn)
+            self._asking.discard(asking)
+            asking.set_result(None)
+
+    def evict(self, prompts_of: Matches) -> int:
+        """The number of prompts that left memory just now.
+
+        One that the running batch uses leaves right after it; one that is on its way from the store for a question
+        under way is used by it, and then leaves too if it was read already. What such a question has still to read can
+        come to stay: evict again when the questions that began before have ended.
+        """
+        return sum(station.evict(prompts_of) for station in self._stations.values())
+
+    def pin(self, prompts: Collection[UsablePrompt]) -> None:
+        """From now on these, and no others, leave their slots last; evicting takes them all the same."""
+        self._pinned = frozenset(prompt.digest for prompt in prompts)
+        for station in self._stations.values():
+            station.residence.pin(self._pinned)
+
+    def facts(self) -> EngineFacts:
+        """What metrics want to know; from any thread."""
+        residences = [station.residence for station in list(self._stations.values())]
+        return EngineFacts(
+            waiting_pictures=self._arriving + self._turns.waiting,
+            pictures_under_way=self._turns.going,
+            ready_pictures=self._device.ready,
+            backbones=len(residences),
+            resident_prompts=sum(residence.count for residence in residences),
+            resident_bytes=sum(residence.size_bytes for residence in residences),
+            hits=self._past[0] + sum(residence.hits for residence in residences),
+            misses=self._past[1] + sum(residence.misses for residence in residences),
+            batches=self._device.batches,
+            pictures=self._device.pictures,
+            pairs=self._device.pairs,
+            failures=self._device.failures,
+        )
+
+    def _check(
+        self, pictures: Sequence[bytes], prompts: Sequence[UsablePrompt], composition: Composition, weighting: Weighting
+    ) -> None:
+        if not self._is_open:
+            raise Overloaded("this replica is not serving now: ask again in a moment", retry_after=1)
+        try:
+            require_way(composition, weighting)
+        except CompositionInvalid as error:
+            raise Invalid(str(error)) from error
+        if not prompts:
+            raise Invalid("there are no prompts to answer with")
+        most = self._settings.queue_pictures
+        if len(pictures) > most:
+            raise Invalid(f"{len(pictures)} pictures are more than the {most} that can be asked at once: send fewer")
+
+    async def _backbone(self, task: TaskFacts, pictures: int) -> Backbone:
+        """The task's backbone; while it is being built its pictures take no place that others could use."""
+        if self._arriving + pictures > self._settings.queue_pictures:
+            raise Overloaded(f"{self._arriving} pictures wait for their backbone already: ask again later", 10)
+        self._arriving += pictures
+        try:
+            return await self._backbones.get(task)
+        finally:
+            self._arriving -= pictures
+
+    def _station(self, backbone: Backbone) -> Station:
+        if backbone not in self._stations:
+            station = Station(backbone, self._settings, self._device, self._room, self._read_prompt, self._readers)
+            station.residence.pin(self._pinned)
+            self._close_stations(self._backbones.kept)
+            self._stations[backbone] = station
+        return self._stations[backbone]
+
+    def _close_stations(self, kept: Collection[Backbone]) -> None:
+        for backbone in self._stations.keys() - set(kept):
+            gone = self._stations.pop(backbone).residence
+            self._past = (self._past[0] + gone.hits, self._past[1] + gone.misses)
+
+
+async def for_each(
+    ask: Callable[[bytes, Turn, str], Coroutine[None, None, Said]], pictures: Sequence[bytes], turns: Sequence[Turn]
+) -> list[Said]:
+    """Ask about all pictures at once; the first error ends the others."""
+    if len(pictures) == 1:
+        return [await ask(pictures[0], turns[0], "the picture")]
+    failures: tuple[Exception, ...] = ()
+    try:
+        async with asyncio.TaskGroup() as group:
+            tasks = [
+                group.create_task(ask(picture, turn, f"picture {number} of {len(pictures)}"))
+                for number, (picture, turn) in enumerate(zip(pictures, turns, strict=True), 1)
+            ]
+    except ExceptionGroup as errors:
+        failures = errors.exceptions
+    if failures:
+        raise failures[0]
+    return [task.result() for task in tasks]

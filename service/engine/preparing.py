@@ -1,0 +1,36 @@
+"""What other threads do for a question: pictures before the pass, composition after it."""
+
+from collections.abc import Sequence
+
+import torch
+from torch import Tensor
+
+from alacarte.prompting.compose import Composition, Weighting
+from alacarte.prompting.errors import PictureUnreadable as NotReadable
+from alacarte.prompting.predict import Answer, Voice, compose_answers
+from alacarte.prompting.preprocess import Preprocessing, decode
+from registry.errors import PictureUnreadable
+from registry.usable_set import UsablePrompt
+from service.engine.device import Said
+
+
+def prepare(picture: bytes, preprocessing: Preprocessing, name: str) -> Tensor:
+    """The picture as (3, S, S), or PictureUnreadable, which calls it by this name."""
+    try:
+        return preprocessing(decode(picture))
+    except NotReadable as error:
+        raise PictureUnreadable(str(error).replace("the picture", name, 1)) from error
+
+
+@torch.inference_mode()
+def compose_said(
+    prompts: Sequence[UsablePrompt], said: Sequence[Said], composition: Composition, weighting: Weighting
+) -> list[Answer]:
+    """The answers of pictures that were asked with the same prompts, in the order of the prompts' ids."""
+    named = {str(prompt.id): prompt.digest for prompt in prompts}
+    voices = []
+    for name, digest in sorted(named.items()):
+        resident = said[0].residents[digest]
+        logits = torch.stack([one.logits[digest] for one in said])  # (n, C)
+        voices.append(Voice(name, digest, resident.labels, resident.prototypes, logits))
+    return compose_answers(voices, torch.stack([one.embedding for one in said]), composition, weighting)

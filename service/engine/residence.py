@@ -1,0 +1,243 @@
+"""The prompts that live on the device: slots within a byte budget, which the least recently used leave first.
+
+One thread computes: it seats the prompts of a batch and releases them after it. Other threads may look and evict
+at any time; what the running batch uses then leaves right after it.
+"""
+
+import threading
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from uuid import UUID
+
+from torch import Tensor
+
+from alacarte.prompting.backbone import Backbone
+from alacarte.prompting.logits import Seat
+from alacarte.prompting.pool import PromptPool, Slots
+from registry.usable_set import UsablePrompt
+from service.engine.loading import Loaded, Matches
+
+USUAL_MEMORY = 5  # memory tokens a block: slots begin as wide as the paper's prompts, and become as wide as asked
+
+
+@dataclass(eq=False)
+class Resident:
+    """A prompt that a pass finds on the device."""
+
+    digest: str
+    seat: Seat
+    labels: tuple[str, ...]
+    prototypes: Tensor  # (K, D), on the host
+    owners: dict[UUID, UsablePrompt]
+    beside_bytes: int  # what it takes besides its slot
+    stays: bool
+
+
+@dataclass
+class Seating:
+    """Who of a batch found all their prompts, by their place in it, and who did not."""
+
+    seated: list[int] = field(default_factory=list)
+    missed: list[int] = field(default_factory=list)  # a prompt has left: fetch it, and ask again
+    later: list[int] = field(default_factory=list)  # the slots are full: after this batch
+    residents: dict[str, Resident] = field(default_factory=dict)
+    entering: list[tuple[int, Loaded]] = field(default_factory=list)  # what must be put into which slot
+    slots: int = 0  # taken by residents
+    beside_bytes: int = 0  # taken by residents
+
+
+class Residence:
+    """Slots of one backbone, half of the budget; heads and prototypes have the other half."""
+
+    def __init__(self, backbone: Backbone, budget_bytes: int) -> None:
+        self.backbone = backbone
+        self._half_bytes = budget_bytes // 2
+        self._lock = threading.Lock()
+        self._residents: dict[str, Resident] = {}  # the longest unused first
+        self._in_use: dict[str, Resident] = {}  # by the running batch
+        self._leaving: list[Resident] = []  # evicted while in use
+        self._pinned: frozenset[str] = frozenset()
+        self._beside_bytes = 0
+        self.hits = self.misses = 0
+        self._lay_slots(USUAL_MEMORY)
+
+    @property
+    def capacity(self) -> int:
+        """How many attending prompts fit at once."""
+        return self._slots.count
+
+    @property
+    def pass_bytes(self) -> int:
+        """How many bytes of prompts one picture may ask for in one pass."""
+        return self._half_bytes
+
+    @property
+    def count(self) -> int:
+        """How many prompts are here."""
+        return len(self._residents)
+
+    @property
+    def size_bytes(self) -> int:
+        """How many bytes the prompts that are here take."""
+        with self._lock:
+            slots = sum(resident.seat.slot is not None for resident in self._residents.values())
+            return slots * self._slot_bytes + self._beside_bytes
+
+    def missing(self, prompts: Iterable[UsablePrompt]) -> list[UsablePrompt]:
+        """Those of the prompts that are not here; the others count as used now."""
+        absent = []
+        with self._lock:
+            for prompt in prompts:
+                resident = self._residents.get(prompt.digest)
+                # The same bytes in another's name are fetched again: then both names can evict them.
+                if resident is None or prompt.id not in resident.owners:
+                    absent.append(prompt)
+                    self.misses += 1
+                else:
+                    self._touch(prompt.digest)
+                    self.hits += 1
+        return absent
+
+    def seat(self, asked: Sequence[tuple[Collection[str], Mapping[str, Loaded]]]) -> tuple[Seating, PromptPool]:
+        """Seats for a batch: for each picture the digests it asks for, and those of them that it has fetched."""
+        seating = Seating()
+        with self._lock:
+            self._widen(loaded for _, fetched in asked for loaded in fetched.values())
+            for place, (digests, fetched) in enumerate(asked):
+                self._seat_one(place, digests, fetched, seating)
+            self._trim()
+        # Copied without the lock: nobody else touches a slot that is in use.
+        for slot, loaded in seating.entering:
+            self._slots.put(slot, loaded.ready)
+        slots = (resident.seat.slot for resident in seating.residents.values())
+        return seating, self._slots.pool(slot for slot in slots if slot is not None)
+
+    def release(self, failed: bool = False) -> None:
+        """The batch is over: what was evicted meanwhile leaves, and all that it used if nobody knows what it left."""
+        with self._lock:
+            in_use, self._in_use = self._in_use, {}
+            for digest, resident in in_use.items():
+                if (failed or not resident.stays) and self._residents.get(digest) is resident:
+                    self._leave(digest)
+            for resident in self._leaving:
+                self._free_slot(resident)
+            self._leaving.clear()
+
+    def evict(self, matches: Matches) -> int:
+        """Everything that matches has left, and its slot is cleared; or will be when the running batch ends."""
+        with self._lock:
+            gone = [d for d, resident in self._residents.items() if any(map(matches, resident.owners.values()))]
+            for digest in gone:
+                self._leave(digest)
+        return len(gone)
+
+    def pin(self, digests: Collection[str]) -> None:
+        """Once here, these stay while any other can leave instead; nothing else is pinned."""
+        with self._lock:
+            self._pinned = frozenset(digests)
+
+    def _seat_one(self, place: int, digests: Collection[str], fetched: Mapping[str, Loaded], seating: Seating) -> None:
+        new = [digest for digest in digests if digest not in seating.residents]
+        if any(digest not in self._residents and digest not in fetched for digest in new):
+            seating.missed.append(place)
+            return
+        slots, beside_bytes = self._need(new, fetched)
+        if seating.slots + slots > self.capacity or seating.beside_bytes + beside_bytes > self._half_bytes:
+            if seating.seated:
+                seating.later.append(place)
+                return
+            if slots > self.capacity:
+                seating.missed.append(place)  # the slots have become wider and fewer: ask for less at once
+                return
+        for digest in new:  # first those who are here, so that nobody who enters takes their slot
+            if digest in self._residents:
+                self._in_use[digest] = self._residents[digest]
+                self._touch(digest)
+        for digest in new:
+            if digest not in self._residents:
+                self._enter(fetched[digest], seating)
+        seating.residents.update({digest: self._in_use[digest] for digest in new})
+        for digest, loaded in fetched.items():
+            self._in_use[digest].owners.update(loaded.owners)
+        seating.slots += slots
+        seating.beside_bytes += beside_bytes
+        seating.seated.append(place)
+
+    def _need(self, new: Sequence[str], fetched: Mapping[str, Loaded]) -> tuple[int, int]:
+        """The slots and the bytes beside them that these prompts take."""
+        slots = beside_bytes = 0
+        for digest in new:
+            resident = self._residents.get(digest)
+            if resident is None:
+                slots += fetched[digest].ready.token is not None
+                beside_bytes += _beside_bytes(fetched[digest])
+            else:
+                slots += resident.seat.slot is not None
+                beside_bytes += resident.beside_bytes
+        return slots, beside_bytes
+
+    def _enter(self, loaded: Loaded, seating: Seating) -> None:
+        slot = None
+        if loaded.ready.token is not None:
+            if not self._free:
+                self._leave(self._least_used(with_slot=True))
+            slot = self._free.pop()
+            seating.entering.append((slot, loaded))
+        resident = Resident(
+            digest=loaded.digest,
+            seat=Seat(slot, loaded.ready.head_weight, loaded.ready.head_bias),
+            labels=loaded.labels,
+            prototypes=loaded.prototypes,
+            owners=dict(loaded.owners),
+            beside_bytes=_beside_bytes(loaded),
+            stays=loaded.stays,
+        )
+        self._residents[loaded.digest] = self._in_use[loaded.digest] = resident
+        self._beside_bytes += resident.beside_bytes
+
+    def _trim(self) -> None:
+        """Heads and prototypes are back within their half, as far as the batch can spare them."""
+        while self._beside_bytes > self._half_bytes and len(self._residents) > len(self._in_use):
+            self._leave(self._least_used(with_slot=False))
+
+    def _least_used(self, with_slot: bool) -> str:
+        def idle() -> Iterator[str]:  # those in use were just touched, so that the first is found at once
+            for digest, resident in self._residents.items():
+                if digest not in self._in_use and (resident.seat.slot is not None or not with_slot):
+                    yield digest
+
+        return next((digest for digest in idle() if digest not in self._pinned), None) or next(idle())
+
+    def _touch(self, digest: str) -> None:
+        self._residents[digest] = self._residents.pop(digest)
+
+    def _leave(self, digest: str) -> None:
+        resident = self._residents.pop(digest)
+        self._beside_bytes -= resident.beside_bytes
+        if self._in_use.get(digest) is resident:
+            self._leaving.append(resident)
+        else:
+            self._free_slot(resident)
+
+    def _free_slot(self, resident: Resident) -> None:
+        if resident.seat.slot is not None:
+            self._slots.clear(resident.seat.slot)
+            self._free.append(resident.seat.slot)
+
+    def _widen(self, coming: Iterable[Loaded]) -> None:
+        """Slots as wide as the widest prompt that ever came: fewer of them, and whoever was there is fetched again."""
+        widest = max((loaded.ready.memory for loaded in coming), default=0)
+        if widest > self._slots.memory:
+            for digest in list(self._residents):
+                self._leave(digest)
+            self._lay_slots(widest)
+
+    def _lay_slots(self, memory: int) -> None:
+        self._slot_bytes = Slots.bytes_each(self.backbone, memory)
+        self._slots = Slots(self.backbone, max(1, self._half_bytes // self._slot_bytes), memory)
+        self._free = list(range(self._slots.count))
+
+
+def _beside_bytes(loaded: Loaded) -> int:
+    tensors = (loaded.ready.head_weight, loaded.ready.head_bias, loaded.prototypes)
+    return sum(tensor.nbytes for tensor in tensors)

@@ -1,0 +1,94 @@
+"""A station: one backbone, the prompts in its slots, the way there, and how a picture is asked through it."""
+
+import asyncio
+from collections.abc import Sequence
+from concurrent.futures import Executor
+
+from torch import Tensor
+
+from alacarte.prompting.backbone import Backbone
+from registry.usable_set import UsablePrompt
+from service.engine.device import Device, Said, Work
+from service.engine.errors import Missed
+from service.engine.loading import Loader, Matches, ReadPrompt
+from service.engine.residence import Residence
+from service.engine.room import Room
+from service.engine.settings import EngineSettings
+
+
+class Station:
+    """Asks every prompt of a set about a picture, in as many passes as it takes."""
+
+    def __init__(
+        self,
+        backbone: Backbone,
+        settings: EngineSettings,
+        device: Device,
+        room: Room,
+        read_prompt: ReadPrompt,
+        readers: Executor,
+    ) -> None:
+        self.backbone = backbone
+        self.residence = Residence(backbone, settings.prompt_bytes)
+        self._loader = Loader(backbone, read_prompt, readers)
+        self._device = device
+        self._room = room
+        self._max_pairs = settings.batch_pairs
+
+    async def say(self, image: Tensor, prompts: Sequence[UsablePrompt], since: float, deadline: float) -> Said:
+        """What each of the prompts says of the image (3, S, S), however few of them fit at once."""
+        said: list[Said] = []
+        left = prompts
+        is_certain = False
+        while left:
+            part = self._next_pass(left)
+            wanted = part if is_certain else self.residence.missing(part)
+            try:
+                said.append(await self._pass(image, part, wanted, since, deadline))
+            except Missed:
+                # Others have taken the slots meanwhile: next time it brings along all that it needs.
+                is_certain = True
+                continue
+            left = left[len(part) :]
+            is_certain = False
+        return said[0] if len(said) == 1 else merge(said)
+
+    def evict(self, matches: Matches) -> int:
+        """Lets go of what matches, in its slot or on its way there."""
+        self._loader.evict(matches)  # first: what enters its slot between the two is found by the second
+        return self.residence.evict(matches)
+
+    def _next_pass(self, left: Sequence[UsablePrompt]) -> Sequence[UsablePrompt]:
+        """As many of the prompts, and at least one, as a pass has seats and bytes for."""
+        most = min(self.residence.capacity, self._max_pairs)
+        size_bytes = 0
+        for count, prompt in enumerate(left[:most]):
+            size_bytes += prompt.size_bytes
+            if count and size_bytes > self.residence.pass_bytes:
+                return left[:count]
+        return left[:most]
+
+    async def _pass(
+        self,
+        image: Tensor,
+        part: Sequence[UsablePrompt],
+        wanted: Sequence[UsablePrompt],
+        since: float,
+        deadline: float,
+    ) -> Said:
+        digests = tuple(dict.fromkeys(prompt.digest for prompt in part))
+        said: asyncio.Future[Said] = asyncio.get_running_loop().create_future()
+        if not wanted:
+            self._device.hand_in(Work(self.residence, image, digests, {}, since, deadline, said))
+            return await said
+        async with self._room.hold(sum(prompt.size_bytes for prompt in wanted)):
+            fetched = await self._loader.fetch(wanted)
+            self._device.hand_in(Work(self.residence, image, digests, fetched, since, deadline, said))
+            return await said
+
+
+def merge(said: Sequence[Said]) -> Said:
+    """What several passes found for one picture; its embedding is the same in each."""
+    logits = {digest: row for one in said for digest, row in one.logits.items()}
+    residents = {digest: resident for one in said for digest, resident in one.residents.items()}
+    return Said(logits, residents, said[0].embedding)

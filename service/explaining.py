@@ -1,0 +1,69 @@
+"""Answers as callers read them: the best labels, and on wish how each source came to count."""
+
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from uuid import UUID
+
+from alacarte.prompting.predict import Answer, Member
+from registry.usable_set import UsablePrompt
+from service.answering import Answered
+from service.schemas.predictions import Prediction, PromptSays, Result, Scored, SourceSays, Wish
+
+
+def told(answered: Answered, wish: Wish) -> Prediction:
+    """The prediction as a document."""
+    prompts = {str(prompt.id): prompt for prompt in answered.used.prompts}
+    return Prediction(
+        task=answered.used.task.id,
+        sources=sorted({prompt.source_id for prompt in answered.used.prompts}),
+        set_digest=answered.answers[0].set_digest,
+        composition=answered.composition,
+        weighting=answered.weighting,
+        results=[
+            Result(
+                labels=best(answer, wish.top_k),
+                explain=_explained(answer, prompts, wish.top_k) if wish.explain else None,
+            )
+            for answer in answered.answers
+        ],
+    )
+
+
+def best(answer: Answer, top_k: int) -> list[Scored]:
+    """The best labels of an answer, with their scores."""
+    scores = answer.scores[:top_k].tolist()
+    return [Scored(label=label, score=score) for label, score in zip(answer.labels, scores, strict=False)]
+
+
+def _explained(answer: Answer, prompts: Mapping[str, UsablePrompt], top_k: int) -> list[SourceSays]:
+    by_source: dict[UUID, list[Member]] = defaultdict(list)
+    for member in answer.members:
+        by_source[prompts[member.name].source_id].append(member)
+    return [
+        SourceSays(
+            source=source,
+            weight=sum(member.weight for member in members),
+            labels=_top(_mean(members).items(), top_k),
+            prompts=[_prompt_says(member, prompts[member.name], top_k) for member in members],
+        )
+        for source, members in sorted(by_source.items())
+    ]
+
+
+def _prompt_says(member: Member, prompt: UsablePrompt, top_k: int) -> PromptSays:
+    own = zip(member.labels, member.scores.tolist(), strict=True)
+    return PromptSays(prompt=prompt.id, shard=prompt.shard_id, weight=member.weight, labels=_top(own, top_k))
+
+
+def _mean(members: Sequence[Member]) -> dict[str, float]:
+    """What the members say together: a label that one does not know gets nothing from it."""
+    total: dict[str, float] = defaultdict(float)
+    for member in members:
+        for label, score in zip(member.labels, member.scores.tolist(), strict=True):
+            total[label] += score / len(members)
+    return total
+
+
+def _top(scores: Iterable[tuple[str, float]], top_k: int) -> list[Scored]:
+    ranked = sorted(scores, key=lambda scored: (-scored[1], scored[0]))
+    return [Scored(label=label, score=score) for label, score in ranked[:top_k]]

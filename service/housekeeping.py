@@ -1,0 +1,70 @@
+"""What must be done now and then by whoever has time: carrying out erasures, and clearing up after the dead."""
+
+import logging
+from collections.abc import Callable
+from uuid import UUID
+
+import anyio
+
+from registry.callers import OPERATOR
+from registry.erasures.reading import show_erasure
+from registry.erasures.running import run_erasures
+from registry.holdings import clear_up
+from registry.registry import Registry
+from service.door import Door
+from service.logs import log
+from service.metrics import Metrics
+from service.replica import ReplicaKeeper
+
+EVERY_SECONDS = 3.0
+CLEAR_UP_EVERY = 10  # rounds
+
+
+class Housekeeping:
+    """Rounds that nothing ends but the end of the process; a wish to forget brings the next one forward."""
+
+    def __init__(self, registry: Registry, keeper: ReplicaKeeper, metrics: Metrics) -> None:
+        self._registry = registry
+        self._keeper = keeper
+        self._metrics = metrics
+        self._door = Door(1)
+        self._wish = anyio.Event()
+        self._begun: set[UUID] = set()  # erasures that were asked for here, and are not complete
+
+    def hurry(self, erasure: UUID) -> None:
+        """The erasure is carried out at once, as far as it can be."""
+        self._begun.add(erasure)
+        self._wish.set()
+
+    async def run(self) -> None:
+        """Goes round for ever."""
+        rounds = 0
+        while True:
+            with anyio.move_on_after(EVERY_SECONDS):
+                await self._wish.wait()
+            self._wish = anyio.Event()
+            await self._keeper.poll()  # memory first: erasing looks whether it is let go of
+            await self._try("erasures", lambda: run_erasures(self._registry))
+            if self._begun:
+                await self._try("erasure seconds", self._measure)
+            if rounds % CLEAR_UP_EVERY == 0:
+                await self._try("clearing up", self._clear_up)
+            rounds += 1
+
+    async def _try(self, what: str, work: Callable[[], object]) -> None:
+        try:
+            await self._door.through(work)
+        except Exception as error:  # whatever it is, the next round may do better
+            log(logging.ERROR, "housekeeping.failed", what=what, error=error)
+
+    def _clear_up(self) -> None:
+        clear_up(self._registry.database, self._registry.objects, self._registry.scratch)
+
+    def _measure(self) -> None:
+        for erasure in sorted(self._begun):
+            with self._registry.database.reading() as session:
+                progress = show_erasure(session, OPERATOR, erasure)
+            if progress.completed_at is not None:
+                taken = progress.completed_at - progress.requested_at
+                self._metrics.erasure_seconds.observe(taken.total_seconds())
+                self._begun.discard(erasure)

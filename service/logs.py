@@ -1,0 +1,39 @@
+"""Logs: one JSON object a line, an event with fields; never a token, a name or bytes of a picture."""
+
+import json
+import logging
+import sys
+from datetime import UTC, datetime
+
+LOGGER = "alacarte.service"
+
+
+class JsonLines(logging.Formatter):
+    """A record as one line of JSON."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        """The event, its fields, and the trace of an error."""
+        line: dict[str, object] = {
+            "at": datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds"),
+            "level": record.levelname.lower(),
+            "event": record.getMessage(),
+        }
+        line |= getattr(record, "fields", {"logger": record.name})
+        if record.exc_info:
+            line["trace"] = self.formatException(record.exc_info)
+        return json.dumps(line, default=str)
+
+
+def log(level: int, event: str, *, error: Exception | None = None, **fields: object) -> None:
+    """Logs an event; fields that are None are left out."""
+    there = {name: value for name, value in fields.items() if value is not None}
+    logging.getLogger(LOGGER).log(level, event, exc_info=error, extra={"fields": there})
+
+
+def log_on_stderr(level: str) -> None:
+    """Everything that this process logs goes to stderr, from this level on."""
+    handler = logging.StreamHandler(sys.stderr)
+    handler.setFormatter(JsonLines())
+    logging.basicConfig(level=level.upper(), handlers=[handler], force=True)
+    for chatty in ("httpx", "httpcore", "botocore", "urllib3"):
+        logging.getLogger(chatty).setLevel(logging.WARNING)

@@ -1,0 +1,78 @@
+"""What is measured, for Prometheus: a registry of this service's own, with nothing in it but these."""
+
+from collections.abc import Callable, Iterator
+
+from prometheus_client import CollectorRegistry, Histogram
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
+from prometheus_client.registry import Collector
+
+from service.engine.facts import BatchObserved, EngineFacts
+
+SECONDS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30)
+LONG_SECONDS = (0.5, 1, 2.5, 5, 10, 30, 60, 300, 900, 3600, 86400)
+COUNTS = (1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024, 2048)
+
+
+class Metrics:
+    """The measurements of one service."""
+
+    def __init__(self) -> None:
+        self.registry = CollectorRegistry()
+        self.request_seconds = Histogram(
+            "alacarte_request_seconds",
+            "From the first byte of a request to the last of its answer.",
+            ["method", "route", "status"],
+            buckets=SECONDS,
+            registry=self.registry,
+        )
+        self.erasure_seconds = Histogram(
+            "alacarte_erasure_seconds",
+            "From the wish to forget, told to this replica, to the receipt.",
+            buckets=LONG_SECONDS,
+            registry=self.registry,
+        )
+        self._queue_seconds = self._histogram(
+            "queue_seconds", "A picture's wait from its admission to its pass.", SECONDS
+        )
+        self._compute_seconds = self._histogram("compute_seconds", "One pass of the backbone.", SECONDS)
+        self._batch_pictures = self._histogram("batch_pictures", "Pictures in one pass.", COUNTS)
+        self._batch_pairs = self._histogram("batch_pairs", "Pairs of a picture and a prompt in one pass.", COUNTS)
+
+    def observe_batch(self, batch: BatchObserved) -> None:
+        """Takes note of a pass; from any thread."""
+        self._batch_pictures.observe(batch.pictures)
+        self._batch_pairs.observe(batch.pairs)
+        self._compute_seconds.observe(batch.seconds)
+        for seconds in batch.queue_seconds:
+            self._queue_seconds.observe(seconds)
+
+    def watch_engine(self, facts: Callable[[], EngineFacts]) -> None:
+        """Asks the engine for its facts whenever somebody reads the measurements."""
+        self.registry.register(_EngineCollector(facts))
+
+    def _histogram(self, name: str, meaning: str, buckets: tuple[float, ...]) -> Histogram:
+        return Histogram(f"alacarte_{name}", meaning, buckets=buckets, registry=self.registry)
+
+
+class _EngineCollector(Collector):
+    def __init__(self, facts: Callable[[], EngineFacts]) -> None:
+        self._facts = facts
+
+    def collect(self) -> Iterator[Metric]:
+        facts = self._facts()
+        gauges = {
+            "waiting_pictures": ("Pictures that wait for their pass.", facts.waiting_pictures),
+            "pictures_under_way": ("Pictures that are decoded or computed.", facts.pictures_under_way),
+            "backbones": ("Backbones in memory.", facts.backbones),
+            "resident_prompts": ("Prompts in memory, ready to answer.", facts.resident_prompts),
+            "resident_prompt_bytes": ("The size of those prompts.", facts.resident_bytes),
+        }
+        counters = {
+            "prompt_cache_hits": ("Prompts that were asked for and were in memory.", facts.hits),
+            "prompt_cache_misses": ("Prompts that were asked for and had to be fetched.", facts.misses),
+            "failed_pictures": ("Pictures that the device failed on.", facts.failures),
+        }
+        for name, (meaning, value) in gauges.items():
+            yield GaugeMetricFamily(f"alacarte_{name}", meaning, value=value)
+        for name, (meaning, value) in counters.items():
+            yield CounterMetricFamily(f"alacarte_{name}", meaning, value=value)

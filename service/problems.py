@@ -1,0 +1,129 @@
+"""Errors as people get them over HTTP: RFC 9457 problem documents, each made here and nowhere else."""
+
+import json
+import logging
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from http import HTTPStatus
+from typing import Any
+
+from fastapi import Request, Response
+from fastapi.exceptions import RequestValidationError
+from starlette.exceptions import HTTPException
+
+from alacarte.prompting.errors import BackboneMismatch, PromptingError, WeightsUnavailable
+from registry.belonging import StoreNotOurs
+from registry.errors import DatabaseUnreachable, DomainError
+from registry.objects.errors import StoreUnreachable
+from registry.scratch import ScratchUnusable
+from service.engine.errors import BackboneUnavailable
+from service.logs import log
+
+MEDIA_TYPE = "application/problem+json"
+RETRY_SECONDS = 2
+OPEN_INFERENCE = "/v2"  # its clients look for a member "error"
+
+# Their messages are for the operator: they name hosts, folders and files.
+_OPERATORS = (
+    BackboneUnavailable,
+    DatabaseUnreachable,
+    ScratchUnusable,
+    StoreNotOurs,
+    StoreUnreachable,
+    WeightsUnavailable,
+)
+_WORD = re.compile(r"(?<=[a-z])(?=[A-Z])")
+
+
+@dataclass(frozen=True)
+class Problem:
+    """What went wrong, as the caller may know it."""
+
+    status: int
+    kind: str  # a name of the kind of problem, which does not change
+    detail: str
+    errors: Sequence[Mapping[str, Any]] | None = None  # Any: parts of a place in the request
+    headers: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def title(self) -> str:
+        """The kind in words."""
+        return self.kind.replace("-", " ").capitalize()
+
+
+def problem_of(error: Exception) -> Problem:
+    """The problem that an error is."""
+    if isinstance(error, HTTPException) and isinstance(error.__cause__, DomainError):
+        error = error.__cause__  # the framework hides what went wrong while a body came in
+    if isinstance(error, _OPERATORS):
+        detail = "something that this service needs cannot be reached: try again in a moment"
+        return Problem(503, _kebab(type(error).__name__), detail, headers=_headers(503, error))
+    match error:
+        case RequestValidationError():
+            return Problem(422, "invalid-request", _first(error), errors=_places(error))
+        case HTTPException():
+            phrase = HTTPStatus(error.status_code).phrase
+            detail = "no such path" if error.status_code == HTTPStatus.NOT_FOUND else str(error.detail)
+            return Problem(error.status_code, _kebab(phrase), detail, headers=error.headers or {})
+        case DomainError() if error.status != HTTPStatus.INTERNAL_SERVER_ERROR:
+            return Problem(
+                error.status, _kebab(type(error).__name__), str(error), headers=_headers(error.status, error)
+            )
+        case PromptingError():
+            status = 409 if isinstance(error, BackboneMismatch) else 422
+            return Problem(status, _kebab(type(error).__name__), str(error))
+        case _:
+            return Problem(500, "internal-error", "something went wrong here: the request id names it in the log")
+
+
+async def answer_with(request: Request, error: Exception) -> Response:
+    """The response to a request that ended in this error; what is the operator's to mend is logged."""
+    problem = problem_of(error)
+    request_id = getattr(request.state, "request_id", None)
+    if problem.status == HTTPStatus.INTERNAL_SERVER_ERROR:
+        log(logging.ERROR, "request.failed", request_id=request_id, error=error)
+    elif isinstance(error, _OPERATORS):
+        log(logging.WARNING, "request.unserved", request_id=request_id, reason=str(error))
+    return _response(problem, request_id, request.url.path)
+
+
+def _response(problem: Problem, request_id: str | None, path: str) -> Response:
+    document: dict[str, object] = {
+        "type": f"urn:alacarte:problem:{problem.kind}",
+        "title": problem.title,
+        "status": problem.status,
+        "detail": problem.detail,
+    }
+    if problem.errors is not None:
+        document["errors"] = problem.errors
+    if request_id is not None:
+        document["request_id"] = request_id
+    if path == OPEN_INFERENCE or path.startswith(f"{OPEN_INFERENCE}/"):
+        document["error"] = problem.detail
+    # ASCII: what is told of a request may hold characters that no encoding has.
+    return Response(json.dumps(document), problem.status, dict(problem.headers), MEDIA_TYPE)
+
+
+def _headers(status: int, error: Exception) -> dict[str, str]:
+    if status == HTTPStatus.SERVICE_UNAVAILABLE:
+        return {"Retry-After": str(getattr(error, "retry_after", RETRY_SECONDS))}
+    if status == HTTPStatus.UNAUTHORIZED:
+        return {"WWW-Authenticate": 'Bearer realm="alacarte"'}
+    return {}
+
+
+def _places(error: RequestValidationError) -> list[dict[str, Any]]:
+    """Where the request is wrong, and how; never what stands there, which may be a secret or a picture."""
+    return [
+        {"loc": list(found["loc"]), "msg": str(found["msg"]), "type": str(found["type"])} for found in error.errors()
+    ]
+
+
+def _first(error: RequestValidationError) -> str:
+    found = error.errors()[0]
+    return f"{'.'.join(str(part) for part in found['loc'])}: {found['msg']}"
+
+
+def _kebab(name: str) -> str:
+    return _WORD.sub("-", name).replace(" ", "-").lower()

@@ -1,0 +1,106 @@
+"""From a request to pictures and what is asked of them: multipart files, or base64 in JSON."""
+
+import binascii
+import json
+from base64 import b64decode
+from collections.abc import AsyncIterator, Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+from fastapi import Request
+from fastapi.exceptions import RequestValidationError
+from pydantic import BaseModel, ValidationError
+
+from registry.errors import Invalid
+from service.door import Door
+from service.errors import BodyUnreadable, MediaTypeRefused
+from service.parts import MULTIPART, Beginning, boundary_of, media_type_of, parts_of
+from service.schemas.predictions import Question, Wish
+
+JSON = "application/json"
+IMAGE = "image"  # the field of a multipart question that holds a picture; repeated for more
+_MANY = frozenset({"sources"})  # fields that may be repeated
+
+M = TypeVar("M", bound=BaseModel)
+
+
+@dataclass(frozen=True)
+class Asking:
+    """Pictures, and what is asked of them."""
+
+    pictures: tuple[bytes, ...]
+    wish: Wish
+
+
+async def read_question(request: Request, door: Door, max_pictures: int) -> Asking:
+    """What the request asks, with at least one picture."""
+    content_type = request.headers.get("content-type", "")
+    match media_type_of(content_type):
+        case "multipart/form-data":
+            return await _from_parts(parts_of(request.stream(), boundary_of(content_type)), max_pictures)
+        case "application/json":
+            body = await request.body()
+            return await door.through(lambda: _from_json(body, max_pictures))
+    raise MediaTypeRefused(content_type, f'{MULTIPART} with the field {IMAGE!r}, or {JSON} with "images"')
+
+
+def checked(model: type[M], read: Callable[[], Any]) -> M:  # Any: whatever JSON or a form has
+    """The document as the model has it; a fault is told as the framework tells those of other bodies."""
+    try:
+        return model.model_validate(read())
+    except ValidationError as error:
+        found = [{**one, "loc": ("body", *one["loc"])} for one in error.errors(include_url=False)]
+        raise RequestValidationError(found) from error
+    except (ValueError, RecursionError) as error:
+        raise BodyUnreadable("the body is no JSON") from error
+
+
+def decoded(texts: Sequence[str], max_pictures: int) -> tuple[bytes, ...]:
+    """The pictures that texts in base64 hold."""
+    if len(texts) > max_pictures:
+        raise _too_many(max_pictures)
+    pictures = []
+    for number, text in enumerate(texts):
+        try:
+            pictures.append(b64decode(text, validate=True))
+        except (binascii.Error, ValueError) as error:
+            raise Invalid(f"picture {number} is not in base64") from error
+    return tuple(pictures)
+
+
+def _from_json(body: bytes, max_pictures: int) -> Asking:
+    question = checked(Question, lambda: json.loads(body))
+    wish = Wish.model_validate(question.model_dump(exclude={"images"}))
+    return Asking(decoded(question.images, max_pictures), wish)
+
+
+async def _from_parts(parts: AsyncIterator[Beginning | bytes], max_pictures: int) -> Asking:
+    pictures: list[bytearray] = []
+    fields: dict[str, list[bytearray]] = {}
+    current = bytearray()
+    async for event in parts:
+        if not isinstance(event, Beginning):
+            current += event
+            continue
+        current = bytearray()
+        if event.name != IMAGE:
+            fields.setdefault(event.name, []).append(current)
+        elif len(pictures) == max_pictures:
+            raise _too_many(max_pictures)
+        else:
+            pictures.append(current)
+    if not pictures:
+        fault = {"loc": ("body", IMAGE), "msg": "a file in this field is wanted, or several", "type": "missing"}
+        raise RequestValidationError([fault])
+    wish = checked(Wish, lambda: {name: _value(name, found) for name, found in fields.items()})
+    return Asking(tuple(bytes(picture) for picture in pictures), wish)
+
+
+def _value(name: str, found: list[bytearray]) -> str | list[str]:
+    texts = [value.decode("utf-8", "replace") for value in found]
+    # A field that is repeated by mistake stays a list, and is refused as one.
+    return texts if name in _MANY or len(texts) > 1 else texts[0]
+
+
+def _too_many(max_pictures: int) -> Invalid:
+    return Invalid(f"one request holds at most {max_pictures} pictures: send several requests")

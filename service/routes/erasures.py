@@ -1,0 +1,91 @@
+"""Forgetting: a source, a shard or one picture; and how it stands."""
+
+from collections.abc import Callable
+from typing import Annotated
+from uuid import UUID
+
+from fastapi import APIRouter, Path, Response
+
+from registry.callers import Caller
+from registry.erasures.begin import forget_sample, forget_shard, forget_source
+from registry.erasures.reading import Progress, list_erasures, progress_of, show_erasure
+from registry.erasures.verifying import verify_receipt
+from registry.errors import Conflict
+from registry.models.erasures import Erasure
+from registry.registry import Registry
+from service.schemas.base import DEFAULT_PAGE, DIGEST_EXAMPLE, After, Limit, PageOf, page_of
+from service.schemas.erasures import CheckTold, ErasureTold, VerdictTold
+from service.schemas.problem import problems
+from service.visit import Visit, Visiting
+
+router = APIRouter(tags=["forgetting"])
+Digest = Annotated[
+    str, Path(pattern="^[0-9a-f]{64}$", description="The SHA-256 of the picture's file.", examples=[DIGEST_EXAMPLE])
+]
+
+
+@router.delete("/sources/{source_id}", status_code=202, summary="Forget a source", responses=problems(403, 404))
+async def source(response: Response, visit: Visiting, source_id: UUID) -> ErasureTold:
+    """Nobody sees or uses the source from the moment of this answer on; the rest follows, and ends in a receipt."""
+    return await _forget(visit, response, lambda registry, caller: forget_source(registry, caller, source_id))
+
+
+@router.delete(
+    "/sources/{source_id}/shards/{shard_id}", status_code=202, summary="Forget a shard", responses=problems(403, 404)
+)
+async def shard(response: Response, visit: Visiting, source_id: UUID, shard_id: UUID) -> ErasureTold:
+    """Nobody uses the shard from the moment of this answer on, and none of its pictures comes back unasked."""
+    return await _forget(visit, response, lambda registry, caller: forget_shard(registry, caller, source_id, shard_id))
+
+
+@router.delete(
+    "/sources/{source_id}/samples/{digest}", status_code=202, summary="Forget a picture", responses=problems(403, 404)
+)
+async def sample(response: Response, visit: Visiting, source_id: UUID, digest: Digest) -> ErasureTold:
+    """The picture's shard stops serving at once, is trained again without it, and comes back."""
+    return await _forget(visit, response, lambda registry, caller: forget_sample(registry, caller, source_id, digest))
+
+
+@router.get("/erasures", summary="List erasures", responses=problems())
+async def index(visit: Visiting, after: After = None, limit: Limit = DEFAULT_PAGE) -> PageOf[ErasureTold]:
+    """What you asked to be forgotten, or all for admins, the oldest first."""
+    return await visit.read(
+        lambda session, caller: page_of(list_erasures(session, caller, after=after, limit=limit), _told)
+    )
+
+
+@router.get("/erasures/{erasure_id}", summary="Show an erasure", responses=problems(404))
+async def show(visit: Visiting, erasure_id: UUID) -> ErasureTold:
+    """Its steps, what each waits for, and the signed receipt once all is done."""
+    return await visit.read(lambda session, caller: _told(show_erasure(session, caller, erasure_id)))
+
+
+@router.get("/erasures/{erasure_id}/verdict", summary="Check a receipt", responses=problems(404, 409))
+async def verdict(visit: Visiting, erasure_id: UUID) -> VerdictTold:
+    """Checks the signature of the erasure's receipt, and looks again for what it says is gone."""
+
+    def work(registry: Registry, caller: Caller) -> VerdictTold:
+        with registry.database.reading() as session:
+            progress = show_erasure(session, caller, erasure_id)
+        if progress.receipt is None:
+            raise Conflict("the erasure is not complete, so there is no receipt yet: wait for it")
+        found = verify_receipt(registry, progress.receipt)
+        return VerdictTold(holds=found.holds, checks=[CheckTold.model_validate(check) for check in found.checks])
+
+    return await visit.do(work)
+
+
+async def _forget(visit: Visit, response: Response, begin: Callable[[Registry, Caller], Erasure]) -> ErasureTold:
+    def work(registry: Registry, caller: Caller) -> ErasureTold:
+        erasure = begin(registry, caller)
+        with registry.database.reading() as session:
+            return _told(progress_of(session, erasure))
+
+    begun = await visit.do(work)
+    visit.service.housekeeping.hurry(begun.id)
+    response.headers["Location"] = f"/erasures/{begun.id}"
+    return begun
+
+
+def _told(progress: Progress) -> ErasureTold:
+    return ErasureTold.model_validate(progress)

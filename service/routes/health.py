@@ -1,0 +1,43 @@
+"""`/healthz`, `/readyz`, `/metrics`: whether the process lives, whether it can answer, and how it has been doing."""
+
+from fastapi import APIRouter, Request, Response
+from prometheus_client import CONTENT_TYPE_LATEST, generate_latest
+
+from registry.callers import require_admin
+from service.schemas.base import Told
+from service.schemas.problem import problems
+from service.service import service_of
+from service.visit import Visiting
+
+router = APIRouter(tags=["health"])
+
+
+class Health(Told):
+    """How it is."""
+
+    status: str
+
+
+@router.get("/healthz", summary="Whether the process lives", responses=problems())
+async def live() -> Health:
+    """Answers as long as the process does; needs no token."""
+    return Health(status="alive")
+
+
+@router.get("/readyz", summary="Whether requests can be answered", responses=problems())
+async def ready(request: Request) -> Health:
+    """Whether database and object store can be reached and this replica has its place; needs no token."""
+    await service_of(request.scope).readiness.require()
+    return Health(status="ready")
+
+
+@router.get(
+    "/metrics",
+    summary="Measurements for Prometheus",
+    response_class=Response,
+    responses={**problems(403), 200: {"content": {"text/plain": {"schema": {"type": "string"}}}}},
+)
+async def metrics(visit: Visiting) -> Response:
+    """All that this replica has counted, for admins."""
+    require_admin(visit.caller)
+    return Response(generate_latest(visit.service.metrics.registry), media_type=CONTENT_TYPE_LATEST)

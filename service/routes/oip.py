@@ -1,0 +1,133 @@
+"""`/v2`: the Open Inference Protocol, so that clients of KServe and Triton work; a task is a model."""
+
+from importlib.metadata import version
+from typing import Annotated
+
+from fastapi import APIRouter, Header, Path, Request
+
+from service.answering import Answered, answer, look_up
+from service.errors import NothingUsable
+from service.explaining import best
+from service.leaving import unless_gone
+from service.schemas.base import component, example_of
+from service.schemas.oip import (
+    Alive,
+    InferAsked,
+    InferOutput,
+    InferTold,
+    ModelReady,
+    ModelTold,
+    ServerReady,
+    ServerTold,
+    TensorTold,
+)
+from service.schemas.problem import problems
+from service.service import service_of
+from service.tensors import BYTES, IMAGE, asking_of, read_infer
+from service.visit import Visiting
+
+router = APIRouter(tags=["open inference protocol"])
+VERSION = "1"
+Task = Annotated[str, Path(description="A task's name or id.")]
+
+
+@router.get("/v2", summary="About the server", responses=problems())
+async def server(visit: Visiting) -> ServerTold:  # noqa: ARG001  # it wants a token, whoever's it is
+    """The server's name and version, and the extensions that it knows."""
+    return ServerTold(name="alacarte", version=version("alacarte"), extensions=["binary_tensor_data"])
+
+
+@router.get("/v2/health/live", summary="Whether the server lives", responses=problems())
+async def live() -> Alive:
+    """Answers as long as the process does; needs no token."""
+    return Alive()
+
+
+@router.get("/v2/health/ready", summary="Whether the server can answer", responses=problems())
+async def ready(request: Request) -> ServerReady:
+    """As `/readyz`; needs no token."""
+    await service_of(request.scope).readiness.require()
+    return ServerReady()
+
+
+@router.get("/v2/models/{task}", summary="About a task", responses=problems(404))
+async def model(visit: Visiting, task: Task) -> ModelTold:
+    """What the task reads and answers with."""
+    found = (await look_up(visit, task)).task
+    return ModelTold(
+        name=found.name,
+        versions=[VERSION],
+        platform="alacarte",
+        inputs=[TensorTold(name=IMAGE, datatype=BYTES, shape=[-1])],
+        outputs=[
+            TensorTold(name="label", datatype=BYTES, shape=[-1]),
+            TensorTold(name="score", datatype="FP32", shape=[-1]),
+        ],
+    )
+
+
+@router.get("/v2/models/{task}/ready", summary="Whether a task can answer you", responses=problems(404, 409))
+async def model_ready(visit: Visiting, task: Task) -> ModelReady:
+    """Whether there is a prompt that you may use."""
+    found = await look_up(visit, task)
+    if not found.prompts:
+        raise NothingUsable("there is no prompt that you may use: ask for a grant, or wait for training")
+    return ModelReady(name=found.task.name, ready=True)
+
+
+@router.post(
+    "/v2/models/{task}/infer",
+    summary="Predict labels",
+    response_model_exclude_none=True,
+    responses=problems(404, 409),
+    openapi_extra={
+        "requestBody": {
+            "required": True,
+            "content": {
+                "application/json": {
+                    "schema": component(InferAsked),
+                    "example": example_of(InferAsked),
+                },
+                "application/octet-stream": {"schema": {"type": "string", "format": "binary"}},
+            },
+        }
+    },
+)
+async def infer(
+    request: Request,
+    visit: Visiting,
+    task: Task,
+    header_length: Annotated[
+        int | None,
+        Header(alias="Inference-Header-Content-Length", ge=0, description="The size of the JSON before binary data."),
+    ] = None,
+) -> InferTold:
+    """Labels for the pictures in the input `image`, each by the sources that you may use.
+
+    The pictures are files: in base64 as JSON strings, or as they are by the binary extension. The parameters `top_k`,
+    `composition`, `weighting`, `release` and `sources` (names with commas between them) mean what they mean to
+    `/predict`; with a `top_k` above one the outputs have a second dimension.
+    """
+    service = visit.service
+    body = await request.body()
+    asked, pictures = await service.door.through(lambda: read_infer(body, header_length, service.settings.max_pictures))
+    asking = asking_of(asked, pictures, task)
+    answered = await unless_gone(request, answer(visit, asking))
+    return _told(answered, asked, asking.wish.top_k)
+
+
+def _told(answered: Answered, asked: InferAsked, top_k: int) -> InferTold:
+    ranked = [best(found, top_k) for found in answered.answers]
+    shape = [len(ranked)] if top_k == 1 else [len(ranked), min(len(labels) for labels in ranked)]
+    outputs = [
+        InferOutput(name="label", datatype="BYTES", shape=shape, data=[one.label for row in ranked for one in row]),
+        InferOutput(name="score", datatype="FP32", shape=shape, data=[one.score for row in ranked for one in row]),
+    ]
+    wanted = None if asked.outputs is None else {output.name for output in asked.outputs}
+    return InferTold(
+        model_name=answered.used.task.name,
+        model_version=VERSION,
+        id=asked.id,
+        parameters={"set_digest": answered.answers[0].set_digest},
+        outputs=[output for output in outputs if wanted is None or output.name in wanted],
+    )

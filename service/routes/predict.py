@@ -1,0 +1,53 @@
+"""`POST /predict`: labels for pictures, by what the caller may use."""
+
+from typing import Any
+
+from fastapi import APIRouter, Request
+
+from service.answering import answer
+from service.explaining import told
+from service.leaving import unless_gone
+from service.parts import MULTIPART
+from service.questions import IMAGE, JSON, read_question
+from service.schemas.base import component, example_of
+from service.schemas.predictions import Prediction, Question, Wish
+from service.schemas.problem import problems
+from service.visit import Visiting
+
+router = APIRouter(tags=["prediction"])
+
+
+def _form() -> dict[str, Any]:  # Any: a JSON schema
+    wish = Wish.model_json_schema()
+    image = {"type": "array", "items": {"type": "string", "format": "binary"}, "minItems": 1}
+    return {**wish, "title": "QuestionForm", "properties": {IMAGE: image, **wish["properties"]}, "required": [IMAGE]}
+
+
+@router.post(
+    "/predict",
+    summary="Predict labels",
+    response_model_exclude_none=True,
+    responses=problems(404, 409, 415),
+    openapi_extra={
+        "requestBody": {
+            "required": True,
+            "content": {
+                JSON: {
+                    "schema": component(Question),
+                    "example": example_of(Question),
+                },
+                MULTIPART: {"schema": _form()},
+            },
+        }
+    },
+)
+async def predict(request: Request, visit: Visiting) -> Prediction:
+    """Answers each picture by the prompts of the sources that you own or were granted, and by no others.
+
+    Send picture files as multipart fields `image`, or base64 in JSON. Rights are read when the request comes and
+    again just before the answer leaves: what was revoked or forgotten meanwhile is not in it.
+    """
+    service = visit.service
+    asking = await read_question(request, service.door, service.settings.max_pictures)
+    answered = await unless_gone(request, answer(visit, asking))
+    return await service.door.through(lambda: told(answered, asking.wish))

@@ -1,0 +1,88 @@
+"""`PUT /sources/{id}/prompt`: a prompt that was trained elsewhere, without its pictures."""
+
+from uuid import UUID
+
+from fastapi import APIRouter, Request
+from sqlalchemy.orm import Session
+
+from alacarte.prompting.artifact import prompt_from_bytes, prompt_to_bytes
+from alacarte.prompting.predict import require_own
+from alacarte.prompting.tensors import Prompt
+from registry.callers import Caller
+from registry.publishing import PublishedFacts, publish_remote
+from registry.registry import Registry
+from registry.rights import require_right
+from registry.tasks import find_task
+from registry.usable_set import TaskFacts
+from service.errors import MediaTypeRefused
+from service.parts import media_type_of
+from service.schemas.problem import problems
+from service.schemas.sources import PromptTold
+from service.visit import Visiting
+
+router = APIRouter(tags=["sources"])
+TYPES = ("application/octet-stream", "application/x-safetensors")
+
+
+@router.put(
+    "/sources/{source_id}/prompt",
+    summary="Send a prompt that was trained elsewhere",
+    responses=problems(403, 404, 409, 415),
+    openapi_extra={
+        "requestBody": {
+            "required": True,
+            "content": {kind: {"schema": {"type": "string", "format": "binary"}} for kind in TYPES},
+        }
+    },
+)
+async def publish(request: Request, visit: Visiting, source_id: UUID) -> PromptTold:
+    """Takes the bytes of a `.prompt` file (safetensors) as a new shard of the source, served from now on.
+
+    It counts once its backbone is the task's, its shapes fit, and all its numbers are finite.
+    """
+    content_type = request.headers.get("content-type", "")
+    if media_type_of(content_type) not in TYPES:
+        raise MediaTypeRefused(content_type, f"the prompt's file itself as {TYPES[0]}")
+    task = await visit.read(lambda session, caller: _task_to_manage(session, caller, source_id))
+    data = await request.body()
+    service = visit.service
+    prompt = await service.door.through(lambda: prompt_from_bytes(data, service.settings.max_prompt_bytes))
+    backbone = await service.backbones.get(task)
+    require_own(backbone, "sent", prompt)
+
+    def keep(registry: Registry, caller: Caller) -> PromptTold:
+        # In the one way to write it: what is kept has nothing in it but the prompt.
+        return PromptTold.model_validate(
+            publish_remote(registry, caller, source_id, prompt_to_bytes(prompt), _facts_of(prompt))
+        )
+
+    return await visit.do(keep)
+
+
+def _task_to_manage(session: Session, caller: Caller, source_id: UUID) -> TaskFacts:
+    task = find_task(session, require_right(session, caller, "manage", source_id).task_id)
+    return TaskFacts(
+        id=task.id,
+        name=task.name,
+        backbone=task.backbone,
+        size=task.size,
+        identity=task.identity,
+        composition=task.composition,  # type: ignore[arg-type]  # the table holds no other
+        weighting=task.weighting,  # type: ignore[arg-type]
+        labels=None if task.labels is None else tuple(task.labels),
+    )
+
+
+def _facts_of(prompt: Prompt) -> PublishedFacts:
+    facts = prompt.facts
+    return PublishedFacts(
+        identity=facts.backbone,
+        labels=facts.labels,
+        samples=facts.samples,
+        facts={
+            "architecture": facts.architecture,
+            "size": facts.size,
+            "seed": facts.seed,
+            "settings": dict(facts.settings),
+        },
+    )

@@ -1,0 +1,85 @@
+"""`/sources`: what was lent, and how far its training has come."""
+
+from typing import Annotated
+from uuid import UUID
+
+from fastapi import APIRouter, Query
+from sqlalchemy.orm import Session
+
+from registry.callers import Caller
+from registry.samples import list_samples
+from registry.source_states import SourceState, show_source
+from registry.sources import list_sources
+from registry.tasks import find_task
+from registry.training import cancel_training, resume_training
+from service.schemas.base import DEFAULT_PAGE, After, Limit, PageOf, page_of
+from service.schemas.problem import problems
+from service.schemas.sources import SampleTold, ShardTold, SourceStateTold, SourceTold, TrainingTold
+from service.visit import Visiting
+
+router = APIRouter(tags=["sources"])
+OfTask = Annotated[str | None, Query(description="Only those of this task, by name or id.")]
+OfLabel = Annotated[str | None, Query(description="Only those of this label.")]
+
+
+@router.get("/sources", summary="List sources", responses=problems(404))
+async def index(
+    visit: Visiting, task: OfTask = None, after: After = None, limit: Limit = DEFAULT_PAGE
+) -> PageOf[SourceTold]:
+    """The sources that you own or have a right to, or all for admins, the oldest first."""
+
+    def work(session: Session, caller: Caller) -> PageOf[SourceTold]:
+        task_id = None if task is None else find_task(session, task).id
+        return page_of(list_sources(session, caller, task_id, after, limit), SourceTold.model_validate)
+
+    return await visit.read(work)
+
+
+@router.get("/sources/{source_id}", summary="Show a source", responses=problems(404))
+async def show(visit: Visiting, source_id: UUID) -> SourceStateTold:
+    """What the source holds, and how far the training of each shard has come."""
+    return await visit.read(lambda session, caller: _told(show_source(session, caller, source_id)))
+
+
+@router.get("/sources/{source_id}/samples", summary="List a source's samples", responses=problems(403, 404))
+async def samples(
+    visit: Visiting,
+    source_id: UUID,
+    label: OfLabel = None,
+    after: After = None,
+    limit: Limit = DEFAULT_PAGE,
+) -> PageOf[SampleTold]:
+    """Which pictures the source holds, by their digests, for those who manage it or may have some of it forgotten."""
+    return await visit.read(
+        lambda session, caller: page_of(
+            list_samples(session, caller, source_id, after, limit, label=label), SampleTold.model_validate
+        )
+    )
+
+
+@router.post("/sources/{source_id}/cancel", summary="Stop training", responses=problems(403, 404))
+async def cancel(visit: Visiting, source_id: UUID) -> TrainingTold:
+    """Nobody trains the source's untrained shards until it is resumed."""
+    return await visit.write(lambda session, caller: TrainingTold(shards=cancel_training(session, caller, source_id)))
+
+
+@router.post("/sources/{source_id}/resume", summary="Let training go on", responses=problems(403, 404))
+async def resume(visit: Visiting, source_id: UUID) -> TrainingTold:
+    """All untrained shards of the source are work again, at once, whatever failed before."""
+    return await visit.write(lambda session, caller: TrainingTold(shards=resume_training(session, caller, source_id)))
+
+
+def _told(state: SourceState) -> SourceStateTold:
+    return SourceStateTold(
+        id=state.id,
+        task_id=state.task_id,
+        name=state.name,
+        owner_id=state.owner_id,
+        created_at=state.created_at,
+        rights=sorted(state.rights),
+        labels=list(state.labels),
+        samples=state.samples,
+        size_bytes=state.size_bytes,
+        progress=state.progress,
+        shards=[ShardTold.model_validate(shard) for shard in state.shards],
+    )

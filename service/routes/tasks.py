@@ -1,0 +1,54 @@
+"""`/tasks`: label spaces on a backbone."""
+
+from typing import Annotated
+from uuid import UUID
+
+from fastapi import APIRouter, Path, Response
+
+from registry.tasks import create_task, find_task, list_tasks, remove_task
+from service.schemas.base import DEFAULT_PAGE, After, Limit, PageOf, page_of
+from service.schemas.problem import problems
+from service.schemas.tasks import TaskTold, TaskToMake
+from service.visit import Visiting
+
+router = APIRouter(tags=["tasks"])
+
+
+@router.get("/tasks", summary="List tasks", responses=problems())
+async def index(visit: Visiting, after: After = None, limit: Limit = DEFAULT_PAGE) -> PageOf[TaskTold]:
+    """All tasks, the oldest first."""
+    return await visit.read(lambda session, _: page_of(list_tasks(session, after, limit), TaskTold.model_validate))
+
+
+@router.post("/tasks", status_code=201, summary="Make a task", responses=problems(403, 409))
+async def make(visit: Visiting, task: TaskToMake, response: Response) -> TaskTold:
+    """Makes a task, for admins."""
+    made = await visit.write(
+        lambda session, caller: TaskTold.model_validate(
+            create_task(
+                session,
+                caller,
+                task.name,
+                backbone=task.backbone,
+                size=task.size,
+                labels=task.labels,
+                composition=task.composition,
+                weighting=task.weighting,
+                recipe=task.recipe,
+            )
+        )
+    )
+    response.headers["Location"] = f"/tasks/{made.id}"
+    return made
+
+
+@router.get("/tasks/{task}", summary="Show a task", responses=problems(404))
+async def show(visit: Visiting, task: Annotated[str, Path(description="Its name or id.")]) -> TaskTold:
+    """All facts of a task."""
+    return await visit.read(lambda session, _: TaskTold.model_validate(find_task(session, task)))
+
+
+@router.delete("/tasks/{task_id}", status_code=204, summary="Remove a task", responses=problems(403, 404, 409))
+async def remove(visit: Visiting, task_id: UUID) -> None:
+    """Removes a task that has no sources and no releases, for admins."""
+    await visit.write(lambda session, caller: remove_task(session, caller, task_id))

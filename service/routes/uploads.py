@@ -1,0 +1,178 @@
+"""Uploads: new sources, and pictures for those that are there."""
+
+import json
+from pathlib import Path
+from typing import Any
+from uuid import UUID
+
+from fastapi import APIRouter, Request, Response
+from sqlalchemy.orm import Session
+
+from registry.callers import Caller
+from registry.names import checked_name
+from registry.registry import Registry
+from registry.rights import require_right
+from registry.sources import create_source, require_new_source
+from registry.tasks import find_task
+from registry.uploading.admit import Admission
+from registry.uploading.upload import add_samples, upload_source
+from service.authentication import caller_of
+from service.errors import BodyTooLarge
+from service.parts import MULTIPART, media_type_of
+from service.questions import JSON, checked
+from service.receiving import ARCHIVE, ARCHIVE_TYPES, MAX_FIELDS_BYTES, open_delivery, take_in
+from service.schemas.base import component, example_of
+from service.schemas.problem import problems
+from service.schemas.sources import (
+    MAX_TOLD_REFUSALS,
+    AdmissionTold,
+    RefusalTold,
+    SourceToMake,
+    UploadOfSamples,
+    UploadOfSource,
+)
+from service.visit import Visit, Visiting
+
+router = APIRouter(tags=["sources"])
+
+
+def _bodies(model: type[UploadOfSource] | type[UploadOfSamples], *others: dict[str, Any]) -> dict[str, Any]:
+    """The description of an upload: the archive itself with a query, or a form. Any: parts of OpenAPI."""
+    said = model.model_json_schema()
+    archive = {"type": "string", "format": "binary"}
+    form = {**said, "properties": {**said["properties"], ARCHIVE: archive}, "required": [ARCHIVE]}
+    content = {MULTIPART: {"schema": form}} | {kind: {"schema": archive} for kind in ARCHIVE_TYPES}
+    for other in others:
+        content |= other
+    query = [
+        {"name": name, "in": "query", "required": False, "schema": schema, "description": schema.get("description", "")}
+        for name, schema in said["properties"].items()
+    ]
+    return {"parameters": query, "requestBody": {"required": True, "content": content}}
+
+
+@router.post(
+    "/sources",
+    status_code=202,
+    summary="Upload a source",
+    responses={
+        **problems(403, 404, 409, 415),
+        201: {"description": "A source without pictures was made.", "model": AdmissionTold},
+    },
+    openapi_extra=_bodies(
+        UploadOfSource,
+        {JSON: {"schema": component(SourceToMake), "example": example_of(SourceToMake)}},
+    ),
+)
+async def upload(request: Request, response: Response, visit: Visiting) -> AdmissionTold:
+    """Takes in a zip or tar of class folders, a tar of WebDataset pairs, or a CSV with its images: all or nothing.
+
+    Send the archive as the body and the rest in the query, or a form whose last field is `archive`. A JSON body
+    makes a source without pictures instead (`201`), for prompts that are trained elsewhere. What is answered `202`
+    is kept, and its training is done in the end: see `GET /sources/{id}`.
+    """
+    if media_type_of(request.headers.get("content-type", "")) == JSON:
+        made = await _make_empty(visit, await _small_body(request))
+        response.status_code = 201
+    else:
+        made = await _take_source(visit, request)
+    response.headers["Location"] = f"/sources/{made.source}"
+    return made
+
+
+@router.post(
+    "/sources/{source_id}/samples",
+    status_code=202,
+    summary="Add pictures to a source",
+    responses=problems(403, 404, 409, 415),
+    openapi_extra=_bodies(UploadOfSamples),
+)
+async def add(request: Request, response: Response, visit: Visiting, source_id: UUID) -> AdmissionTold:
+    """Takes in more pictures, which form new shards; those that are trained are not touched.
+
+    Pictures that were forgotten come back only with `readmit`, which takes the right to have them forgotten too.
+    """
+    await visit.read(lambda session, caller: _require_to_add(session, caller, source_id))
+    delivery = await open_delivery(request)
+    said = delivery.read_as(UploadOfSamples)
+
+    def keep(registry: Registry, archive: Path) -> Admission:
+        return add_samples(
+            registry,
+            caller_of(visit.service, visit.token),  # again: sending may have taken long
+            source_id,
+            archive,
+            shards=said.shards,
+            readmit=said.readmit,
+            within=said.within,
+            unreadable=said.unreadable,
+            consume=True,
+        )
+
+    made = _told(await take_in(visit.service, delivery, keep))
+    response.headers["Location"] = f"/sources/{source_id}"
+    return made
+
+
+async def _take_source(visit: Visit, request: Request) -> AdmissionTold:
+    delivery = await open_delivery(request)
+    said = delivery.read_as(UploadOfSource)
+
+    def approach(session: Session, caller: Caller) -> UUID:
+        # Refused before the archive is read, not after.
+        task_id = find_task(session, said.task).id
+        require_new_source(session, caller, task_id, checked_name("source", said.name), said.owner)
+        return task_id
+
+    task_id = await visit.read(approach)
+
+    def keep(registry: Registry, archive: Path) -> Admission:
+        return upload_source(
+            registry,
+            caller_of(visit.service, visit.token),
+            task_id,
+            said.name,
+            archive,
+            shards=said.shards,
+            owner_id=said.owner,
+            within=said.within,
+            unreadable=said.unreadable,
+            consume=True,
+        )
+
+    return _told(await take_in(visit.service, delivery, keep))
+
+
+async def _make_empty(visit: Visit, body: bytes) -> AdmissionTold:
+    source = checked(SourceToMake, lambda: json.loads(body))
+
+    def work(session: Session, caller: Caller) -> AdmissionTold:
+        task_id = find_task(session, source.task).id
+        made = create_source(session, caller, task_id, source.name, source.owner)
+        return AdmissionTold(source=made.id, shards=[], samples=0, size_bytes=0, refused=0, refusals=[])
+
+    return await visit.write(work)
+
+
+async def _small_body(request: Request) -> bytes:
+    body = bytearray()
+    async for chunk in request.stream():
+        body += chunk
+        if len(body) > MAX_FIELDS_BYTES:
+            raise BodyTooLarge(MAX_FIELDS_BYTES)
+    return bytes(body)
+
+
+def _require_to_add(session: Session, caller: Caller, source_id: UUID) -> None:
+    require_right(session, caller, "manage", source_id)
+
+
+def _told(admission: Admission) -> AdmissionTold:
+    return AdmissionTold(
+        source=admission.source_id,
+        shards=list(admission.shards),
+        samples=admission.samples,
+        size_bytes=admission.size_bytes,
+        refused=len(admission.refusals),
+        refusals=[RefusalTold.model_validate(refusal) for refusal in admission.refusals[:MAX_TOLD_REFUSALS]],
+    )

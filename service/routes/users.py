@@ -1,0 +1,95 @@
+"""`/users`: who there is, and who is in which group."""
+
+from uuid import UUID
+
+from fastapi import APIRouter, Response
+
+from registry.users import (
+    add_member,
+    create_user,
+    find_user,
+    groups_of,
+    list_users,
+    members_of,
+    remove_member,
+    remove_user,
+)
+from service.schemas.base import DEFAULT_PAGE, After, Limit, PageOf, page_of
+from service.schemas.problem import problems
+from service.schemas.users import UserTold, UserToMake
+from service.visit import Visiting
+
+router = APIRouter(tags=["users"])
+Users = PageOf[UserTold]
+
+
+@router.get("/users", summary="List users", responses=problems())
+async def index(visit: Visiting, after: After = None, limit: Limit = DEFAULT_PAGE) -> Users:
+    """The users and groups that you may see, the oldest first: all for admins, else yourself and your groups."""
+    return await visit.read(
+        lambda session, caller: page_of(list_users(session, caller, after, limit), UserTold.model_validate)
+    )
+
+
+@router.post("/users", status_code=201, summary="Make a user or a group", responses=problems(403, 409))
+async def make(visit: Visiting, user: UserToMake, response: Response) -> UserTold:
+    """Makes a user, or a group, which holds grants for its members; for admins."""
+    made = await visit.write(
+        lambda session, caller: UserTold.model_validate(
+            create_user(session, caller, user.name, user.role, is_group=user.is_group)
+        )
+    )
+    response.headers["Location"] = f"/users/{made.id}"
+    return made
+
+
+@router.get("/users/me", summary="Show yourself", responses=problems())
+async def show_me(visit: Visiting) -> UserTold:
+    """Whose token it is."""
+    me = visit.caller.user_id
+    assert me is not None
+    return await visit.read(lambda session, caller: UserTold.model_validate(find_user(session, caller, me)))
+
+
+@router.get("/users/{user_id}", summary="Show a user", responses=problems(404))
+async def show(visit: Visiting, user_id: UUID) -> UserTold:
+    """A user or group that you may see."""
+    return await visit.read(lambda session, caller: UserTold.model_validate(find_user(session, caller, user_id)))
+
+
+@router.delete("/users/{user_id}", status_code=204, summary="Remove a user", responses=problems(403, 404, 409))
+async def remove(visit: Visiting, user_id: UUID) -> None:
+    """Removes a user with their tokens, grants and memberships, for admins; their sources stay, without an owner."""
+    await visit.write(lambda session, caller: remove_user(session, caller, user_id))
+
+
+@router.get("/users/{user_id}/groups", summary="List a user's groups", responses=problems(404))
+async def groups(visit: Visiting, user_id: UUID, after: After = None, limit: Limit = DEFAULT_PAGE) -> Users:
+    """The groups that a user is in, for admins and for the user."""
+    return await visit.read(
+        lambda session, caller: page_of(groups_of(session, caller, user_id, after, limit), UserTold.model_validate)
+    )
+
+
+@router.get("/users/{group_id}/members", summary="List a group's members", responses=problems(403, 404))
+async def members(visit: Visiting, group_id: UUID, after: After = None, limit: Limit = DEFAULT_PAGE) -> Users:
+    """The members of a group, for admins."""
+    return await visit.read(
+        lambda session, caller: page_of(members_of(session, caller, group_id, after, limit), UserTold.model_validate)
+    )
+
+
+@router.put(
+    "/users/{group_id}/members/{user_id}", status_code=204, summary="Add a member", responses=problems(403, 404)
+)
+async def join(visit: Visiting, group_id: UUID, user_id: UUID) -> None:
+    """Lets a user have what the group is granted, for admins."""
+    await visit.write(lambda session, caller: add_member(session, caller, group_id, user_id))
+
+
+@router.delete(
+    "/users/{group_id}/members/{user_id}", status_code=204, summary="Remove a member", responses=problems(403, 404)
+)
+async def part(visit: Visiting, group_id: UUID, user_id: UUID) -> None:
+    """Ends what a user has through the group, for admins."""
+    await visit.write(lambda session, caller: remove_member(session, caller, group_id, user_id))

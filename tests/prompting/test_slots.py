@@ -1,0 +1,75 @@
+"""Prompts come and go in slots, and a pass reads them as if they had always been alone."""
+
+import pytest
+import torch
+
+from alacarte.prompting.backbone import Backbone
+from alacarte.prompting.logits import Seat, pass_logits
+from alacarte.prompting.pool import Slots, make_ready
+from alacarte.prompting.predict import Predictor
+from alacarte.prompting.tensors import Variant
+from tests.prompting.reference import small_images, small_prompt
+
+ATTENDING: list[tuple[Variant, int]] = [("deep", 5), ("deep", 2), ("deep-shared", 4), ("shallow", 0)]
+
+
+def test_a_slot_that_held_another_prompt_before_holds_nothing_of_it(backbone: Backbone) -> None:
+    slots = Slots(backbone, count=2, memory=7)
+    images = small_images(backbone, 2)
+    for seed, (variant, memory) in enumerate(ATTENDING):
+        prompt = small_prompt(backbone, variant, seed, memory)
+
+        for slot in (0, 1):
+            slots.put(slot, make_ready(backbone, prompt.tensors))
+
+        seats = {slot: Seat(slot, prompt.tensors.head_weight, prompt.tensors.head_bias) for slot in (0, 1)}
+        logits, _ = pass_logits(backbone, images, slots.pool((0, 1)), [(0, 1), (1,)], seats)
+        expected, _ = Predictor(backbone, {"it": prompt}).logits(images, [("it",), ("it",)])
+        for found, alone in zip(logits, expected, strict=True):
+            for row in found.values():
+                torch.testing.assert_close(row, alone["it"], rtol=0, atol=1e-5)
+
+
+def test_garbage_that_lay_in_a_slot_never_comes_through(backbone: Backbone) -> None:
+    slots = Slots(backbone, count=1, memory=6)
+    with torch.inference_mode():
+        for numbers in (slots._tokens, slots._keys, slots._values, slots._absent):
+            numbers.fill_(torch.nan)
+
+    slots.put(0, make_ready(backbone, small_prompt(backbone, memory=2).tensors))
+
+    pool = slots.pool([0])
+    assert pool.absent is not None
+    assert all(numbers.isfinite().all() for numbers in (pool.tokens, pool.keys, pool.values))
+    assert pool.absent[0, 0].tolist() == [0, 0] + [-torch.inf] * 4
+
+
+def test_a_cleared_slot_is_all_zeros_and_its_neighbour_is_untouched(backbone: Backbone) -> None:
+    slots = Slots(backbone, count=2, memory=5)
+    for slot in (0, 1):
+        slots.put(slot, make_ready(backbone, small_prompt(backbone).tensors))
+
+    slots.clear(0)
+
+    pool = slots.pool([1])
+    assert not any(numbers.any() for numbers in (pool.tokens[0], pool.keys[:, 0], pool.values[:, 0]))
+    assert all(numbers.any() for numbers in (pool.tokens[1], pool.keys[:, 1], pool.values[:, 1]))
+
+
+@pytest.mark.parametrize("memory", [0, 5])
+def test_a_slot_takes_the_bytes_that_it_says(backbone: Backbone, memory: int) -> None:
+    slots = Slots(backbone, count=3, memory=memory)
+
+    pool = slots.pool([])
+
+    sizes = sum(numbers.nbytes for numbers in (pool.tokens, pool.keys, pool.values, slots._absent))
+    assert 3 * Slots.bytes_each(backbone, memory) == sizes
+
+
+def test_only_a_pass_over_narrower_prompts_pays_for_padding(backbone: Backbone) -> None:
+    slots = Slots(backbone, count=2, memory=5)
+    slots.put(0, make_ready(backbone, small_prompt(backbone, memory=5).tensors))
+    slots.put(1, make_ready(backbone, small_prompt(backbone, memory=4).tensors))
+
+    assert slots.pool([0]).absent is None
+    assert slots.pool([0, 1]).absent is not None

@@ -1,0 +1,55 @@
+"""A served world for tests that only ask, made once a module; and one of its own for tests that break things."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+if TYPE_CHECKING:  # torch takes seconds, and other tests of this session may never need it
+    from tests.service.world import World
+
+MakeWorld = Callable[..., "World"]
+
+
+@pytest.fixture(scope="module")
+def make_world(sqlite_template: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[MakeWorld]:
+    """Serves worlds on SQLite and a folder, with the settings given."""
+    from registry.belonging import mark_store
+    from registry.database import Database
+    from registry.objects.folder import FolderStore
+    from registry.registry import Registry
+    from registry.scratch import ScratchHome
+    from registry.signing import open_signer
+    from service.settings import ServiceSettings
+    from tests.service.serving import serve
+    from tests.service.world import World
+
+    with contextlib.ExitStack() as stack:
+
+        def make(**settings: Any) -> World:  # Any: settings of the service
+            home = tmp_path_factory.mktemp("home")
+            (home / "registry.db").write_bytes(sqlite_template.read_bytes())
+            told = ServiceSettings(home=home, database="", objects="", weights="random", **settings)
+            objects = FolderStore(home / "objects")
+            objects.prepare()
+            database = Database(told.database_url)
+            stack.callback(database.close)
+            mark_store(database, objects)
+            world = World(
+                Registry(database, objects, ScratchHome(told.scratch_folder), open_signer(told.signing_key_file))
+            )
+            stack.callback(world.client.close)
+            world.url = stack.enter_context(serve(told))
+            return world
+
+        yield make
+
+
+@pytest.fixture(scope="module")
+def world(make_world: MakeWorld) -> World:
+    """A served world that the tests of a module share."""
+    return make_world()

@@ -1,0 +1,193 @@
+"""Prompts are read when they are asked for, once for everybody, and let go of when they must be."""
+
+import asyncio
+import gc
+import weakref
+from uuid import UUID
+
+import pytest
+
+from alacarte.prompting.tensors import Variant
+from registry.errors import DomainError
+from registry.usable_set import UsablePrompt
+from service.engine.loading import Loaded
+from service.engine.settings import EngineSettings
+from tests.prompting.reference import small_prompt
+from tests.service.engine.stage import BEN, Stage, picture, same, until
+
+pytestmark = pytest.mark.anyio
+
+
+def prompts_of(stage: Stage, count: int) -> list[UsablePrompt]:
+    return [stage.add(small_prompt(stage.backbone, seed=seed), source=seed) for seed in range(count)]
+
+
+def small(stage: Stage, slots: int) -> EngineSettings:
+    return EngineSettings(prompt_bytes=stage.slots_for(slots), decode_threads=1)
+
+
+async def test_a_prompt_is_read_once_however_many_wait_for_it(stage: Stage) -> None:
+    prompts = prompts_of(stage, 3)
+    async with stage.engine() as engine:
+        stage.store.close()
+        asked = [asyncio.create_task(stage.ask(engine, [picture(n)], prompts, user=UUID(int=n))) for n in range(8)]
+        await stage.store.reached()
+        await until(lambda: engine.facts().misses == 24)
+        stage.store.open()
+        await asyncio.gather(*asked)
+        facts = engine.facts()
+
+    assert sorted(stage.reads) == sorted(prompt.digest for prompt in prompts)
+    assert facts.resident_prompts == 3
+
+
+async def test_what_is_resident_is_not_read_again(stage: Stage) -> None:
+    prompts = prompts_of(stage, 3)
+    async with stage.engine() as engine:
+        await stage.ask(engine, [picture(0)], prompts[:2])
+        await stage.ask(engine, [picture(1)], prompts)
+        facts = engine.facts()
+
+    assert len(stage.reads) == 3
+    assert (facts.hits, facts.misses) == (2, 3)
+    assert facts.resident_bytes > 0
+
+
+async def test_a_question_with_more_prompts_than_slots_is_answered_in_several_passes(stage: Stage) -> None:
+    prompts = prompts_of(stage, 10)
+    async with stage.engine(small(stage, slots=3)) as engine:
+        answers = await stage.ask(engine, [picture(0)], prompts, weighting="prototypes")
+        facts = engine.facts()
+
+    same(answers, stage.expect([picture(0)], prompts, weighting="prototypes"))
+    assert facts.pairs == 10
+    assert facts.pictures >= 4
+    assert facts.resident_prompts <= 3
+
+
+async def test_a_burst_over_more_prompts_than_fit_gets_slower_and_never_fails(stage: Stage) -> None:
+    prompts = prompts_of(stage, 12)
+    sets = [prompts[start : start + 4] for start in (0, 2, 4, 6, 8)]
+    async with stage.engine(small(stage, slots=5)) as engine:
+        answers = await asyncio.gather(
+            *(stage.ask(engine, [picture(n)], sets[n % 5], user=UUID(int=n % 3)) for n in range(40))
+        )
+
+    for number, prompts in enumerate(sets):
+        expected = stage.expect([picture(n) for n in range(number, 40, 5)], prompts)
+        same([answers[n][0] for n in range(number, 40, 5)], expected)
+
+
+async def test_a_store_that_fails_is_asked_again_by_the_next(stage: Stage) -> None:
+    class Unreachable(DomainError):
+        status = 503
+
+    prompts = prompts_of(stage, 3)
+    stage.fault = Unreachable("no store")
+    async with stage.engine() as engine:
+        with pytest.raises(Unreachable):
+            await stage.ask(engine, [picture(0)], prompts)
+        stage.fault = None
+
+        same(await stage.ask(engine, [picture(0)], prompts), stage.expect([picture(0)], prompts))
+
+
+async def test_an_evicted_prompt_is_read_again_when_it_is_asked_for(stage: Stage) -> None:
+    prompts = prompts_of(stage, 3)
+    async with stage.engine() as engine:
+        await stage.ask(engine, [picture(0)], prompts)
+
+        count = engine.evict(lambda prompt: prompt.source_id.int < 2)
+
+        assert count == 2
+        assert engine.facts().resident_prompts == 1
+        same(await stage.ask(engine, [picture(0)], prompts), stage.expect([picture(0)], prompts))
+    assert len(stage.reads) == 5
+
+
+async def test_a_question_whose_prompts_leave_while_it_waits_fetches_them_again(stage: Stage) -> None:
+    prompts = prompts_of(stage, 3)
+    async with stage.engine() as engine:
+        await stage.ask(engine, [picture(0)], prompts)
+        stage.passes.close()
+        running = asyncio.create_task(stage.ask(engine, [picture(1)], prompts))
+        await stage.passes.reached()
+        waiting = asyncio.create_task(stage.ask(engine, [picture(2)], prompts, user=BEN))
+        await until(lambda: engine.facts().ready_pictures == 1)
+        engine.evict(lambda _: True)
+        stage.passes.open()
+        await running
+
+        same(await waiting, stage.expect([picture(2)], prompts))
+    assert len(stage.reads) == 6
+
+
+async def test_what_is_evicted_while_its_batch_runs_leaves_right_after_it(stage: Stage) -> None:
+    prompts = prompts_of(stage, 3)
+    async with stage.engine() as engine:
+        stage.passes.close()
+        asked = asyncio.create_task(stage.ask(engine, [picture(0)], prompts))
+        await stage.passes.reached()
+
+        assert engine.evict(lambda prompt: prompt.source_id.int == 0) == 1
+
+        assert engine.facts().resident_prompts == 2
+        stage.passes.open()
+        same(await asked, stage.expect([picture(0)], prompts))
+
+
+async def test_what_was_read_before_an_eviction_and_is_seated_after_it_does_not_stay(stage: Stage) -> None:
+    first, second = prompts_of(stage, 2)
+    async with stage.engine() as engine:
+        stage.passes.close()
+        running = asyncio.create_task(stage.ask(engine, [picture(0)], [first]))
+        await stage.passes.reached()
+        waiting = asyncio.create_task(stage.ask(engine, [picture(1)], [second], user=BEN))
+        await until(lambda: engine.facts().ready_pictures == 1)
+
+        engine.evict(lambda _: True)
+
+        stage.passes.open()
+        await asyncio.gather(running, waiting)
+        assert engine.facts().resident_prompts == 0
+
+
+async def test_an_idle_engine_keeps_nothing_of_a_prompt_but_its_slot(
+    stage: Stage, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    alive: weakref.WeakSet[Loaded] = weakref.WeakSet()
+    begin = Loaded.__init__
+
+    def watched(self: Loaded, *args: object, **named: object) -> None:
+        begin(self, *args, **named)  # type: ignore[arg-type]
+        alive.add(self)
+
+    monkeypatch.setattr(Loaded, "__init__", watched)
+    prompts = prompts_of(stage, 3)
+    async with stage.engine() as engine:
+        await stage.ask(engine, [picture(0)], prompts)
+        assert engine.facts().resident_prompts == 3
+        await until(lambda: gc.collect() >= 0 and not alive)
+
+
+async def test_pinned_prompts_stay_while_others_come_and_go(stage: Stage) -> None:
+    prompts = prompts_of(stage, 8)
+    async with stage.engine(small(stage, slots=3)) as engine:
+        engine.pin(prompts[:1])
+        await stage.ask(engine, [picture(0)], prompts[:1])
+        for prompt in prompts[1:]:
+            await stage.ask(engine, [picture(0)], [prompt])
+        await stage.ask(engine, [picture(0)], prompts[:1])
+
+    assert stage.reads.count(prompts[0].digest) == 1
+
+
+async def test_prompts_of_different_widths_share_the_slots(stage: Stage) -> None:
+    kinds: list[tuple[int, Variant]] = [(1, "deep"), (5, "deep"), (9, "deep-shared"), (3, "shallow"), (64, "deep")]
+    prompts = [
+        stage.add(small_prompt(stage.backbone, variant, seed=memory, memory=memory)) for memory, variant in kinds
+    ]
+    async with stage.engine() as engine:
+        for count in (2, 3, 5):
+            answers = await stage.ask(engine, [picture(count)], prompts[:count])
+            same(answers, stage.expect([picture(count)], prompts[:count]))

@@ -1,0 +1,216 @@
+"""The slots of a device: who is seated, who leaves for whom, and that nothing is left of who has gone."""
+
+from collections.abc import Sequence
+
+import pytest
+import torch
+
+from alacarte.prompting.backbone import Backbone
+from alacarte.prompting.pool import make_ready
+from registry.usable_set import UsablePrompt
+from service.engine.loading import Loaded
+from service.engine.residence import Residence, Resident, Seating
+from tests.prompting.reference import small_prompt
+from tests.service.engine.stage import Stage
+
+
+@pytest.fixture
+def cast(stage: Stage) -> list[Loaded]:
+    """Prompts of a source each, on their way."""
+    usable = [stage.add(small_prompt(stage.backbone, seed=seed), source=seed) for seed in range(6)]
+    return [loaded(stage, prompt) for prompt in usable]
+
+
+def loaded(stage: Stage, prompt: UsablePrompt) -> Loaded:
+    read = stage.prompts[str(prompt.id)]
+    ready = make_ready(stage.backbone, read.tensors)
+    return Loaded(prompt.digest, ready, read.facts.labels, read.tensors.prototypes, {prompt.id: prompt})
+
+
+def usable_of(prompt: Loaded) -> UsablePrompt:
+    (usable,) = prompt.owners.values()
+    return usable
+
+
+def ask(*prompts: Loaded) -> tuple[list[str], dict[str, Loaded]]:
+    """A picture that has fetched all it asks for."""
+    return [prompt.digest for prompt in prompts], {prompt.digest: prompt for prompt in prompts}
+
+
+def use(residence: Residence, *prompts: Loaded) -> Seating:
+    """A whole batch of one picture."""
+    seating, _ = residence.seat([ask(*prompts)])
+    residence.release()
+    return seating
+
+
+def here(residence: Residence, prompts: Sequence[Loaded]) -> list[int]:
+    """Which of the prompts are resident."""
+    return [n for n, prompt in enumerate(prompts) if not residence.missing([usable_of(prompt)])]
+
+
+def residence_of(stage: Stage, slots: int) -> Residence:
+    residence = Residence(stage.backbone, stage.slots_for(slots))
+    assert residence.capacity == slots
+    return residence
+
+
+def is_cleared(residence: Residence, resident: Resident) -> bool:
+    _, pool = residence.seat([])
+    slot = resident.seat.slot
+    return not any(numbers.any() for numbers in (pool.tokens[slot], pool.keys[:, slot], pool.values[:, slot]))
+
+
+def test_who_was_used_longest_ago_leaves_for_who_comes(stage: Stage, cast: list[Loaded]) -> None:
+    residence = residence_of(stage, slots=3)
+    use(residence, *cast[:3])
+    residence.missing([usable_of(cast[0])])  # to look for one is to use it
+
+    use(residence, cast[3])
+
+    assert here(residence, cast) == [0, 2, 3]
+
+
+def test_nobody_who_is_in_the_batch_leaves_for_another_in_it(stage: Stage, cast: list[Loaded]) -> None:
+    residence = residence_of(stage, slots=3)
+    use(residence, *cast[:3])
+
+    seating, _ = residence.seat([ask(cast[0]), ask(cast[3]), ask(cast[4]), ask(cast[5])])
+    residence.release()
+
+    assert seating.seated == [0, 1, 2]
+    assert seating.later == [3]
+    slots = [resident.seat.slot for resident in seating.residents.values()]
+    assert len(set(slots)) == 3
+    assert here(residence, cast) == [0, 3, 4]
+
+
+def test_who_asks_for_a_prompt_that_has_left_is_told_so(stage: Stage, cast: list[Loaded]) -> None:
+    residence = residence_of(stage, slots=3)
+    use(residence, cast[0])
+
+    seating, _ = residence.seat([([cast[0].digest], {}), ([cast[1].digest], {})])
+    residence.release()
+
+    assert (seating.seated, seating.missed) == ([0], [1])
+
+
+def test_who_asks_for_more_than_there_are_slots_is_told_to_ask_for_less(stage: Stage, cast: list[Loaded]) -> None:
+    residence = residence_of(stage, slots=3)
+
+    seating = use(residence, *cast[:4])
+
+    assert (seating.seated, seating.missed) == ([], [0])
+    assert residence.count == 0
+
+
+def test_the_slot_of_who_was_evicted_is_cleared_at_once(stage: Stage, cast: list[Loaded]) -> None:
+    residence = residence_of(stage, slots=3)
+    gone = use(residence, *cast[:2]).residents[cast[1].digest]
+    assert not is_cleared(residence, gone)
+
+    count = residence.evict(lambda prompt: prompt.source_id.int == 1)
+
+    assert count == 1
+    assert here(residence, cast) == [0]
+    assert is_cleared(residence, gone)
+
+
+def test_who_is_evicted_while_in_use_stays_readable_until_the_batch_ends(stage: Stage, cast: list[Loaded]) -> None:
+    residence = residence_of(stage, slots=3)
+    seating, pool = residence.seat([ask(*cast[:2])])
+    gone = seating.residents[cast[1].digest]
+    before = pool.keys[:, gone.seat.slot].clone()
+
+    assert residence.evict(lambda prompt: prompt.source_id.int == 1) == 1
+
+    assert here(residence, cast) == [0]
+    assert torch.equal(pool.keys[:, gone.seat.slot], before)
+    residence.release()
+    assert is_cleared(residence, gone)
+
+
+def test_who_was_evicted_on_the_way_is_used_once_and_leaves(stage: Stage, cast: list[Loaded]) -> None:
+    residence = residence_of(stage, slots=3)
+    cast[1].stays = False
+
+    seating = use(residence, *cast[:2])
+
+    assert seating.seated == [0]
+    assert here(residence, cast) == [0]
+    assert is_cleared(residence, seating.residents[cast[1].digest])
+
+
+def test_either_owner_of_the_same_bytes_evicts_them(stage: Stage, cast: list[Loaded]) -> None:
+    residence = residence_of(stage, slots=3)
+    use(residence, cast[0])
+    twin = loaded(stage, stage.add(stage.prompts[str(usable_of(cast[0]).id)], source=77))
+    assert residence.missing([usable_of(twin)]) == [usable_of(twin)]  # so that it is fetched in its own name
+    use(residence, twin)
+
+    assert residence.evict(lambda prompt: prompt.source_id.int == 77) == 1
+
+    assert here(residence, [cast[0], twin]) == []
+
+
+def test_after_a_failed_batch_nothing_that_it_used_is_trusted(stage: Stage, cast: list[Loaded]) -> None:
+    residence = residence_of(stage, slots=3)
+    use(residence, cast[0])
+
+    residence.seat([ask(*cast[1:3])])
+    residence.release(failed=True)
+
+    assert here(residence, cast) == [0]
+
+
+def test_the_pinned_leave_last(stage: Stage, cast: list[Loaded]) -> None:
+    residence = residence_of(stage, slots=3)
+    residence.pin([cast[0].digest])
+    use(residence, *cast[:3])
+
+    use(residence, *cast[3:5])
+
+    assert here(residence, cast) == [0, 3, 4]
+    use(residence, *cast[1:4])
+    assert here(residence, cast) == [1, 2, 3]
+
+
+def test_a_wider_prompt_makes_all_slots_wider_and_fewer(stage: Stage, cast: list[Loaded]) -> None:
+    residence = residence_of(stage, slots=6)
+    use(residence, *cast)
+    wide = loaded(stage, stage.add(small_prompt(stage.backbone, seed=50, memory=12)))
+
+    seating, pool = residence.seat([ask(wide), ([cast[0].digest], {})])
+    residence.release()
+
+    assert (seating.seated, seating.missed) == ([0], [1])
+    assert pool.keys.shape[3] == 12
+    assert residence.capacity < 6
+    assert residence.count == 1
+
+
+def test_heads_are_within_the_budget_too(backbone: Backbone) -> None:
+    stage = Stage(backbone)
+    labels = tuple(f"label {n:04}" for n in range(300))
+    heads = [
+        loaded(stage, stage.add(small_prompt(backbone, "head-only", seed=seed, labels=labels))) for seed in range(6)
+    ]
+    each = 300 * 4 * (backbone.width + 1) + 4 * 4 * backbone.width
+    residence = Residence(backbone, 2 * 4 * each)
+
+    for head in heads:
+        use(residence, head)
+
+    assert here(residence, heads) == [2, 3, 4, 5]
+    assert residence.size_bytes == 4 * each
+
+
+def test_one_prompt_that_is_larger_than_the_budget_is_seated_alone(stage: Stage, cast: list[Loaded]) -> None:
+    residence = Residence(stage.backbone, 1)
+
+    seating, _ = residence.seat([ask(cast[0]), ask(cast[1])])
+    residence.release()
+
+    assert (seating.seated, seating.later) == ([0], [1])
+    assert use(residence, cast[1]).seated == [0]
+    assert here(residence, cast) == [1]

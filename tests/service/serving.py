@@ -1,0 +1,50 @@
+"""The service on a real socket, in a thread of this process."""
+
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import uvicorn
+
+from service.app import create_app
+from service.settings import ServiceSettings
+
+START_SECONDS = 30.0
+
+
+@contextmanager
+def serve(settings: ServiceSettings) -> Iterator[str]:
+    """The URL of a service that has started, and is drained and stopped at the end."""
+    has_ended = threading.Event()
+    server = uvicorn.Server(
+        uvicorn.Config(
+            create_app(settings),
+            host="127.0.0.1",
+            port=0,
+            log_config=None,
+            access_log=False,
+            server_header=False,
+            timeout_keep_alive=settings.keep_alive_s,
+            timeout_graceful_shutdown=10,
+        )
+    )
+
+    def run() -> None:
+        try:
+            server.run()
+        finally:
+            has_ended.set()
+
+    thread = threading.Thread(target=run, name="service")
+    thread.start()
+    try:
+        for _ in range(int(START_SECONDS / 0.01)):
+            if server.started or has_ended.wait(0.01):
+                break
+        assert server.started, "the service did not start"
+        port = server.servers[0].sockets[0].getsockname()[1]
+        yield f"http://127.0.0.1:{port}"
+    finally:
+        server.should_exit = True
+        thread.join(START_SECONDS)
+    assert not thread.is_alive(), "the service did not stop"

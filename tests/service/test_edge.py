@@ -1,0 +1,226 @@
+"""What every answer has, whatever the request: an id, safe headers, a line in the log, and a problem if it failed."""
+
+import asyncio
+import json
+import logging
+from typing import Any
+
+import pytest
+from fastapi import Request
+from starlette.requests import ClientDisconnect
+from starlette.types import Message
+
+from registry.errors import DatabaseUnreachable
+from registry.settings import SettingsRefused
+from service import authentication
+from service.leaving import unless_gone
+from service.logs import LOGGER, JsonLines, log
+from service.readiness import Readiness
+from service.routes import tasks
+from service.settings import read_service_settings
+from tests.service.conftest import MakeWorld
+from tests.service.world import TASK, World, picture
+
+
+def test_a_request_id_that_is_given_comes_back(world: World) -> None:
+    answer = world.ask("user", "GET", "/tasks", headers={"X-Request-ID": "abc-1.2_3"})
+
+    assert answer.headers["x-request-id"] == "abc-1.2_3"
+
+
+@pytest.mark.parametrize("given", ["", "a" * 65, "a b", "a;b", "é".encode().decode("latin-1")])
+def test_another_request_id_is_replaced(given: str, world: World) -> None:
+    headers = {"X-Request-ID": given.encode("latin-1")}
+
+    answer = world.ask("user", "GET", "/nowhere", headers=headers)
+
+    assert answer.headers["x-request-id"] != given
+    assert answer.json()["request_id"] == answer.headers["x-request-id"]
+
+
+@pytest.mark.parametrize("path", ["/healthz", "/tasks", "/nowhere"])
+def test_every_answer_has_safe_headers(path: str, world: World) -> None:
+    headers = world.ask("user", "GET", path).headers
+
+    assert headers["x-content-type-options"] == "nosniff"
+    assert headers["cache-control"] == "no-store"
+    assert "default-src 'none'" in headers["content-security-policy"]
+    assert "server" not in headers
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "status"),
+    [("GET", "/nowhere", 404), ("PATCH", "/tasks", 405), ("GET", "/tasks/", 404), ("GET", "/sources/no-uuid", 422)],
+)
+def test_every_refusal_is_a_problem(method: str, path: str, status: int, world: World) -> None:
+    answer = world.ask("user", method, path)
+
+    assert answer.status_code == status
+    assert answer.headers["content-type"] == "application/problem+json"
+    problem = answer.json()
+    assert problem["type"].startswith("urn:alacarte:problem:")
+    assert {"title", "status", "detail", "request_id"} <= problem.keys()
+
+
+def test_a_fault_in_a_document_is_told_by_its_place_and_not_by_its_value(world: World) -> None:
+    answer = world.ask("admin", "POST", "/tasks", json={"name": {"secret": "hunter2"}, "backbone": "vit"})
+
+    assert answer.status_code == 422
+    assert answer.json()["errors"][0]["loc"] == ["body", "name"]
+    assert "hunter2" not in answer.text
+
+
+def test_an_error_that_nobody_foresaw_tells_nothing_and_is_logged(
+    world: World, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    def fail(*_: object) -> None:
+        raise RuntimeError("the password is hunter2")
+
+    monkeypatch.setattr(tasks, "list_tasks", fail)
+
+    answer = world.ask("user", "GET", "/tasks")
+
+    assert answer.status_code == 500
+    assert answer.headers["content-type"] == "application/problem+json"
+    assert "hunter2" not in answer.text
+    failed = next(record for record in caplog.records if record.getMessage() == "request.failed")
+    assert failed.fields["request_id"] == answer.headers["x-request-id"]  # type: ignore[attr-defined]
+    assert failed.exc_info is not None
+
+
+def test_a_database_that_is_away_is_a_503_for_everybody(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    def away(*_: object) -> None:
+        raise DatabaseUnreachable("the database does not answer: 10.1.2.3 refused")
+
+    monkeypatch.setattr(authentication, "authenticate", away)
+
+    answer = world.ask("user", "GET", "/tasks")
+
+    assert answer.status_code == 503
+    assert int(answer.headers["retry-after"]) >= 1
+    assert "10.1.2.3" not in answer.text
+
+
+def test_a_replica_without_its_database_lives_and_is_not_ready(
+    make_world: MakeWorld, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def away(self: Readiness) -> None:
+        raise DatabaseUnreachable("away")
+
+    monkeypatch.setattr(Readiness, "_look_at_rows", away)
+    world = make_world()
+
+    assert world.ask(None, "GET", "/healthz").status_code == 200
+    answer = world.ask(None, "GET", "/readyz")
+    assert answer.status_code == 503
+    assert "the database" in answer.json()["detail"]
+    assert world.ask(None, "GET", "/v2/health/ready").status_code == 503
+
+
+def test_a_request_is_one_line_without_secrets(world: World, caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.INFO, LOGGER)
+
+    world.ask("user", "POST", "/predict", files={"image": picture()}, data={"task": TASK, "sources": "private name"})
+
+    lines = [JsonLines().format(record) for record in caplog.records if record.name == LOGGER]
+    line = next(json.loads(line) for line in lines if '"request"' in line)
+    assert (line["method"], line["route"], line["status"]) == ("POST", "/predict", 404)
+    assert line["user"] == str(world.users["user"])
+    assert {"ms", "request_id", "at", "level"} <= line.keys()
+    assert not any(secret in text for text in lines for secret in (world.tokens["user"], "private name", "alc_"))
+
+
+def test_a_line_of_the_log_stays_one_line(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.INFO, LOGGER)
+
+    log(logging.INFO, "event", text="a\nb", missing=None)
+
+    line = JsonLines().format(caplog.records[-1])
+    assert "\n" not in line
+    assert json.loads(line)["text"] == "a\nb"
+    assert "missing" not in json.loads(line)
+
+
+def test_requests_are_measured_by_their_route(world: World) -> None:
+    world.ask("user", "GET", f"/sources/{world.source}")
+
+    text = world.ask("admin", "GET", "/metrics").text
+
+    assert 'route="/sources/{source_id}"' in text
+    assert str(world.source) not in text
+    for name in ("queue_seconds", "batch_pictures", "batch_pairs", "resident_prompts", "prompt_cache_hits_total"):
+        assert f"alacarte_{name}" in text
+
+
+def test_methods_and_paths_of_strangers_are_no_labels(world: World) -> None:
+    for who in (None, "user"):
+        world.ask(who, "BREW", "/pots/17")
+
+    text = world.ask("admin", "GET", "/metrics").text
+
+    assert 'method="other",route="unmatched"' in text
+    assert "BREW" not in text
+    assert "pots" not in text
+
+
+@pytest.mark.parametrize("text", ["Bearer", "Basic abc", "Bearer a b", "bearer", "Bearer " + "x" * 10_000])
+def test_a_header_that_is_no_bearer_token_is_refused(text: str, world: World) -> None:
+    assert world.ask(None, "GET", "/tasks", headers={"Authorization": text}).status_code == 401
+
+
+def test_the_scheme_of_a_token_may_be_in_any_case(world: World) -> None:
+    headers = {"Authorization": f"bEARER {world.tokens['user']}"}
+
+    assert world.ask(None, "GET", "/tasks", headers=headers).status_code == 200
+
+
+def test_a_setting_that_cannot_be_read_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("ALACARTE_PORT", "many")
+
+    with pytest.raises(SettingsRefused, match="ALACARTE_PORT"):
+        read_service_settings()
+
+
+class Wire:
+    """The client's side of a request: it leaves when it is told to."""
+
+    def __init__(self) -> None:
+        self.left = asyncio.Event()
+
+    async def receive(self) -> Message:
+        await self.left.wait()
+        return {"type": "http.disconnect"}
+
+    def request(self) -> Request:
+        return Request({"type": "http", "headers": []}, self.receive)
+
+
+def test_work_for_a_client_that_left_is_dropped() -> None:
+    async def main() -> list[str]:
+        wire, story = Wire(), []
+
+        async def work() -> None:
+            try:
+                wire.left.set()
+                await asyncio.Event().wait()
+            except asyncio.CancelledError:
+                story.append("dropped")
+                raise
+
+        with pytest.raises(ClientDisconnect):
+            await unless_gone(wire.request(), work())
+        return story
+
+    assert asyncio.run(main()) == ["dropped"]
+
+
+def test_work_for_a_client_that_stays_is_done() -> None:
+    async def work(outcome: Any) -> Any:
+        await asyncio.sleep(0)
+        if isinstance(outcome, Exception):
+            raise outcome
+        return outcome
+
+    assert asyncio.run(unless_gone(Wire().request(), work(3))) == 3
+    with pytest.raises(KeyError):
+        asyncio.run(unless_gone(Wire().request(), work(KeyError("x"))))

@@ -1,0 +1,138 @@
+"""The Open Inference Protocol, asked by Triton's own client and by hand."""
+
+from base64 import b64encode
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import pytest
+import tritonclient.http as triton  # type: ignore[import-untyped]
+from tritonclient.utils import InferenceServerException  # type: ignore[import-untyped]
+
+from tests.service.world import LABELS, TASK, World, picture
+
+
+@pytest.fixture
+def client(world: World) -> Iterator[Any]:  # Any: the client is untyped
+    client = triton.InferenceServerClient(world.url.removeprefix("http://"))
+    yield client
+    client.close()
+
+
+def headers(world: World, who: str = "user") -> dict[str, str]:
+    return {"Authorization": f"Bearer {world.tokens[who]}"}
+
+
+def image_input(pictures: list[bytes], *, is_binary: bool) -> Any:
+    values = pictures if is_binary else [b64encode(one) for one in pictures]
+    image = triton.InferInput("image", [len(values)], "BYTES")
+    image.set_data_from_numpy(np.array(values, dtype=np.object_), binary_data=is_binary)
+    return image
+
+
+def test_the_client_gets_health_and_metadata(client: Any, world: World) -> None:
+    assert client.is_server_live()
+    assert client.is_server_ready()
+    assert client.get_server_metadata(headers=headers(world))["name"] == "alacarte"
+    model = client.get_model_metadata(TASK, headers=headers(world))
+    assert model["inputs"] == [{"name": "image", "datatype": "BYTES", "shape": [-1]}]
+    assert client.is_model_ready(TASK, headers=headers(world))
+    assert not client.is_model_ready(TASK, headers=headers(world, "stranger"))
+
+
+@pytest.mark.parametrize("is_binary", [True, False], ids=["binary", "json"])
+def test_the_client_gets_the_labels_that_predict_gives(is_binary: bool, client: Any, world: World) -> None:
+    pictures = [picture(4), picture(150)]
+
+    result = client.infer(TASK, [image_input(pictures, is_binary=is_binary)], headers=headers(world), request_id="7")
+
+    files = [("image", one) for one in pictures]
+    told = world.ask("user", "POST", "/predict", files=files, data={"task": TASK, "top_k": "1"}).json()
+    assert [str(label) for label in result.as_numpy("label")] == [one["labels"][0]["label"] for one in told["results"]]
+    assert result.as_numpy("score").tolist() == pytest.approx(
+        [one["labels"][0]["score"] for one in told["results"]], abs=1e-4
+    )
+    assert result.get_response()["id"] == "7"
+    assert result.get_response()["parameters"]["set_digest"] == told["set_digest"]
+
+
+def test_more_labels_come_as_a_second_dimension(client: Any, world: World) -> None:
+    asked = [image_input([picture(1), picture(2)], is_binary=True)]
+    wanted = [triton.InferRequestedOutput("label", binary_data=False)]
+
+    result = client.infer(TASK, asked, outputs=wanted, headers=headers(world), parameters={"top_k": 3})
+
+    assert result.as_numpy("label").shape == (2, 3)
+    assert set(result.as_numpy("label")[0]) == set(LABELS)
+    assert result.as_numpy("score") is None
+
+
+def test_the_client_is_told_what_is_wrong(client: Any, world: World) -> None:
+    with pytest.raises(InferenceServerException, match="no task 'nope'"):
+        client.get_model_metadata("nope", headers=headers(world))
+    with pytest.raises(InferenceServerException, match="grant"):
+        client.infer(TASK, [image_input([picture()], is_binary=True)], headers=headers(world, "stranger"))
+    with pytest.raises(InferenceServerException, match="cannot be read"):
+        client.infer(TASK, [image_input([b"no picture"], is_binary=True)], headers=headers(world))
+    with pytest.raises(InferenceServerException, match="token"):
+        client.get_server_metadata()
+
+
+def asked(**changes: Any) -> dict[str, Any]:
+    image = {"name": "image", "shape": [1], "datatype": "BYTES", "data": [b64encode(picture()).decode()], **changes}
+    return {"inputs": [image]}
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        {},
+        {"inputs": []},
+        asked(name="pixels"),
+        asked(datatype="FP32"),
+        asked(shape=[2]),
+        asked(shape=[-1]),
+        asked(shape=[0], data=[]),
+        asked(data=None),
+        asked(data=[1]),
+        asked(data=[["x"]]),
+        asked(data=["?"]),
+        asked(parameters={"binary_data_size": 4}),
+        {**asked(), "parameters": {"top_k": "many"}},
+        {**asked(), "parameters": {"composition": "guess"}},
+    ],
+)
+def test_a_request_that_means_nothing_is_refused(body: dict[str, Any], world: World) -> None:
+    answer = world.ask("user", "POST", f"/v2/models/{TASK}/infer", json=body)
+
+    assert answer.status_code == 422, answer.text
+    assert answer.json()["error"] == answer.json()["detail"]
+
+
+@pytest.mark.parametrize("length", ["100000", "-1", "x"])
+def test_a_header_length_that_cannot_be_is_refused(length: str, world: World) -> None:
+    told = {"Inference-Header-Content-Length": length}
+
+    assert world.ask("user", "POST", f"/v2/models/{TASK}/infer", json=asked(), headers=told).status_code == 422
+
+
+@pytest.mark.parametrize("tail", [b"\x04\x00\x00", b"\x09\x00\x00\x00ab"])
+def test_binary_data_that_is_cut_short_is_refused(tail: bytes, world: World) -> None:
+    import json
+
+    header = json.dumps(asked(data=None, parameters={"binary_data_size": len(tail)})).encode()
+    told = {"Inference-Header-Content-Length": str(len(header)), "Content-Type": "application/octet-stream"}
+
+    answer = world.ask("user", "POST", f"/v2/models/{TASK}/infer", content=header + tail, headers=told)
+
+    assert answer.status_code == 422
+    assert "cut short" in answer.json()["detail"]
+
+
+def test_data_may_be_nested_as_the_shape_is(world: World) -> None:
+    text = b64encode(picture()).decode()
+
+    answer = world.ask("user", "POST", f"/v2/models/{TASK}/infer", json=asked(shape=[2, 1], data=[[text], [text]]))
+
+    assert answer.status_code == 200, answer.text
+    assert answer.json()["outputs"][0]["shape"] == [2]

@@ -1,0 +1,77 @@
+"""Multipart bodies: however they are cut on the wire, the same parts come out."""
+
+import asyncio
+from collections.abc import AsyncIterator, Sequence
+from itertools import pairwise
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from service.errors import BodyUnreadable
+from service.parts import Beginning, boundary_of, parts_of
+
+BOUNDARY = b"fence"
+
+
+def form_of(parts: Sequence[tuple[str, bytes]]) -> bytes:
+    lines = [
+        b'--fence\r\nContent-Disposition: form-data; name="%s"; filename="x"\r\nContent-Type: a/b\r\n\r\n%s\r\n'
+        % (name.encode(), content)
+        for name, content in parts
+    ]
+    return b"".join(lines) + b"--fence--\r\n"
+
+
+async def in_chunks(chunks: Sequence[bytes]) -> AsyncIterator[bytes]:
+    for chunk in chunks:
+        yield chunk
+
+
+def read(chunks: Sequence[bytes]) -> list[tuple[str, bytes]]:
+    async def main() -> list[tuple[str, bytes]]:
+        found: list[tuple[str, bytes]] = []
+        async for event in parts_of(in_chunks(chunks), BOUNDARY):
+            if isinstance(event, Beginning):
+                found.append((event.name, b""))
+            else:
+                name, content = found.pop()
+                found.append((name, content + event))
+        return found
+
+    return asyncio.run(main())
+
+
+@given(
+    parts=st.lists(st.tuples(st.sampled_from(["image", "task"]), st.binary(max_size=60)), min_size=1, max_size=4),
+    cuts=st.lists(st.integers(0, 400), max_size=8),
+)
+def test_the_cuts_on_the_wire_change_nothing(parts: list[tuple[str, bytes]], cuts: list[int]) -> None:
+    body = form_of(parts)
+    places = [0, *sorted(min(cut, len(body)) for cut in cuts), len(body)]
+
+    found = read([body[start:end] for start, end in pairwise(places)])
+
+    assert found == parts
+
+
+@given(st.binary(max_size=80))
+def test_garbage_is_refused_and_never_more(body: bytes) -> None:
+    with pytest.raises(BodyUnreadable):
+        read([body])
+
+
+def test_a_form_without_its_end_is_refused() -> None:
+    with pytest.raises(BodyUnreadable):
+        read([form_of([("image", b"abc")])[:-6]])
+
+
+def test_a_form_of_too_many_parts_is_refused() -> None:
+    with pytest.raises(BodyUnreadable, match="parts"):
+        read([form_of([("a", b"")] * 2001)])
+
+
+@pytest.mark.parametrize("kind", ["multipart/form-data", "multipart/form-data; boundary=", "multipart/form-data; b=c"])
+def test_a_form_without_a_boundary_is_refused(kind: str) -> None:
+    with pytest.raises(BodyUnreadable, match="boundary"):
+        boundary_of(kind)

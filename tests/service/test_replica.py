@@ -1,0 +1,205 @@
+"""A replica and SQL in step: what is forgotten leaves memory before it is said to have left."""
+
+from collections.abc import Callable
+
+import anyio
+import pytest
+from sqlalchemy import select, update
+
+from registry.callers import OPERATOR
+from registry.database import Database
+from registry.erasures.begin import forget_source
+from registry.errors import DatabaseUnreachable
+from registry.models.holdings import Replica
+from registry.moments import after
+from registry.registry import Registry
+from registry.usable_set import UsablePrompt
+from service.errors import NotReady
+from service.flights import Flights
+from service.replica import ReplicaKeeper
+from tests.registry.factories import make_prompt, make_shard, make_source, make_task
+
+pytestmark = pytest.mark.anyio
+
+
+@pytest.fixture
+def anyio_backend() -> str:
+    return "asyncio"
+
+
+@pytest.fixture
+def home() -> str:
+    return "sqlite-folder"
+
+
+class Memory:
+    """An engine's memory, and nothing else of it."""
+
+    def __init__(self) -> None:
+        self.prompts: list[UsablePrompt] = []
+
+    def evict(self, matches: Callable[[UsablePrompt], bool]) -> int:
+        before = len(self.prompts)
+        self.prompts = [prompt for prompt in self.prompts if not matches(prompt)]
+        return before - len(self.prompts)
+
+
+class Stage:
+    """A keeper with its memory and flights, on a registry with prompts."""
+
+    def __init__(self, registry: Registry) -> None:
+        self.registry = registry
+        self.memory = Memory()
+        self.flights = Flights()
+        self.keeper = ReplicaKeeper(registry.database, self.memory, self.flights)  # type: ignore[arg-type]
+
+    def prompt(self) -> UsablePrompt:
+        with self.registry.database.writing() as session:
+            shard = make_shard(session, make_source(session, make_task(session)))
+            made = make_prompt(session, shard)
+            return UsablePrompt(made.id, made.source_id, made.shard_id, 1, made.digest, made.size_bytes)
+
+    def forget(self, prompt: UsablePrompt) -> int:
+        return forget_source(self.registry, OPERATOR, prompt.source_id).epoch
+
+    def is_enrolled(self) -> bool:
+        return self.keeper.is_enrolled
+
+    def rows(self) -> list[Replica]:
+        with self.registry.database.reading() as session:
+            return list(session.scalars(select(Replica)))
+
+    def epoch(self) -> int:
+        (row,) = self.rows()
+        return row.epoch
+
+
+@pytest.fixture
+def stage(registry: Registry) -> Stage:
+    return Stage(registry)
+
+
+async def test_what_is_forgotten_leaves_memory_and_the_rest_stays(stage: Stage) -> None:
+    gone, kept = stage.prompt(), stage.prompt()
+    await stage.keeper.poll()
+    stage.memory.prompts = [gone, kept]
+    epoch = stage.forget(gone)
+
+    await stage.keeper.poll()
+
+    assert stage.memory.prompts == [kept]
+    assert stage.epoch() >= epoch
+
+
+async def test_it_is_not_said_before_the_predictions_of_before_have_ended(stage: Stage) -> None:
+    gone = stage.prompt()
+    await stage.keeper.poll()
+    with stage.flights.flight():
+        epoch = stage.forget(gone)
+        await stage.keeper.poll()
+        stage.memory.prompts = [gone]  # the prediction brings it back
+        await stage.keeper.poll()
+
+        assert stage.memory.prompts == []
+        assert stage.epoch() < epoch
+        stage.memory.prompts = [gone]
+
+    await stage.keeper.poll()
+
+    assert stage.memory.prompts == []
+    assert stage.epoch() >= epoch
+
+
+async def test_a_later_prediction_holds_nothing_up(stage: Stage) -> None:
+    gone = stage.prompt()
+    await stage.keeper.poll()
+    epoch = stage.forget(gone)
+    await stage.keeper.poll()
+    with stage.flights.flight():
+        await stage.keeper.poll()
+
+        assert stage.epoch() >= epoch
+
+
+async def test_a_replica_that_counted_as_dead_drops_everything_and_begins_anew(stage: Stage) -> None:
+    prompt = stage.prompt()
+    await stage.keeper.poll()
+    (before,) = stage.rows()
+    stage.memory.prompts = [prompt]
+    with stage.registry.database.writing() as session:
+        session.execute(update(Replica).values(expires_at=after(-1)))
+    stage.forget(stage.prompt())  # so that there is something to report
+
+    await stage.keeper.poll()
+    assert not stage.is_enrolled()
+    assert stage.memory.prompts == []
+    with pytest.raises(NotReady):
+        stage.keeper.require_enrolled()
+    await stage.keeper.poll()
+
+    assert stage.is_enrolled()
+    assert [row.id for row in stage.rows()] != [before.id]
+
+
+async def test_it_does_not_begin_anew_while_predictions_are_under_way(
+    stage: Stage, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("service.replica.RENEW_SECONDS", 0.0)
+    await stage.keeper.poll()
+    with stage.registry.database.writing() as session:
+        session.execute(update(Replica).values(expires_at=after(-1)))
+    with stage.flights.flight():
+        await stage.keeper.poll()
+        await stage.keeper.poll()
+        assert not stage.is_enrolled()
+
+    await stage.keeper.poll()
+
+    assert stage.is_enrolled()
+
+
+async def test_a_replica_that_cannot_renew_in_time_drops_everything(
+    stage: Stage, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await stage.keeper.poll()
+    stage.memory.prompts = [stage.prompt()]
+
+    def away(self: Database) -> object:
+        raise DatabaseUnreachable("away")
+
+    monkeypatch.setattr(Database, "reading", away)
+    await stage.keeper.poll()
+    assert stage.memory.prompts != []  # it still counts as alive
+
+    monkeypatch.setattr("service.replica.LEASE_SECONDS", 0.0)
+    await stage.keeper.poll()
+
+    assert stage.memory.prompts == []
+    assert not stage.is_enrolled()
+
+
+async def test_a_replica_that_leaves_is_waited_for_by_nobody(stage: Stage) -> None:
+    await stage.keeper.poll()
+    stage.memory.prompts = [stage.prompt()]
+
+    await stage.keeper.leave()
+
+    assert stage.memory.prompts == []
+    assert stage.rows() == []
+
+
+async def test_polls_at_the_same_time_take_turns(stage: Stage) -> None:
+    async with anyio.create_task_group() as group:
+        for _ in range(5):
+            group.start_soon(stage.keeper.poll)
+
+    assert len(stage.rows()) == 1
+
+
+def test_flights_have_landed_when_those_of_before_have() -> None:
+    flights = Flights()
+    with flights.flight():
+        mark = flights.mark()
+        assert not flights.have_landed(mark)
+    with flights.flight():
+        assert flights.have_landed(mark)

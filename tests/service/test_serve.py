@@ -1,0 +1,105 @@
+"""`alacarte serve` as a process of its own: it says what is wrong, and ends cleanly with what was begun."""
+
+import json
+import os
+import re
+import signal
+import socket
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import httpx
+import pytest
+
+from registry.callers import OPERATOR
+from registry.registry import Registry
+from registry.tasks import create_task
+from registry.tokens import issue_token
+from registry.users import create_user
+from tests.service.waiting import wait_for
+from tests.service.world import archive
+
+ROOT = Path(__file__).parents[2]
+COMMAND = [sys.executable, "-c", "from alacarte.cli.serve import serve; serve(port=0)"]
+
+
+@pytest.fixture
+def home() -> str:
+    return "sqlite-folder"
+
+
+@contextmanager
+def process(environment: dict[str, str], log: Path) -> Iterator[subprocess.Popen[bytes]]:
+    with log.open("wb") as file:
+        started = subprocess.Popen(COMMAND, cwd=ROOT, env=environment, stderr=file)
+    try:
+        yield started
+    finally:
+        started.kill()
+        started.wait()
+
+
+def port_of(log: Path, started: subprocess.Popen[bytes]) -> int:
+    found: list[int] = []
+
+    def is_listening() -> bool:
+        assert started.poll() is None, log.read_text()
+        match = re.search(r"http://127\.0\.0\.1:(\d+)", log.read_text())
+        found.extend([int(match[1])] if match else [])
+        return match is not None
+
+    wait_for(is_listening)
+    return found[0]
+
+
+def is_refused(port: int) -> bool:
+    try:
+        socket.create_connection(("127.0.0.1", port), timeout=5).close()
+    except ConnectionRefusedError:
+        return True
+    return False
+
+
+def test_what_was_begun_is_finished_before_the_end(
+    registry: Registry, environment: dict[str, str], tmp_path: Path
+) -> None:
+    with registry.database.writing() as session:
+        admin = create_user(session, OPERATOR, "admin", "admin")
+        token = issue_token(session, OPERATOR, admin.id).text
+        create_task(session, OPERATOR, "animals", backbone="vit")
+    body = archive()
+    log = tmp_path / "log"
+    with process(environment, log) as started:
+        port = port_of(log, started)
+        assert httpx.get(f"http://127.0.0.1:{port}/readyz").status_code == 200
+        with socket.create_connection(("127.0.0.1", port), timeout=30) as wire:
+            head = (
+                "POST /sources?task=animals&name=late HTTP/1.1\r\nHost: x\r\n"
+                f"Authorization: Bearer {token}\r\nContent-Type: application/zip\r\nContent-Length: {len(body)}\r\n\r\n"
+            )
+            wire.sendall(head.encode() + body[:100])
+            wait_for(lambda: any(path.is_dir() for path in registry.scratch.folder.glob("*")))
+            os.kill(started.pid, signal.SIGINT)
+            wait_for(lambda: is_refused(port))
+            wire.sendall(body[100:])
+            answer = wire.recv(4096)
+
+        assert b" 202 " in answer.splitlines()[0]
+        assert started.wait(30) == 0
+
+    lines = log.read_text().splitlines()
+    assert lines[-1] == "stopped"
+    assert all(json.loads(line)["event"] for line in lines[:-1])
+    assert token not in log.read_text()
+
+
+def test_a_database_without_tables_is_told_in_one_line(tmp_path: Path) -> None:
+    environment = os.environ | {"ALACARTE_HOME": str(tmp_path / "nothing"), "ALACARTE_DATABASE": ""}
+
+    ended = subprocess.run(COMMAND, cwd=ROOT, env=environment, capture_output=True, text=True)
+
+    assert ended.returncode != 0
+    assert "alacarte db upgrade" in ended.stderr.splitlines()[-1]

@@ -1,0 +1,138 @@
+"""A registry with one of each kind of caller, a source that answers, and things to be done with."""
+
+import io
+import zipfile
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import cache
+from itertools import count
+from typing import Any
+from uuid import UUID
+
+import httpx
+from PIL import Image
+from sqlalchemy import select
+
+from alacarte.prompting.artifact import prompt_to_bytes
+from alacarte.prompting.backbone import Backbone
+from alacarte.prompting.build import build_backbone
+from registry.callers import OPERATOR, Caller
+from registry.grants import grant
+from registry.models.collections import Sample, Shard
+from registry.models.people import Right, User
+from registry.publishing import PublishedFacts, publish_remote
+from registry.registry import Registry
+from registry.sources import create_source
+from registry.tasks import create_task
+from registry.tokens import issue_token
+from registry.users import create_user
+from tests.prompting.reference import small_prompt
+from tests.registry.factories import make_shard
+
+BACKBONE = "vit_tiny_patch16_224"
+SIZE = 32
+TASK = "animals"
+LABELS = ("cat", "dog", "owl")
+GRANTED: dict[str, Right] = {"user": "use", "manager": "manage", "forgetter": "forget"}
+PEOPLE = ("admin", "owner", *GRANTED, "stranger")
+GARBAGE = "alc_abcdefghijkl_" + "x" * 43
+
+_numbers = count()
+
+
+@cache
+def backbone() -> Backbone:
+    """The backbone that a service with random weights builds for the task."""
+    return build_backbone(BACKBONE, "random", SIZE, say=lambda _: None)
+
+
+@cache
+def prompt_bytes(seed: int = 0, labels: tuple[str, ...] = LABELS) -> bytes:
+    """A prompt that nobody trained."""
+    return prompt_to_bytes(small_prompt(backbone(), seed=seed, labels=labels))
+
+
+def picture(number: int = 0, side: int = 20, kind: str = "PNG") -> bytes:
+    """A small picture; another number gives another."""
+    file = io.BytesIO()
+    Image.new("RGB", (side, side), (number % 256, 40, 200 - number % 200)).save(file, kind)
+    return file.getvalue()
+
+
+def archive(files: Mapping[str, bytes] | None = None) -> bytes:
+    """A zip of class folders."""
+    if files is None:
+        files = {f"{label}/{n}.png": picture(10 * n + len(label) + ord(label[0])) for label in LABELS for n in range(2)}
+    file = io.BytesIO()
+    with zipfile.ZipFile(file, "w") as packed:
+        for name, content in files.items():
+            packed.writestr(name, content)
+    return file.getvalue()
+
+
+@dataclass
+class World:
+    """Who and what there is, and how to ask for it over HTTP."""
+
+    registry: Registry
+    url: str = ""
+    tokens: dict[str, str] = field(default_factory=dict)
+    users: dict[str, UUID] = field(default_factory=dict)
+    task: UUID = field(default_factory=lambda: UUID(int=0))
+    source: UUID = field(default_factory=lambda: UUID(int=0))  # one that answers
+    client: httpx.Client = field(default_factory=lambda: httpx.Client(verify=False, timeout=60))
+
+    def __post_init__(self) -> None:
+        with self.registry.database.writing() as session:
+            for name in PEOPLE:
+                role = name if name in ("admin", "owner") else "predictor"
+                self.users[name] = create_user(session, OPERATOR, name, role).id  # type: ignore[arg-type]
+                self.tokens[name] = issue_token(session, OPERATOR, self.users[name]).text
+            self.task = create_task(session, OPERATOR, TASK, backbone=BACKBONE, size=SIZE, recipe={"epochs": 1}).id
+        self.source = self.add_source()
+        self.publish(self.source)
+
+    def ask(self, who: str | None, method: str, path: str, **options: Any) -> httpx.Response:  # Any: httpx's
+        """The answer to a request of that person, of nobody, or with that text as a token."""
+        headers = dict(options.pop("headers", {}))
+        if who is not None:
+            headers["Authorization"] = f"Bearer {self.tokens.get(who, who)}"
+        return self.client.request(method, self.url + path, headers=headers, **options)
+
+    def name(self, kind: str = "thing") -> str:
+        """A name that nothing has yet."""
+        return f"{kind} {next(_numbers)}"
+
+    def caller(self, who: str) -> Caller:
+        return Caller(self.users[who], "admin" if who == "admin" else "owner" if who == "owner" else "predictor")
+
+    def add_source(self, samples: int = 0) -> UUID:
+        """A source of the owner, with a grant to each of those who have one; its samples have rows and no objects."""
+        with self.registry.database.writing() as session:
+            made = create_source(session, OPERATOR, self.task, self.name("source"), self.users["owner"])
+            for who, right in GRANTED.items():
+                grant(session, OPERATOR, self.users[who], made.id, right)
+            if samples:
+                make_shard(session, made, samples)
+        return made.id
+
+    def add_user(self, *, is_group: bool = False) -> UUID:
+        with self.registry.database.writing() as session:
+            return create_user(session, OPERATOR, self.name("user"), is_group=is_group).id
+
+    def publish(self, source: UUID, seed: int = 0, labels: tuple[str, ...] = LABELS) -> UUID:
+        """A prompt of the source, in a shard of its own; returns the shard."""
+        facts = PublishedFacts(identity=backbone().identity, labels=labels, samples=3, facts={})
+        return publish_remote(self.registry, OPERATOR, source, prompt_bytes(seed, labels), facts).shard_id
+
+    def shard_of(self, source: UUID) -> UUID:
+        with self.registry.database.reading() as session:
+            return session.scalars(select(Shard.id).where(Shard.source_id == source)).first() or UUID(int=0)
+
+    def sample_of(self, source: UUID) -> str:
+        with self.registry.database.reading() as session:
+            return session.scalars(select(Sample.digest).where(Sample.source_id == source)).first() or "0" * 64
+
+    def name_of(self, user: UUID) -> str:
+        with self.registry.database.reading() as session:
+            return session.get_one(User, user).name
