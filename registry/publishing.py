@@ -85,18 +85,20 @@ def publish_remote(registry: Registry, caller: Caller, source_id: UUID, data: by
     def approach(session: Session) -> None:
         _require_fit(_task_of(session, require_right(session, caller, "manage", source_id)), facts)
 
-    with held(registry, source_id, [shard_id], approach, None) as holding:
-        registry.objects.put(prompt_key(source_id, shard_id, 1, holding.id), data)
-        reach("publish: object written")
-        with registry.database.writing() as session:
-            source = require_right(session, caller, "manage", source_id)
-            if (known := _same_remote(session, source, data)) is not None:
-                return known  # put again, as by a client that did not hear the answer: it must not count twice
-            shard = _remote_shard(session, source, shard_id)
-            prompt = _add_prompt(session, source, shard, holding.id, data, facts, REMOTE)
-            holdings.commit_objects(session, holding.id)
-            _log(session, caller.user_id, prompt)
-        reach("publish: committed")
+    try:
+        with held(registry, source_id, [shard_id], approach, None) as holding:
+            registry.objects.put(prompt_key(source_id, shard_id, 1, holding.id), data)
+            reach("publish: object written")
+            with registry.database.writing() as session:
+                source = require_right(session, caller, "manage", source_id)
+                _stop_if_known(session, source, data)
+                shard = _remote_shard(session, source, shard_id)
+                prompt = _add_prompt(session, source, shard, holding.id, data, facts, REMOTE)
+                holdings.commit_objects(session, holding.id)
+                _log(session, caller.user_id, prompt)
+            reach("publish: committed")
+    except _CameBefore as known:
+        return known.prompt
     return prompt
 
 
@@ -128,14 +130,24 @@ def _published(session: Session, lease: Lease) -> Prompt | None:
     return session.get(Prompt, lease.id)
 
 
-def _same_remote(session: Session, source: Source, data: bytes) -> Prompt | None:
-    """The prompt of these very bytes that came from elsewhere before."""
+class _CameBefore(Exception):
+    """These very bytes are a prompt of the source already, as when a client did not hear the answer and tries again."""
+
+    def __init__(self, prompt: Prompt) -> None:
+        super().__init__()
+        self.prompt = prompt
+
+
+def _stop_if_known(session: Session, source: Source, data: bytes) -> None:
+    """Raises what undoes this publishing if it would count one prompt twice."""
     there = (
         select(Prompt)
         .join(Shard, Shard.id == Prompt.shard_id)
         .where(Prompt.source_id == source.id, Prompt.digest == hashlib.sha256(data).hexdigest(), Shard.is_remote)
     )
-    return session.scalars(there).first()
+    if (prompt := session.scalars(there).first()) is not None:
+        session.expunge(prompt)  # undoing the transaction would empty it
+        raise _CameBefore(prompt)
 
 
 def _remote_shard(session: Session, source: Source, shard_id: UUID) -> Shard:

@@ -165,3 +165,40 @@ def test_a_single_statement_survives_a_restart_of_the_server(tmp_path: Path) -> 
         with database.writing() as session:
             assert session.execute(text("SELECT 4")).all() == [(4,)]
         database.close()
+
+
+@pytest.mark.parametrize("content", [b"no database at all" * 100, b"SQLite format 3\0" + b"\xff" * 5000])
+def test_a_damaged_file_is_told_in_one_line(content: bytes, tmp_path: Path) -> None:
+    (tmp_path / "r.db").write_bytes(content)
+    database = Database(f"sqlite:///{tmp_path / 'r.db'}")
+
+    with pytest.raises(DatabaseRefused, match="damaged"):
+        names_of(database)
+    database.close()
+
+
+@pytest.mark.parametrize(
+    "url", ["postgresql://u:p@h:abc/x", "sqlite:///x?uri=true", "sqlite:///file::memory:", "sqlite:////x?mode=ro"]
+)
+def test_a_url_that_would_mislead_is_refused(url: str) -> None:
+    with pytest.raises(DatabaseRefused, match="sqlite:///FILE"):
+        Database(url)
+
+
+def test_a_password_in_a_urls_query_is_not_shown() -> None:
+    assert "sesame" not in Database("postgresql://u@h/x?password=sesame").name
+
+
+def test_who_waits_for_a_lock_gets_an_answer(migrated_postgres_url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("registry.database.BUSY_SECONDS", 1)
+    database = Database(migrated_postgres_url)
+    with database.writing() as session:
+        user = make_user(session, "ann")
+    with (
+        database.writing() as holder,
+        pytest.raises(DatabaseUnreachable, match="lock timeout"),
+        database.writing() as session,
+    ):
+        holder.execute(select(User).where(User.id == user.id).with_for_update())
+        session.execute(select(User).where(User.id == user.id).with_for_update())
+    database.close()

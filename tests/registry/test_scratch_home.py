@@ -123,3 +123,13 @@ def test_a_folder_that_cannot_be_made_is_named(tmp_path: Path) -> None:
 
     with pytest.raises(ScratchUnusable, match="file/scratch"):
         _ = ScratchHome(tmp_path / "file" / "scratch").id
+
+
+def test_a_sweep_touches_nobody_elses_folders(tmp_path: Path) -> None:
+    (tmp_path / "thesis.lock").write_text("")
+    (tmp_path / "thesis").mkdir()
+    (tmp_path / "thesis" / "chapter-1.tex").write_text("years of work")
+
+    assert ScratchHome(tmp_path).sweep() == set()
+
+    assert (tmp_path / "thesis" / "chapter-1.tex").exists()

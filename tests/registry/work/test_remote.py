@@ -102,3 +102,16 @@ def test_a_right_that_is_revoked_meanwhile_counts(registry: Registry, monkeypatc
         publish_remote(registry, caller, source.id, b"numbers", FACTS)
 
     assert_nothing_is_there(registry)
+
+
+def test_one_that_is_sent_twice_counts_once(registry: Registry) -> None:
+    source = add_source(registry.database)
+    first = publish_remote(registry, OPERATOR, source.id, b"numbers", FACTS)
+
+    again = publish_remote(registry, OPERATOR, source.id, b"numbers", FACTS)
+
+    assert again.id == first.id
+    assert [found.key for found in registry.objects.traces("sources/")] == [first.key]
+    with registry.database.reading() as session:
+        assert len(session.scalars(select(Shard)).all()) == 1
+        assert session.scalars(select(Holding)).all() == []

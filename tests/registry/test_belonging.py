@@ -1,0 +1,100 @@
+"""A store that is away or somebody else's is never taken for an empty one of ours."""
+
+from dataclasses import replace
+from pathlib import Path
+from uuid import UUID
+
+import pytest
+
+from registry.belonging import MARK, StoreNotOurs, mark_store, require_own_store
+from registry.callers import OPERATOR
+from registry.database import Database
+from registry.doctor.examining import examine
+from registry.doctor.repairing import repair
+from registry.erasures.begin import forget_source
+from registry.erasures.running import finish_erasure
+from registry.objects.folder import FolderStore
+from registry.registry import Registry
+from registry.tasks import create_task
+from registry.uploading.upload import upload_source
+from tests.registry.crashes.conftest import pack
+
+on_sqlite = pytest.mark.parametrize("home", ["sqlite-folder"], indirect=True)
+
+
+@pytest.fixture
+def empty(tmp_path: Path) -> FolderStore:
+    """What a mount point looks like while its disk is away."""
+    store = FolderStore(tmp_path / "mount point")
+    store.prepare()
+    return store
+
+
+def upload(registry: Registry, tmp_path: Path) -> UUID:
+    pack(tmp_path / "pictures.zip", seed=1)
+    with registry.database.writing() as session:
+        task = create_task(session, OPERATOR, "animals", backbone="vit_tiny_patch16_224").id
+    return upload_source(registry, OPERATOR, task, "pets", tmp_path / "pictures.zip").source_id
+
+
+def test_a_marked_store_is_ours_and_marking_twice_is_no_fault(registry: Registry) -> None:
+    mark_store(registry.database, registry.objects)
+
+    require_own_store(registry.database, registry.objects)
+
+
+def test_a_store_without_our_mark_takes_no_upload(registry: Registry, empty: FolderStore, tmp_path: Path) -> None:
+    with pytest.raises(StoreNotOurs, match="disk is mounted"):
+        upload(replace(registry, objects=empty), tmp_path)
+
+    assert list(empty.traces("")) == []
+
+
+@on_sqlite
+def test_nothing_is_signed_while_the_disk_is_away(registry: Registry, empty: FolderStore, tmp_path: Path) -> None:
+    source = upload(registry, tmp_path)
+    away = replace(registry, objects=empty)
+    erasure = forget_source(away, OPERATOR, source)
+
+    assert finish_erasure(away, erasure.id).state == "running"
+    with pytest.raises(StoreNotOurs):  # nor can the empty place be made ours meanwhile
+        mark_store(registry.database, empty)
+    assert finish_erasure(away, erasure.id).state == "running"
+
+    assert finish_erasure(registry, erasure.id).state == "complete"
+    assert list(registry.objects.traces("sources/")) == []
+
+
+@on_sqlite
+def test_anothers_store_is_neither_marked_nor_mended(registry: Registry, sqlite_template: Path, tmp_path: Path) -> None:
+    upload(registry, tmp_path)
+    (tmp_path / "other.db").write_bytes(sqlite_template.read_bytes())
+    other = Database(f"sqlite:///{tmp_path / 'other.db'}")
+    with other.engine.begin() as connection:
+        connection.exec_driver_sql("UPDATE installation SET registry_id = '00000000000070008000000000000001'")
+    strange = replace(registry, database=other)
+    before = [found.key for found in registry.objects.traces("")]
+
+    with pytest.raises(StoreNotOurs, match="another registry"):
+        mark_store(other, registry.objects)
+    findings = list(examine(strange))
+    assert findings
+    with pytest.raises(StoreNotOurs, match="another registry"):
+        repair(strange, OPERATOR, findings)
+    other.close()
+
+    assert [found.key for found in registry.objects.traces("")] == before
+
+
+@on_sqlite
+def test_a_registry_from_before_there_were_marks_gets_one_if_its_objects_are_there(
+    registry: Registry, empty: FolderStore, tmp_path: Path
+) -> None:
+    upload(registry, tmp_path)
+    registry.objects.remove(MARK)
+
+    with pytest.raises(StoreNotOurs):
+        mark_store(registry.database, empty)
+    mark_store(registry.database, registry.objects)
+
+    require_own_store(registry.database, registry.objects)
