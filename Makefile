@@ -22,8 +22,8 @@ $(READY): pyproject.toml constraints.txt
 	$(BIN)/python -m compileall -q -j 0 $(VENV)/lib > /dev/null 2>&1 || true
 	touch $(READY)
 
-run: env ## try it: digits as pictures in several sources; train, compose, drop one, add it back
-	$(BIN)/alacarte demo
+run: env ## run it: service and worker with everything they need, and, the first time, a demo
+	$(BIN)/alacarte up
 
 test: check ## run every test
 	$(BIN)/python -m pytest -n 2

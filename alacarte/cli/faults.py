@@ -23,6 +23,7 @@ _EXTRAS = {
     "safetensors": "torch",
     "huggingface_hub": "torch",
     "sklearn": "demo",
+    "httpx": "client",
     "fastapi": "serve",
     "uvicorn": "serve",
     "prometheus_client": "serve",

@@ -15,6 +15,7 @@ from alacarte.cli.inspect_prompts import inspect
 from alacarte.cli.predict import predict
 from alacarte.cli.serve import serve
 from alacarte.cli.train import train
+from alacarte.cli.up import up
 from alacarte.cli.work import work
 
 app = typer.Typer(
@@ -31,6 +32,7 @@ app.command()(inspect)
 app.command()(demo)
 app.command()(work)
 app.command()(serve)
+app.command()(up)
 app.command()(doctor)
 GROUPS = {
     "db": db, "user": users, "token": tokens, "task": tasks, "source": sources, "grant": grants,

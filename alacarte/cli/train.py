@@ -1,10 +1,12 @@
 """`alacarte train`: a prompt for every shard of a collection, each in a file of its own."""
 
+from dataclasses import replace
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from alacarte.cli.faults import CommandRefused
 from alacarte.cli.options import (
     AugmentationName,
     Device,
@@ -17,6 +19,10 @@ from alacarte.cli.options import (
 )
 from alacarte.cli.prompt_files import require_room
 from alacarte.cli.screen import print_json, print_table, say
+
+if TYPE_CHECKING:  # importing it imports httpx, which only sending needs
+    from alacarte.cli.pushing import Destination
+    from alacarte.cli.training import Plan
 
 GB = 10**9
 
@@ -75,11 +81,25 @@ def train(
     ] = None,
     device: Device = "cpu",
     dtype: Dtype = "float32",
+    push: Annotated[
+        str | None, typer.Option("--push", metavar="URL", help="Send the prompts to this service; no picture leaves.")
+    ] = None,
+    token: Annotated[
+        str | None, typer.Option("--token", envvar="ALACARTE_TOKEN", help="Proves to the service who you are.")
+    ] = None,
+    source: Annotated[
+        str | None, typer.Option("--source", metavar="NAME", help="Whose prompts they are there, by name or id.")
+    ] = None,
+    task: Annotated[
+        str | None,
+        typer.Option("--task", metavar="NAME", help="The source's task; it has the source made, if need be."),
+    ] = None,
     as_json: Json = False,
 ) -> None:
     """Train a prompt for each shard of a collection of labelled pictures."""
     data.stat()  # what is told before torch is imported is told at once
     require_room(out, force)
+    destination = _destination(push, token, source, task)
     from alacarte.cli.backbones import Wanted
     from alacarte.cli.training import Plan, train_shards
     from trainer.recipe import Recipe
@@ -105,11 +125,15 @@ def train(
         cache_bytes=int(cache_gb * GB),
         scratch=scratch,
     )
+    if destination is not None:
+        plan = _suited(plan, destination)
     outcome = train_shards(plan, say)
+    pushed = None if destination is None else _push(destination, [shard.file for shard in outcome.shards])
     if as_json:
         print_json(
             {
                 "backbone": outcome.backbone,
+                "pushed": pushed,
                 "left_out": [{"name": left.name, "reason": left.reason} for left in outcome.left_out],
                 "prompts": [
                     {
@@ -141,3 +165,28 @@ def train(
         ],
         numbers=("shard", "samples", "labels", "loss", "seconds"),
     )
+
+
+def _destination(push: str | None, token: str | None, source: str | None, task: str | None) -> "Destination | None":
+    """Where the prompts go; asked before anything is trained."""
+    if push is None:
+        if source is not None or task is not None:
+            raise CommandRefused("--source and --task are of a service: name it with --push")
+        return None
+    from alacarte.cli.pushing import find_destination
+
+    return find_destination(push, token, source, task, say)
+
+
+def _suited(plan: "Plan", destination: "Destination") -> "Plan":
+    """The plan on the backbone of the destination's task, unless another is named, within what the task asks."""
+    wanted = replace(plan.backbone, name=plan.backbone.name or destination.backbone)
+    size = plan.size or destination.size
+    return replace(plan, backbone=wanted, size=size, identity=destination.identity, labels=destination.labels)
+
+
+def _push(destination: "Destination", files: list[Path]) -> dict[str, object]:
+    from alacarte.cli.pushing import push_prompts
+
+    shards = push_prompts(destination, files, say)
+    return {"url": destination.url, "source": destination.source_id, "shards": shards}

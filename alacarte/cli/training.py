@@ -32,6 +32,8 @@ class Plan:
     backbone: Wanted
     recipe: Recipe
     size: int | None = None
+    identity: str | None = None  # that the backbone must have; None: any
+    labels: tuple[str, ...] | None = None  # that the pictures may have; None: any
     within: str | None = None
     skip_unreadable: bool = False
     force: bool = False
@@ -76,6 +78,7 @@ def train_shards(plan: Plan, say: Callable[[str], None]) -> Outcome:
         shards = _split(collection.samples, plan)
         _make_folders(plan)
         backbone = build(plan.backbone, plan.size, say)
+        _require_identity(backbone, plan)
         trained = _train_all(backbone, shards, plan, earlier)
     return Outcome(describe(backbone), collection.refusals, trained)
 
@@ -126,6 +129,8 @@ def _split(samples: Sequence[Sample], plan: Plan) -> dict[str, tuple[Sample, ...
         raise ShardRefused(
             f"{plan.data} has pictures of one class only, {labels[0]!r}: add another class to tell it from"
         )
+    if plan.labels is not None and (strange := sorted(set(labels) - set(plan.labels))):
+        raise ShardRefused(f"{plan.data} has the label {strange[0]!r}, which the task has not: leave it out")
     if plan.shards > len(samples):
         raise ShardRefused(f"{len(samples)} pictures cannot make {plan.shards} shards: use fewer")
     key = hashlib.sha256(f"shards of seed {plan.recipe.seed}".encode()).digest()
@@ -136,6 +141,14 @@ def _split(samples: Sequence[Sample], plan: Plan) -> dict[str, tuple[Sample, ...
         except ShardRefused as error:
             raise ShardRefused(f"{name}: {error}") from error
     return shards
+
+
+def _require_identity(backbone: Backbone, plan: Plan) -> None:
+    if plan.identity not in (None, backbone.identity):
+        raise CommandRefused(
+            f"the task's prompts are on another backbone than this {backbone.architecture} at "
+            f"{backbone.preprocessing.size} px, or on other weights of it: give theirs with --backbone or --weights"
+        )
 
 
 def _make_folders(plan: Plan) -> None:

@@ -1,0 +1,33 @@
+"""What must be there before anything starts: a port to listen on, and a first admin."""
+
+import socket
+
+from alacarte.cli.faults import CommandRefused
+from alacarte.cli.registry_door import all_pages
+from registry.callers import OPERATOR
+from registry.registry import Registry
+from registry.tokens import issue_token
+from registry.users import create_user, list_users
+
+ADMIN = "admin"
+
+
+def free_port(host: str, port: int) -> int:
+    """The port, or a free one for 0; refused if somebody listens there."""
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    try:
+        with socket.create_server((host, port), family=family) as probe:
+            found: int = probe.getsockname()[1]
+            return found
+    except OSError as error:
+        reason = error.strerror or str(error)
+        raise CommandRefused(f"cannot listen on {host}:{port} ({reason}): choose another port with --port") from error
+
+
+def make_first_admin(registry: Registry) -> str | None:
+    """The text of the first admin's token, which is shown this once; None if there is an admin already."""
+    with registry.database.writing() as session:
+        if any(user.role == "admin" for user in all_pages(lambda after: list_users(session, OPERATOR, after))):
+            return None
+        admin = create_user(session, OPERATOR, ADMIN, "admin")
+        return issue_token(session, OPERATOR, admin.id, note="made at the first start").text

@@ -1,0 +1,167 @@
+"""`alacarte train --push`: the prompts arrive, no picture does, and what cannot be sent is told before training."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from alacarte.client import Client
+from tests.cli.command import TINY, draw, run
+from tests.service.conftest import make_world, world  # noqa: F401  # fixtures
+
+if TYPE_CHECKING:
+    from tests.service.world import World
+
+QUICK = ("--weights", "random", "--epochs", "1", "--augment", "none", "--shards", "2")
+
+
+def push(world: World, pictures: Path, out: Path, *more: str, who: str = "owner") -> tuple[str | Path, ...]:  # noqa: F811
+    return ("train", pictures, "--out", out, "--push", world.url, "--token", world.tokens[who], *QUICK, *more)
+
+
+def test_the_prompts_of_a_remote_site_answer_and_its_pictures_stay_there(
+    world: World,  # noqa: F811
+    pictures: Path,
+    tmp_path: Path,
+) -> None:
+    name = world.name("clinic")
+
+    ended = run(*push(world, pictures, tmp_path / "out", "--source", name, "--task", "animals", "--json"))
+
+    assert ended.code == 0, ended.err
+    assert ended.document["backbone"]["size"] == 32  # the task's, though nobody said so
+    with Client(world.url, world.tokens["owner"]) as owner:
+        state = owner.source(name)
+        assert ended.document["pushed"] == {
+            "url": world.url,
+            "source": state.id,
+            "shards": [shard.id for shard in state.shards],
+        }
+        assert (state.samples, {shard.state for shard in state.shards}) == (0, {"remote"})
+        assert state.labels == ("cat", "dog", "emu")
+        answer = owner.predict(pictures / "cat" / "0.png", sources=[name])
+        assert answer.sources == (state.id,)
+    assert world.tokens["owner"] not in ended.out + ended.err
+
+
+def test_a_source_that_is_there_gets_more_shards_by_a_token_of_the_environment(
+    world: World,  # noqa: F811
+    pictures: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    source = str(world.add_source())
+    monkeypatch.setenv("ALACARTE_TOKEN", world.tokens["manager"])
+
+    ended = run("train", pictures, "--out", tmp_path / "out", "--push", world.url, "--source", source, *QUICK)
+
+    assert ended.code == 0, ended.err
+    with Client(world.url, world.tokens["owner"]) as owner:
+        assert len(owner.source(source).shards) == 2
+
+
+def test_another_backbone_than_the_tasks_is_told_before_training(
+    world: World,  # noqa: F811
+    pictures: Path,
+    tmp_path: Path,
+) -> None:
+    source = str(world.source)
+
+    ended = run(*push(world, pictures, tmp_path / "out", "--source", source, "--size", "48"))
+
+    assert ended.code == 1
+    assert "another backbone" in ended.error
+    assert "epoch" not in ended.err
+
+
+def test_a_label_that_the_task_has_not_is_told_before_training(
+    world: World,  # noqa: F811
+    pictures: Path,
+    tmp_path: Path,
+) -> None:
+    with Client(world.url, world.tokens["admin"]) as admin:
+        task = admin.create_task(world.name("task"), backbone="vit_tiny_patch16_224", size=32, labels=["cat", "dog"])
+
+    ended = run(*push(world, pictures, tmp_path / "out", "--source", "a", "--task", task.name))
+
+    assert "has the label 'emu', which the task has not" in ended.error
+    assert "epoch" not in ended.err
+
+
+@pytest.mark.parametrize(
+    ("more", "who", "told"),
+    [
+        ((), "owner", "--push needs a source"),
+        (("--source", "nowhere"), "owner", "no source 'nowhere' that you may see: name its task with --task"),
+        (("--source", "nowhere", "--task", "nothing"), "owner", "no task 'nothing'"),
+        (("--source", "{source}"), "user", "ask its owner for the right to manage it"),
+        (("--source", "{source}"), "stranger", "no source"),
+        (("--source", "new", "--task", "animals"), "user", "Forbidden (403)"),
+    ],
+)
+def test_what_cannot_be_sent_is_told_before_training(
+    more: tuple[str, ...],
+    who: str,
+    told: str,
+    world: World,  # noqa: F811
+    pictures: Path,
+    tmp_path: Path,
+) -> None:
+    said = [one.format(source=world.source) for one in more]
+
+    ended = run(*push(world, pictures, tmp_path / "out", *said, who=who))
+
+    assert (ended.code, ended.out) == (1, "")
+    assert told in ended.error
+    assert not (tmp_path / "out").exists()
+
+
+def test_a_service_that_is_away_is_told_before_training(pictures: Path, tmp_path: Path) -> None:
+    where = ("--push", "http://127.0.0.1:9", "--token", "alc", "--source", "a")
+
+    ended = run("train", pictures, "--out", tmp_path / "out", *where, *TINY)
+
+    assert ended.error.startswith("http://127.0.0.1:9 cannot be reached")
+
+
+@pytest.mark.parametrize(
+    ("said", "told"),
+    [
+        (("--source", "a"), "name it with --push"),
+        (("--push", "http://127.0.0.1:9", "--source", "a"), "needs a token"),
+        (("--push", "127.0.0.1", "--source", "a", "--token", "t"), "is no address of a service"),
+    ],
+)
+def test_half_of_a_destination_is_refused(
+    said: tuple[str, ...], told: str, pictures: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("ALACARTE_TOKEN", raising=False)
+
+    assert told in run("train", pictures, *said, *TINY).error
+
+
+def test_what_was_sent_is_told_when_the_rest_cannot_be(
+    world: World,  # noqa: F811
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    pictures = draw(tmp_path / "data")
+    name = world.name("clinic")
+    send = Client.push_prompt
+    sent: list[Path] = []
+
+    def failing(client: Client, source: str, path: Path) -> object:
+        if sent:
+            world.ask("admin", "DELETE", f"/sources/{source}")
+        sent.append(path)
+        return send(client, source, path)
+
+    monkeypatch.setattr(Client, "push_prompt", failing)
+
+    ended = run(*push(world, pictures, tmp_path / "out", "--source", name, "--task", "animals"))
+
+    assert ended.code == 1
+    assert "of 2 prompts 1 were sent" in ended.error
+    assert len(list((tmp_path / "out").iterdir())) == 2

@@ -1,0 +1,24 @@
+"""A served world, and a client of it for each kind of person."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from typing import TYPE_CHECKING
+
+import pytest
+
+from alacarte.client import Client
+from tests.service.conftest import make_world, world  # noqa: F401  # fixtures
+
+if TYPE_CHECKING:
+    from tests.service.world import World
+
+ClientOf = Callable[[str], Client]
+
+
+@pytest.fixture
+def client_of(world: World) -> Iterator[ClientOf]:  # noqa: F811  # the fixture
+    """Clients by whose token they have."""
+    with ExitStack() as stack:
+        yield lambda who: stack.enter_context(Client(world.url, world.tokens[who]))

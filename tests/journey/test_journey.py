@@ -1,0 +1,159 @@
+"""The whole journey with a real worker process, over a real socket: upload, train, grant, predict, forget, receipt."""
+
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from uuid import UUID
+
+import pytest
+import torch
+from sqlalchemy import select
+
+from alacarte.client import Client, ServiceProblem
+from alacarte.prompting.artifact import prompt_digest, prompt_from_bytes, prompt_to_bytes
+from alacarte.prompting.backbone import Backbone
+from alacarte.prompting.build import build_backbone
+from alacarte.prompting.predict import Answer, Predictor
+from alacarte.prompting.preprocess import decode
+from registry.callers import OPERATOR
+from registry.models.collections import Sample as SampleRow
+from registry.models.collections import Shard as ShardRow
+from registry.models.prompts import Prompt
+from registry.objects.keys import source_prefix
+from registry.registry import Registry
+from registry.tokens import issue_token
+from registry.users import create_user
+from service.settings import ServiceSettings
+from tests.cli.command import draw
+from tests.service.serving import serve
+from tests.trainer.pictures import as_sample
+from trainer.recipe import Recipe
+from trainer.threads import one_thread
+from trainer.train import train_shard
+
+BACKBONE, SIZE = "vit_tiny_patch16_224", 32
+PATIENCE_SECONDS = 120
+ROOT = Path(__file__).parents[2]
+
+
+@pytest.fixture
+def url(registry: Registry, environment: dict[str, str], monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
+    """A service with nothing in it."""
+    for name, value in environment.items():
+        if name.startswith("ALACARTE_"):
+            monkeypatch.setenv(name, value)
+    with one_thread(), serve(ServiceSettings(weights="random")) as url:
+        yield url
+
+
+@contextmanager
+def worker(environment: dict[str, str], log: Path) -> Iterator[None]:
+    """A worker in a process of its own."""
+    command = [sys.executable, "-m", "alacarte", "work", "--weights", "random", "--poll", "0.1"]
+    with log.open("wb") as out:
+        process = subprocess.Popen(command, cwd=ROOT, env={**environment, "OMP_NUM_THREADS": "1"}, stderr=out)
+    try:
+        yield
+        process.send_signal(signal.SIGTERM)
+        assert process.wait(PATIENCE_SECONDS) == 0, log.read_text()
+    finally:
+        process.kill()
+        process.wait()
+
+
+def admin_token(registry: Registry) -> str:
+    with registry.database.writing() as session:
+        return issue_token(session, OPERATOR, create_user(session, OPERATOR, "admin", "admin").id).text
+
+
+def published(registry: Registry, *sources: str) -> dict[str, bytes]:
+    """The bytes of the sources' prompts, by the ids of the prompts."""
+    with registry.database.reading() as session:
+        rows = [row for row in session.scalars(select(Prompt)) if str(row.source_id) in sources]
+    return {str(row.id): registry.objects.read(row.key, row.digest) for row in rows}
+
+
+def directly(backbone: Backbone, prompts: dict[str, bytes], picture: Path) -> Answer:
+    """What the published artifacts say without any service."""
+    images = torch.stack([backbone.preprocessing(decode(picture))])
+    predictor = Predictor(backbone, {name: prompt_from_bytes(data) for name, data in prompts.items()})
+    return predictor.predict(images, [list(prompts)])[0]
+
+
+def never_seen(registry: Registry, backbone: Backbone, shard: str, pictures: Path) -> str:
+    """The digest of what the shard's samples teach when they are all that there ever was."""
+    with registry.database.reading() as session:
+        [row] = [row for row in session.scalars(select(ShardRow)) if str(row.id) == shard]
+        rows = session.scalars(select(SampleRow).where(SampleRow.shard_id == row.id)).all()
+    samples = [as_sample(pictures / sample.name, sample.label) for sample in rows]
+    recipe = Recipe(epochs=1, augment="none", seed=row.seed)
+    return prompt_digest(prompt_to_bytes(train_shard(backbone, samples, recipe, cache_bytes=0)))
+
+
+def prompts_in(client: Client, picture: Path) -> set[str]:
+    """The ids of the prompts that an answer rests on."""
+    said = client.predict(picture, explain=True).explain
+    return {prompt.prompt for source in said or () for prompt in source.prompts}
+
+
+def test_upload_train_grant_predict_forget(
+    registry: Registry, environment: dict[str, str], url: str, tmp_path: Path
+) -> None:
+    backbone = build_backbone(BACKBONE, "random", SIZE, say=lambda _: None)
+    farm, zoo = draw(tmp_path / "farm"), draw(tmp_path / "zoo", ("dog", "emu"), each=6)
+    picture = farm / "cat" / "0.png"
+
+    with Client(url, admin_token(registry)) as admin, worker(environment, tmp_path / "worker.log"):
+        admin.create_task("animals", backbone=BACKBONE, size=SIZE, recipe={"epochs": 1, "augment": "none"})
+        first = admin.upload("farm", farm, task="animals", shards=2).source
+        second = admin.upload("zoo", zoo, task="animals").source
+        for name in ("eva", "fay"):
+            admin.create_user(name)
+        for source in ("farm", "zoo"):
+            admin.grant("eva", source)
+        with Client(url, admin.issue_token("eva").text) as eva, Client(url, admin.issue_token("fay").text) as fay:
+            admin.wait_until_trained("farm", PATIENCE_SECONDS)
+            admin.wait_until_trained("zoo", PATIENCE_SECONDS)
+
+            # The service says what the trainer's prompts say, to those who may use them and to nobody else.
+            answer, prompts = eva.predict(picture, top_k=3), published(registry, first, second)
+            expected = directly(backbone, prompts, picture)
+            assert sorted(answer.sources) == sorted([first, second])
+            assert answer.set_digest == expected.set_digest
+            assert [one.label for one in answer.labels] == list(expected.labels)
+            assert [one.score for one in answer.labels] == pytest.approx(expected.scores.tolist(), abs=1e-4)
+            with pytest.raises(ServiceProblem, match="409"):
+                fay.predict(picture)
+            with pytest.raises(ServiceProblem, match="404"):
+                fay.predict(picture, sources=[first])
+
+            # A forgotten picture: the prompt that learnt from it leaves at once, and one comes that never saw it.
+            sample = admin.samples("farm")[0]
+            old = published(registry, first).keys()
+            forgetting = admin.forget("farm", sample=sample.digest)
+            assert len(old - prompts_in(eva, picture)) == 1
+            assert admin.source("farm").samples == 23
+            state = admin.wait_until_trained("farm", PATIENCE_SECONDS)
+            assert {shard.id: shard.generation for shard in state.shards}[sample.shard_id] == 2
+            now = published(registry, first)
+            assert len(old & now.keys()) == 1
+            [new] = [prompt_digest(data) for prompt, data in now.items() if prompt not in old]
+            assert new == never_seen(registry, backbone, sample.shard_id, farm)
+            assert prompts_in(eva, picture) == published(registry, first, second).keys()
+            assert admin.verify(forgetting.wait(PATIENCE_SECONDS).id).holds
+
+            # A forgotten source: answers are without it at once, and exactly what the others say.
+            forgetting = admin.forget("farm")
+            answer = eva.predict(picture)
+            assert answer.sources == (second,)
+            assert answer.set_digest == directly(backbone, published(registry, second), picture).set_digest
+            erasure = forgetting.wait(PATIENCE_SECONDS)
+            assert erasure.receipt is not None
+            assert admin.verify(erasure.id).holds
+            assert published(registry, first) == {}
+
+    assert list(registry.objects.traces(source_prefix(UUID(first)))) == []
+    assert {file.name for file in registry.scratch.folder.iterdir()} <= {"home-id"}
