@@ -1,9 +1,12 @@
 """What tests of the worker begin with: pictures that wait for training, and a worker in a thread of its own."""
 
+import hashlib
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from itertools import count
 from pathlib import Path
 from threading import Event, Thread
+from unittest.mock import patch
 from uuid import UUID
 
 from sqlalchemy import select, update
@@ -16,6 +19,8 @@ from registry.models.prompts import Prompt
 from registry.moments import after
 from registry.reading.sample import Sample
 from registry.registry import Registry
+from registry.shards import shard_of
+from registry.sources import KEY_BYTES
 from registry.tasks import Setting, create_task
 from registry.uploading.upload import upload_source
 from tests.servers.processes import until
@@ -39,7 +44,17 @@ def add_task(registry: Registry, recipe: Mapping[str, Setting] = RECIPE, name: s
 
 
 def add_source(registry: Registry, task: UUID, pictures: Path, *, name: str = "birds", shards: int = 1) -> UUID:
-    return upload_source(registry, OPERATOR, task, name, pictures, shards=shards).source_id
+    """A source whose every shard has two labels or more, as training wants it; chance alone would miss now and then."""
+    digests = [(file.parent.name, hashlib.sha256(file.read_bytes()).hexdigest()) for file in pictures.rglob("*.png")]
+    for number in count(1):
+        key = number.to_bytes(KEY_BYTES, "big")
+        labels: dict[int, set[str]] = {shard: set() for shard in range(shards)}
+        for label, digest in digests:
+            labels[shard_of(digest, key, shards)].add(label)
+        if shards == 1 or all(len(found) > 1 for found in labels.values()):
+            break
+    with patch("registry.uploading.upload.secrets.token_bytes", return_value=key):
+        return upload_source(registry, OPERATOR, task, name, pictures, shards=shards).source_id
 
 
 def set_recipe(registry: Registry, task: UUID, recipe: Mapping[str, Setting]) -> None:
