@@ -4,7 +4,7 @@ FIRST_SECONDS = 5.0
 MOST_SECONDS = 3600.0
 
 
-def backoff_seconds(attempts: int) -> float:
-    """Twice as long after every attempt that failed, up to an hour."""
-    # The exponent is bounded too: a shard that fails for years must not overflow a float.
-    return min(FIRST_SECONDS * 2.0 ** min(max(attempts - 1, 0), 30), MOST_SECONDS)
+def backoff_seconds(attempts: int, first: float = FIRST_SECONDS, most: float = MOST_SECONDS) -> float:
+    """Twice as long after every attempt that failed, up to an hour unless told otherwise."""
+    # The exponent is bounded too: what fails for years must not overflow a float.
+    return min(first * 2.0 ** min(max(attempts - 1, 0), 30), most)

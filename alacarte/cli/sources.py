@@ -1,8 +1,7 @@
 """`alacarte source`: upload, watch, extend and forget what was lent."""
 
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 from uuid import UUID
@@ -54,7 +53,7 @@ def add(
     from registry.uploading.upload import upload_source
     from registry.users import find_user
 
-    with opened() as registry, _progress() as report:
+    with opened() as registry:
         with registry.database.reading() as session:
             task_id = find_task(session, task).id
             owner_id = None if owner is None else find_user(session, OPERATOR, owner).id
@@ -68,7 +67,7 @@ def add(
             owner_id=owner_id,
             within=within,
             unreadable="skip" if skip_unreadable else "refuse",
-            report=report,
+            report=_report_of_progress(),
         )
     _print_admission(admission, as_json=as_json)
 
@@ -90,7 +89,7 @@ def extend(
     from registry.callers import OPERATOR
     from registry.uploading.upload import add_samples
 
-    with opened() as registry, _progress() as report:
+    with opened() as registry:
         with registry.database.reading() as session:
             source_id = named_source(session, source, task).id
         admission = add_samples(
@@ -102,7 +101,7 @@ def extend(
             within=within,
             unreadable="skip" if skip_unreadable else "refuse",
             readmit=readmit,
-            report=report,
+            report=_report_of_progress(),
         )
     _print_admission(admission, as_json=as_json)
 
@@ -223,8 +222,7 @@ def forget(
         print_erasure(registry, erasure.id, as_json=as_json)
 
 
-@contextmanager
-def _progress() -> Iterator[Callable[[int, int], None]]:
+def _report_of_progress() -> Callable[[int, int], None]:
     """A line now and then, for whoever waits long enough to wonder."""
     spoke = time.monotonic()
 
@@ -234,7 +232,7 @@ def _progress() -> Iterator[Callable[[int, int], None]]:
             spoke = time.monotonic()
             say(f"{done:,} of {total:,} pictures stored")
 
-    yield report
+    return report
 
 
 def _print_admission(admission: "Admission", *, as_json: bool) -> None:

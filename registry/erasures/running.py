@@ -6,6 +6,7 @@ from uuid import UUID
 
 from sqlalchemy import select, update
 
+from registry.backoff import backoff_seconds
 from registry.database import Database
 from registry.erasures.reading import Progress, progress_of
 from registry.erasures.receipts import complete
@@ -103,6 +104,6 @@ def _note_failure(database: Database, erasure: UUID, name: str, error: Exception
 
 
 def _back_off(database: Database, erasure: UUID, attempts: int) -> None:
-    seconds = min(LONGEST_WAIT_SECONDS, FIRST_WAIT_SECONDS * 2.0 ** min(attempts, 30))
+    seconds = backoff_seconds(attempts + 1, FIRST_WAIT_SECONDS, LONGEST_WAIT_SECONDS)
     with database.writing() as session:
         session.execute(update(Erasure).where(Erasure.id == erasure).values(not_before=after(seconds)))
