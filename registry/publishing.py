@@ -4,7 +4,7 @@ import hashlib
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Protocol
 from uuid import UUID
 
 from sqlalchemy import func, select
@@ -35,6 +35,25 @@ class IdentityMismatch(Conflict):
     """The prompt was trained on another backbone than its task's."""
 
 
+class ArtifactFacts(Protocol):
+    """What a validated artifact knows of itself, told by whoever can read one."""
+
+    @property
+    def backbone(self) -> str: ...
+    @property
+    def architecture(self) -> str: ...
+    @property
+    def size(self) -> int: ...
+    @property
+    def labels(self) -> tuple[str, ...]: ...
+    @property
+    def samples(self) -> int: ...
+    @property
+    def seed(self) -> int: ...
+    @property
+    def settings(self) -> Mapping[str, Any]: ...  # Any: the trainer's words
+
+
 @dataclass(frozen=True)
 class PublishedFacts:
     """What an artifact says of itself; whoever read it has validated its numbers."""
@@ -43,6 +62,12 @@ class PublishedFacts:
     labels: tuple[str, ...]
     samples: int
     facts: dict[str, Any]  # Any: whatever else it says, such as its settings
+
+    @classmethod
+    def of(cls, told: ArtifactFacts) -> "PublishedFacts":
+        """The facts of an artifact as they are published."""
+        others = {"architecture": told.architecture, "size": told.size, "seed": told.seed}
+        return cls(told.backbone, told.labels, told.samples, {**others, "settings": dict(told.settings)})
 
 
 def publish(registry: Registry, lease: Lease, data: bytes, facts: PublishedFacts) -> Prompt:

@@ -7,7 +7,6 @@ from sqlalchemy.orm import Session
 
 from alacarte.prompting.artifact import prompt_from_bytes, prompt_to_bytes
 from alacarte.prompting.predict import require_own
-from alacarte.prompting.tensors import Prompt
 from registry.callers import Caller
 from registry.publishing import PublishedFacts, publish_remote
 from registry.registry import Registry
@@ -53,7 +52,7 @@ async def publish(request: Request, visit: Visiting, source_id: UUID) -> PromptT
     def keep(registry: Registry, caller: Caller) -> PromptTold:
         # In the one way to write it: what is kept has nothing in it but the prompt.
         return PromptTold.model_validate(
-            publish_remote(registry, caller, source_id, prompt_to_bytes(prompt), _facts_of(prompt))
+            publish_remote(registry, caller, source_id, prompt_to_bytes(prompt), PublishedFacts.of(prompt.facts))
         )
 
     return await visit.do(keep)
@@ -70,19 +69,4 @@ def _task_to_manage(session: Session, caller: Caller, source_id: UUID) -> TaskFa
         composition=task.composition,  # type: ignore[arg-type]  # the table holds no other
         weighting=task.weighting,  # type: ignore[arg-type]
         labels=None if task.labels is None else tuple(task.labels),
-    )
-
-
-def _facts_of(prompt: Prompt) -> PublishedFacts:
-    facts = prompt.facts
-    return PublishedFacts(
-        identity=facts.backbone,
-        labels=facts.labels,
-        samples=facts.samples,
-        facts={
-            "architecture": facts.architecture,
-            "size": facts.size,
-            "seed": facts.seed,
-            "settings": dict(facts.settings),
-        },
     )

@@ -43,7 +43,7 @@ class Attempt:
         """The prompt of the shard, published."""
         prompt = self._train(backbones, cache_bytes)
         data = prompt_to_bytes(prompt)
-        return self._publish(data, _published_facts(prompt))
+        return self._publish(data, PublishedFacts.of(prompt.facts))
 
     def _train(self, backbones: Backbones, cache_bytes: int) -> Prompt:
         lease = self.lease
@@ -96,18 +96,3 @@ def _require_same(backbone: Backbone, lease: Lease) -> None:
             f"this worker has other weights of {lease.task.backbone} than those that the task's prompts were trained "
             "with: start it with the same --weights"
         )
-
-
-def _published_facts(prompt: Prompt) -> PublishedFacts:
-    facts = prompt.facts
-    return PublishedFacts(
-        identity=facts.backbone,
-        labels=facts.labels,
-        samples=facts.samples,
-        facts={
-            "architecture": facts.architecture,
-            "size": facts.size,
-            "seed": facts.seed,
-            "settings": dict(facts.settings),
-        },
-    )
