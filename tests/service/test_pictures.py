@@ -1,0 +1,125 @@
+"""Pictures over HTTP in every form that people have them in: the answer is that of what a person would see."""
+
+import io
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+from PIL import ExifTags, Image
+
+from tests.service.world import TASK, World
+
+SIDE = 48
+LOSSY = 0.002  # how far a score may move by what JPEG and CMYK round
+
+
+def scene(levels: int = 256) -> Image.Image:
+    """A picture that is another one when it is turned, mirrored, or shown in grey."""
+    down, across = np.mgrid[0:SIDE, 0:SIDE] / (SIDE - 1)
+    pixels = np.stack([across, down, 1 - across * down], axis=-1) * (levels - 1)
+    return Image.fromarray((np.rint(pixels) * (255 // (levels - 1))).astype(np.uint8))
+
+
+def grey() -> Image.Image:
+    return scene().convert("L")
+
+
+def cut_out() -> Image.Image:
+    """The scene with a hole, seen before white."""
+    picture = scene()
+    picture.paste((255, 255, 255), (0, 0, SIDE // 2, SIDE // 2))
+    return picture
+
+
+def encoded(picture: Image.Image, kind: str = "PNG", **options: Any) -> bytes:  # Any: Pillow's own options
+    file = io.BytesIO()
+    picture.save(file, kind, **options)
+    return file.getvalue()
+
+
+def turned(kind: str) -> bytes:
+    """Stored lying on its side, with a note how to hold it."""
+    exif = Image.Exif()
+    exif[ExifTags.Base.Orientation] = 6
+    return encoded(scene().transpose(Image.Transpose.ROTATE_90), kind, exif=exif, **({"quality": 98} | _LOSSLESS[kind]))
+
+
+def moving(kind: str) -> bytes:
+    """An animation whose first picture is the scene, and whose others are black."""
+    black = [Image.new("RGB", (SIDE, SIDE))] * 2
+    return encoded(scene(6) if kind == "GIF" else scene(), kind, save_all=True, append_images=black, **_LOSSLESS[kind])
+
+
+def holed() -> bytes:
+    picture = scene().convert("RGBA")
+    picture.paste((0, 0, 0, 0), (0, 0, SIDE // 2, SIDE // 2))
+    return encoded(picture)
+
+
+def holed_palette() -> bytes:
+    """A palette one of whose colours, the black of the hole, is transparent."""
+    picture = cut_out_of_few().quantize(256)
+    hole = picture.getpixel((0, 0))
+    return encoded(picture, transparency=hole)
+
+
+def cut_out_of_few(hole: tuple[int, int, int] = (1, 2, 3)) -> Image.Image:
+    picture = scene(4)
+    picture.paste(hole, (0, 0, SIDE // 2, SIDE // 2))
+    return picture
+
+
+def deep(kind: str) -> bytes:
+    return encoded(Image.fromarray(np.asarray(grey()).astype(np.uint16) * 257), kind)
+
+
+_LOSSLESS: dict[str, dict[str, Any]] = {"WEBP": {"lossless": True, "exact": True}, "JPEG": {}, "PNG": {}, "GIF": {}}
+
+# What is sent, what a person would see of it, and how far the scores may lie apart.
+FORMS: dict[str, tuple[Callable[[], bytes], Callable[[], Image.Image], float]] = {
+    "a palette": (lambda: encoded(scene(4).quantize(256)), lambda: scene(4), 1e-4),
+    "a palette with a hole": (holed_palette, lambda: cut_out_of_few((255, 255, 255)), 1e-4),
+    "transparency": (holed, cut_out, 1e-4),
+    "grey": (lambda: encoded(grey()), lambda: grey().convert("RGB"), 1e-4),
+    "grey with alpha": (lambda: encoded(grey().convert("LA")), lambda: grey().convert("RGB"), 1e-4),
+    "16-bit PNG": (lambda: deep("PNG"), lambda: grey().convert("RGB"), 1e-4),
+    "16-bit TIFF": (lambda: deep("TIFF"), lambda: grey().convert("RGB"), 1e-4),
+    "turned JPEG": (lambda: turned("JPEG"), scene, LOSSY),
+    "turned PNG": (lambda: turned("PNG"), scene, 1e-4),
+    "turned WebP": (lambda: turned("WEBP"), scene, 1e-4),
+    "moving GIF": (lambda: moving("GIF"), lambda: scene(6), 1e-4),
+    "moving WebP": (lambda: moving("WEBP"), scene, 1e-4),
+    "moving PNG": (lambda: moving("PNG"), scene, 1e-4),
+    "CMYK JPEG": (lambda: encoded(scene().convert("CMYK"), "JPEG", quality=98), scene, LOSSY),
+    "progressive JPEG": (lambda: encoded(scene(), "JPEG", quality=98, progressive=True), scene, LOSSY),
+}
+
+
+def scores(world: World, content: bytes) -> dict[str, float]:
+    form = {"task": TASK, "sources": [str(world.source)], "top_k": "3"}
+    answer = world.ask("user", "POST", "/predict", files={"image": content}, data=form)
+    assert answer.status_code == 200, answer.text
+    return {scored["label"]: scored["score"] for scored in answer.json()["results"][0]["labels"]}
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_a_picture_is_answered_as_a_person_would_see_it(form: str, world: World) -> None:
+    send, see, near = FORMS[form]
+
+    assert scores(world, send()) == pytest.approx(scores(world, encoded(see())), abs=near)
+
+
+def test_pictures_that_a_person_tells_apart_are_told_apart(world: World) -> None:
+    """Else the test above could not fail."""
+    seen = scores(world, encoded(scene()))
+    others = [
+        scene().transpose(Image.Transpose.ROTATE_90),
+        grey(),
+        Image.new("RGB", (SIDE, SIDE)),
+        Image.new("RGB", (SIDE, SIDE), "white"),
+        Image.fromarray(255 - np.asarray(scene())),
+    ]
+
+    for other in others:
+        assert scores(world, encoded(other)) != pytest.approx(seen, abs=2 * LOSSY)
