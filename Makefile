@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 
 .DEFAULT_GOAL := help
-.PHONY: help env run test check format bench constraints clean
+.PHONY: help env system run test check format bench constraints clean
 
 help: ## list the commands
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /  make \1\t/' | expand -t 22
@@ -22,10 +22,16 @@ $(READY): pyproject.toml constraints.txt
 	$(BIN)/python -m compileall -q -j 0 $(VENV)/lib > /dev/null 2>&1 || true
 	touch $(READY)
 
+system: ## install from Debian what some tests want beside Python: a browser and a proxy
+	@command -v chromium > /dev/null && test -x /usr/sbin/nginx || \
+	if test "$$(id -u)" = 0 && command -v apt-get > /dev/null; then \
+		apt-get update -qq && apt-get install -y -qq --no-install-recommends chromium nginx-light > /dev/null; \
+	else echo "Without chromium and nginx the tests that need them are skipped: apt-get install chromium nginx-light"; fi
+
 run: env ## run it: service and worker with everything they need, and, the first time, a demo
 	$(BIN)/alacarte up
 
-test: check ## run every test
+test: check system ## run every test
 	$(BIN)/python -m pytest -n 2
 
 check: env ## run the static checks: format, lint, types
