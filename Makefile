@@ -5,10 +5,10 @@ BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 
 .DEFAULT_GOAL := help
-.PHONY: help env system run test check format bench constraints clean
+.PHONY: help env system run test e2e fire check check-docker format bench audit constraints clean
 
 help: ## list the commands
-	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /  make \1\t/' | expand -t 22
+	@grep -hE '^[a-z0-9-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z0-9-]+):.*## /  make \1\t/' | expand -t 22
 
 env: $(READY) ## make .venv with everything that the other commands need
 
@@ -34,19 +34,38 @@ run: env ## run it: service and worker with everything they need, and, the first
 test: check system ## run every test
 	$(BIN)/python -m pytest -n 2
 
-check: env ## run the static checks: format, lint, types
+e2e: env system ## run the production shape as processes: two replicas and workers, PostgreSQL, S3, and the deployed proxy
+	$(BIN)/python -m pytest tests/topology
+
+fire: env system ## attack that shape for an hour or so: ten thousand predictions that meet a deletion
+	$(BIN)/python -m pytest -m fire -s
+
+check: env check-docker ## run the static checks: format, lint, types, images
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
 	$(BIN)/mypy
+
+check-docker: env ## look at the Dockerfile and the compose files
+	$(BIN)/hadolint docker/Dockerfile
+	$(BIN)/check-jsonschema --builtin-schema vendor.compose-spec docker-compose.yml docker/compose.*.yml
+	@if docker compose version > /dev/null 2>&1; then for more in gpu tls; do \
+		POSTGRES_PASSWORD=any S3_SECRET_KEY=any docker compose --env-file /dev/null \
+			--file docker-compose.yml --file docker/compose.$$more.yml config --quiet || exit 1; done; \
+	else echo "docker compose is not installed: its files were checked by their schema alone"; fi
 
 format: env ## format the code
 	$(BIN)/ruff format .
 	$(BIN)/ruff check --fix .
 
-bench: env ## measure speed: the forward pass, training and rights, about ten minutes on a quiet machine
+bench: env ## measure speed: the forward pass, training, rights, serving and its memory, half an hour on a quiet machine
 	$(BIN)/python -m bench.forward
 	$(BIN)/python -m bench.train
 	$(BIN)/python -m bench.rights
+	$(BIN)/python -m bench.serve
+	$(BIN)/python -m bench.cache
+
+audit: env ## ask about known weaknesses of the pinned dependencies; 3 means that nobody could tell
+	$(BIN)/python -m tools.audit
 
 constraints: env ## write constraints.txt anew from pyproject.toml
 	$(BIN)/uv pip compile --quiet --universal --no-header --no-annotate --no-emit-index-url \

@@ -1,0 +1,68 @@
+"""A replica that a test plays itself: it keeps what it is asked, and answers or breaks off as it is told."""
+
+import json
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+
+
+class Replica:
+    """What was asked of it, and how it behaves."""
+
+    def __init__(self) -> None:
+        self.address = ""
+        self.asked: list[tuple[str, str]] = []  # methods and paths
+        self.headers: list[dict[str, str]] = []
+        self.breaks_off = False  # before it answers
+        self.first_bytes = threading.Event()  # of a body
+        self.status = 200
+
+
+@contextmanager
+def play_replica() -> Iterator[Replica]:
+    """A replica at an address of its own."""
+    replica = Replica()
+
+    class Turn(BaseHTTPRequestHandler):
+        protocol_version = "HTTP/1.1"
+
+        def answer(self) -> None:
+            replica.asked.append((self.command, self.path))
+            replica.headers.append({name.lower(): value for name, value in self.headers.items()})
+            left = int(self.headers.get("Content-Length", 0))
+            if left:
+                left -= len(self.rfile.read(1))
+                replica.first_bytes.set()
+                self.rfile.read(left)
+            if replica.breaks_off:
+                self.close_connection = True
+                return
+            body = json.dumps({"by": replica.address}).encode()
+            self.send_response(replica.status)
+            self.send_header("X-Request-ID", self.headers.get("X-Request-ID", ""))
+            self.send_header("Content-Length", str(len(body)))
+            self.end_headers()
+            self.wfile.write(body)
+
+        def do_GET(self) -> None:
+            self.answer()
+
+        def do_POST(self) -> None:
+            self.answer()
+
+        def do_DELETE(self) -> None:
+            self.answer()
+
+        def log_message(self, format: str, *args: object) -> None:  # noqa: A002  # the signature of the library
+            pass
+
+    with ThreadingHTTPServer(("127.0.0.1", 0), Turn) as server:
+        replica.address = f"127.0.0.1:{server.server_port}"
+        thread = threading.Thread(target=server.serve_forever)
+        thread.start()
+        try:
+            yield replica
+        finally:
+            server.shutdown()
+            thread.join()

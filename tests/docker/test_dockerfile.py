@@ -1,0 +1,181 @@
+"""The Dockerfile would build, and what it builds is small, unprivileged and tells whether it is well."""
+
+import json
+import os
+import re
+import subprocess
+import sys
+import threading
+import tomllib
+import zipfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, HTTPServer
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from alacarte.cli.main import app
+from service.settings import ServiceSettings
+from tests.docker.files import DOCKER, DOCKERFILE, ROOT, instructions_of, read_compose, stages_of
+
+BIN = Path(sys.executable).parent
+TEXT = DOCKERFILE.read_text()
+STAGES = stages_of(TEXT)
+IMAGES = ("service", "worker")
+
+
+def is_clean(dockerfile: Path) -> bool:
+    return subprocess.run([BIN / "hadolint", dockerfile], capture_output=True, check=False).returncode == 0
+
+
+def test_the_linter_has_nothing_to_say_and_could_say_it(tmp_path: Path) -> None:
+    assert is_clean(DOCKERFILE)
+    careless = tmp_path / "Dockerfile"
+    careless.write_text(TEXT.replace("python:3.11.15-slim-bookworm", "python:latest"))
+    assert not is_clean(careless)
+
+
+def test_what_is_copied_is_there_and_not_ignored() -> None:
+    copied = [rest.split()[:-1] for word, rest in instructions_of(TEXT) if word == "COPY" and "--from" not in rest]
+    sources = {source for names in copied for source in names}
+
+    assert sources
+    assert all((ROOT / source).exists() for source in sources)
+    everything, *lines = [line for line in (ROOT / ".dockerignore").read_text().splitlines() if line[:1] != "#"]
+    assert everything == "*"
+    assert {line[1:] for line in lines if line.startswith("!")} == sources
+
+
+def test_the_image_has_every_package_that_is_installed_and_what_its_build_reads() -> None:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())
+    packages = project["tool"]["hatch"]["build"]["targets"]["wheel"]["packages"]
+    copied = " ".join(rest for word, rest in STAGES["wheel"] if word == "COPY").split()
+
+    assert {*packages, project["project"]["readme"], "pyproject.toml"} <= set(copied)
+    installed = " ".join(rest for word, rest in STAGES["build"] if word == "RUN")
+    wanted = set(re.findall(r"--extra (\w+)", installed))
+    assert wanted <= set(project["project"]["optional-dependencies"])
+    assert wanted == {"serve", "postgres", "s3"}
+
+
+def test_a_change_of_the_code_leaves_the_libraries_alone() -> None:
+    words = [rest for word, rest in STAGES["build"] if word in ("COPY", "RUN")]
+
+    assert words[-2] == "pyproject.toml constraints.txt ./"
+    assert "--requirements pyproject.toml" in words[-1]
+    assert [rest for word, rest in STAGES["runtime"] if word == "COPY"] == ["--from=build /opt/alacarte /opt/alacarte"]
+
+
+@pytest.mark.parametrize("image", IMAGES)
+def test_an_image_runs_as_nobody_in_particular_and_hears_the_signal_to_stop(image: str) -> None:
+    said = dict(STAGES[image])
+
+    assert said["USER"] == "10001:10001"
+    assert said["STOPSIGNAL"] == "SIGTERM"
+    assert json.loads(said["ENTRYPOINT"]) == ["alacarte"]  # without a shell, which would keep the signal to itself
+    assert json.loads(said["CMD"]) == [{"service": "serve", "worker": "work"}[image]]
+    assert "PYTHONUNBUFFERED=1" in " ".join(rest for word, rest in STAGES[image] if word == "ENV")
+    assert not re.search(r"apt-get|gcc|build-essential", TEXT)
+
+
+def test_variables_of_the_images_are_settings() -> None:
+    given = dict(re.findall(r"\b(ALACARTE_\w+)=(\S+)", TEXT))
+
+    assert {name.removeprefix("ALACARTE_").lower() for name in given} <= set(ServiceSettings.model_fields)
+    port = str(ServiceSettings.model_fields["port"].default)
+    assert given["ALACARTE_PORT"] == dict(STAGES["service"])["EXPOSE"] == port
+    assert given["ALACARTE_HOME"] in dict(STAGES["service"])["WORKDIR"]
+
+
+@contextmanager
+def answering(status: int) -> Iterator[tuple[int, list[str]]]:
+    """A port where everything is answered by this status, and the paths that were asked for."""
+    paths: list[str] = []
+
+    class Answer(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            paths.append(self.path)
+            self.send_response(status)
+            self.send_header("Content-Length", "0")
+            self.end_headers()
+
+        def log_message(self, format: str, *args: object) -> None:  # noqa: A002  # the signature of the library
+            pass
+
+    with HTTPServer(("127.0.0.1", 0), Answer) as server:
+        thread = threading.Thread(target=server.serve_forever)
+        thread.start()
+        try:
+            yield server.server_port, paths
+        finally:
+            server.shutdown()
+            thread.join()
+
+
+@pytest.mark.parametrize(("status", "is_well"), [(200, True), (503, False)])
+def test_the_health_checks_of_the_service_tell_well_from_ill(status: int, is_well: bool) -> None:
+    in_image = json.loads(dict(STAGES["service"])["HEALTHCHECK"].partition(" CMD ")[2])
+    in_compose = read_compose()["services"]["service"]["healthcheck"]["test"][1:]
+    port = str(ServiceSettings.model_fields["port"].default)
+    for command, path in ((in_image, "/healthz"), (in_compose, "/readyz")):
+        with answering(status) as (free, paths):
+            told = [word.replace(port, str(free)) for word in command[1:]]
+            environment = os.environ | {"ALACARTE_PORT": str(free)}
+            found = subprocess.run([sys.executable, *told], env=environment, capture_output=True, check=False)
+
+        assert command[0] == "python"
+        assert (found.returncode == 0) is is_well
+        assert paths == [path]
+
+
+def test_the_health_check_of_a_worker_tells_a_registry_from_none(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("ALACARTE_HOME", str(tmp_path))
+    name, *words = json.loads(dict(STAGES["worker"])["HEALTHCHECK"].partition(" CMD ")[2])
+
+    assert name == "alacarte"
+    assert CliRunner().invoke(app, words).exit_code != 0
+    assert CliRunner().invoke(app, ["db", "upgrade"]).exit_code == 0
+    assert CliRunner().invoke(app, words).exit_code == 0
+
+
+def test_the_constraints_take_the_cpu_build_of_torch(tmp_path: Path) -> None:
+    """Resolved by uv, among wheels that differ in nothing but the build."""
+    constraints = (ROOT / "constraints.txt").read_text()
+    (version,) = re.findall(r"^torch==(\S+)$", constraints, re.MULTILINE)
+    for name in (f"{version}+cpu", "0.1+cpu"):
+        with zipfile.ZipFile(tmp_path / f"torch-{name}-py3-none-any.whl", "w") as wheel:
+            wheel.writestr(f"torch-{name}.dist-info/METADATA", f"Metadata-Version: 2.1\nName: torch\nVersion: {name}\n")
+            wheel.writestr(f"torch-{name}.dist-info/WHEEL", "Wheel-Version: 1.0\nTag: py3-none-any\n")
+            wheel.writestr(f"torch-{name}.dist-info/RECORD", "")
+    (tmp_path / "wanted.txt").write_text("torch\n")
+
+    command: list[str | Path] = [
+        BIN / "uv",
+        "pip",
+        "compile",
+        "--quiet",
+        "--no-header",
+        "--no-annotate",
+        "--no-index",
+        "--no-cache",
+    ]
+    command += ["--find-links", tmp_path, "--constraints", ROOT / "constraints.txt", tmp_path / "wanted.txt"]
+    found = subprocess.run(command, capture_output=True, text=True, check=True)
+
+    assert f"torch=={version}+cpu" in found.stdout.split()
+
+
+def test_uv_knows_the_backends_and_cuda_is_that_of_the_constraints() -> None:
+    told = subprocess.run([BIN / "uv", "pip", "install", "--help"], capture_output=True, text=True, check=True)
+    known = re.sub(r"\s+", " ", told.stdout).partition("--torch-backend")[2].partition("possible values: ")[2]
+    default = dict(rest.split("=") for word, rest in STAGES["build"] if word == "ARG")["TORCH_BACKEND"]
+    override = read_compose(DOCKER / "compose.gpu.yml")["services"]
+    cuda = {override[image]["build"]["args"]["TORCH_BACKEND"] for image in IMAGES}
+
+    assert {default, *cuda} <= set(known.partition("]")[0].split(", "))
+    (toolkit,) = re.findall(r"^cuda-toolkit==(\d+)\.(\d+)", (ROOT / "constraints.txt").read_text(), re.MULTILINE)
+    assert cuda == {"cu" + "".join(toolkit)}

@@ -1,0 +1,237 @@
+"""The proxy as it is deployed: its limits are the service's, and a replica that goes away costs nobody an answer."""
+
+import re
+import socket
+import subprocess
+from collections.abc import Iterator
+from contextlib import ExitStack
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import httpx
+import pytest
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes, serialization
+from cryptography.hazmat.primitives.asymmetric import ec
+
+from service.bodies import FRAMING_BYTES
+from service.settings import ServiceSettings
+from tests.docker.files import DOCKER
+from tests.docker.proxy import NGINX, serve_proxy, write_proxy
+from tests.docker.replica import Replica, play_replica
+from tests.servers.processes import free_ports, until
+
+pytestmark = pytest.mark.skipif(NGINX is None, reason="nginx is not installed")
+TEXT = (DOCKER / "nginx.conf").read_text()
+UPLOADS = ("/sources", "/sources/7/samples")
+
+
+@pytest.fixture
+def replica() -> Iterator[Replica]:
+    with play_replica() as one:
+        yield one
+
+
+@pytest.fixture
+def url(replica: Replica, tmp_path: Path) -> Iterator[str]:
+    with serve_proxy(tmp_path, [replica.address]) as (address, _):
+        yield f"http://{address}"
+
+
+def default(name: str) -> float:
+    found = ServiceSettings.model_fields[name].default
+    assert isinstance(found, int | float)
+    return found
+
+
+def seconds_of(directive: str) -> list[int]:
+    return [int(number) for number in re.findall(rf"\b{directive} (\d+)s;", TEXT)]
+
+
+def test_the_configuration_is_accepted_with_and_without_tls(tmp_path: Path) -> None:
+    for listen in ("listen.conf", "listen.tls.conf"):
+        home = tmp_path / listen
+        (home / "tls").mkdir(parents=True)
+        write_certificate(home / "tls")
+        [port] = free_ports(1)  # a test of the configuration listens, too
+        lines = (DOCKER / listen).read_text().replace("listen 8080", f"listen 127.0.0.1:{port}")
+
+        found = subprocess.run([*write_proxy(home, lines, ["127.0.0.1:1"]), "-t"], capture_output=True, check=False)
+
+        assert found.returncode == 0, found.stderr
+
+
+def write_certificate(folder: Path) -> None:
+    key = ec.generate_private_key(ec.SECP256R1())
+    name = x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, "localhost")])
+    made = x509.CertificateBuilder().subject_name(name).issuer_name(name).public_key(key.public_key()).serial_number(1)
+    now = datetime.now(UTC)
+    signed = made.not_valid_before(now).not_valid_after(now + timedelta(days=1)).sign(key, hashes.SHA256())
+    pem = serialization.Encoding.PEM
+    (folder / "fullchain.pem").write_bytes(signed.public_bytes(pem))
+    secret = key.private_bytes(pem, serialization.PrivateFormat.PKCS8, serialization.NoEncryption())
+    (folder / "privkey.pem").write_bytes(secret)
+
+
+@pytest.mark.parametrize(
+    ("path", "limit_bytes"),
+    [
+        ("/predict", default("max_body_bytes")),
+        ("/v2/models/flowers/infer", default("max_body_bytes")),
+        ("/users", default("max_body_bytes")),
+        ("/sources/7/prompt", default("max_prompt_bytes")),
+        *((path, default("max_upload_bytes") + FRAMING_BYTES) for path in UPLOADS),
+    ],
+)
+def test_a_body_may_be_as_large_as_the_service_takes_it_and_no_larger(url: str, path: str, limit_bytes: float) -> None:
+    """By what is said of its length alone: a refusal comes at once, and otherwise the proxy waits for the body."""
+    refused = said_to_be(url, path, int(limit_bytes) + 1)
+
+    assert refused is not None
+    assert refused.startswith(b"HTTP/1.1 413 ")
+    assert b"application/problem+json" in refused
+    assert said_to_be(url, path, int(limit_bytes)) is None
+
+
+def said_to_be(url: str, path: str, length: int) -> bytes | None:
+    """What comes back to a request of this length before its body, or None once the proxy asks for it."""
+    where = httpx.URL(url)
+    with socket.create_connection((where.host, where.port or 80), timeout=30) as line:
+        line.sendall(
+            f"POST {path} HTTP/1.1\r\nHost: here\r\nContent-Length: {length}\r\nExpect: 100-continue\r\n\r\n".encode()
+        )
+        answer = line.recv(65536)
+        return None if answer.startswith(b"HTTP/1.1 100 ") else answer
+
+
+def test_times_agree_with_the_service() -> None:
+    assert seconds_of("client_body_timeout") == [default("read_timeout_s")]
+    before, *_ = seconds_of("proxy_read_timeout")
+    assert before > default("deadline_s")
+    assert seconds_of("proxy_read_timeout")[-1] >= default("upload_timeout_s")
+    _, of_replicas = seconds_of("keepalive_timeout")
+    assert of_replicas < default("keep_alive_s")
+
+
+def test_an_upload_reaches_the_replica_while_it_is_still_sent(url: str, replica: Replica) -> None:
+    where = httpx.URL(url)
+    for path in UPLOADS:
+        replica.first_bytes.clear()
+        with socket.create_connection((where.host, where.port or 80), timeout=30) as line:
+            line.sendall(f"POST {path} HTTP/1.1\r\nHost: here\r\nContent-Length: 2000\r\n\r\n".encode() + b"a" * 1000)
+            assert replica.first_bytes.wait(30)
+            line.sendall(b"b" * 1000)
+            assert line.recv(65536).startswith(b"HTTP/1.1 200 ")
+
+
+def test_a_replica_never_sees_a_question_that_is_not_whole(url: str, replica: Replica) -> None:
+    where = httpx.URL(url)
+    head = b"POST /predict HTTP/1.1\r\nHost: here\r\nContent-Length: 2000\r\nExpect: 100-continue\r\n\r\n"
+    with socket.create_connection((where.host, where.port or 80), timeout=30) as line:
+        line.sendall(head)
+        assert line.recv(65536).startswith(b"HTTP/1.1 100 ")  # so it has been read, and would be passed on by now
+        line.sendall(b"a" * 1000)
+        httpx.get(f"{url}/tasks")
+    httpx.get(f"{url}/tasks")
+
+    assert replica.asked == [("GET", "/tasks")] * 2
+
+
+def test_a_request_keeps_its_id_or_gets_one(url: str, replica: Replica) -> None:
+    given = httpx.get(f"{url}/tasks", headers={"X-Request-ID": "mine-1"})
+    made = httpx.get(f"{url}/tasks")
+    hostile = httpx.get(f"{url}/tasks", headers={"X-Request-ID": 'a"b'})
+
+    assert given.headers["x-request-id"] == "mine-1"
+    assert re.fullmatch(r"[0-9a-f]{32}", made.headers["x-request-id"])
+    assert re.fullmatch(r"[0-9a-f]{32}", hostile.headers["x-request-id"])
+    assert replica.headers[0]["x-request-id"] == "mine-1"
+
+
+def test_a_replica_that_does_not_listen_costs_no_answer(tmp_path: Path) -> None:
+    [nobody] = free_ports(1)
+    with play_replica() as alive, serve_proxy(tmp_path, [f"127.0.0.1:{nobody}", alive.address]) as (address, _):
+        for method, path in (("GET", "/tasks"), ("POST", "/sources"), ("POST", "/predict"), ("DELETE", "/sources/7")):
+            answers = [httpx.request(method, f"http://{address}{path}", content=b"x") for _ in range(4)]
+            assert [answer.status_code for answer in answers] == [200] * 4
+
+
+@pytest.mark.parametrize("path", ["/predict", "/v2/models/flowers/infer"])
+def test_a_question_whose_replica_dies_is_asked_of_the_next(path: str, tmp_path: Path) -> None:
+    with ExitStack() as stack:
+        replicas = [stack.enter_context(play_replica()) for _ in range(2)]
+        address, _ = stack.enter_context(serve_proxy(tmp_path, [one.address for one in replicas]))
+        replicas[0].breaks_off = True
+
+        answers = [httpx.post(f"http://{address}{path}", content=b"x") for _ in range(4)]
+
+        assert [answer.status_code for answer in answers] == [200] * 4
+        assert replicas[0].asked
+
+
+@pytest.mark.parametrize("path", ["/sources", "/grants"])
+def test_what_changes_something_is_never_sent_twice(path: str, tmp_path: Path) -> None:
+    with ExitStack() as stack:
+        replicas = [stack.enter_context(play_replica()) for _ in range(2)]
+        address, _ = stack.enter_context(serve_proxy(tmp_path, [one.address for one in replicas]))
+        for one in replicas:
+            one.breaks_off = True
+
+        answer = httpx.post(f"http://{address}{path}", content=b"x")
+
+        assert answer.status_code == 502
+        assert len(replicas[0].asked) + len(replicas[1].asked) == 1
+
+
+def test_the_proxys_own_words_are_problem_documents(tmp_path: Path) -> None:
+    [nobody] = free_ports(1)
+    with serve_proxy(tmp_path, [f"127.0.0.1:{nobody}"]) as (address, _):
+        answer = httpx.get(f"http://{address}/tasks", headers={"X-Request-ID": "mine-2"})
+
+    assert answer.status_code == 502
+    assert answer.headers["content-type"] == "application/problem+json"
+    assert answer.headers["x-request-id"] == "mine-2"
+    assert answer.json() == {
+        "type": "urn:alacarte:problem:no-replica",
+        "title": "No replica",
+        "status": 502,
+        "detail": "no replica answers: try again in a moment",
+        "request_id": "mine-2",
+    }
+
+
+def test_what_a_replica_says_is_not_put_into_other_words(url: str, replica: Replica) -> None:
+    for status in (404, 413, 429, 502, 503):
+        replica.status = status
+        assert httpx.get(f"{url}/tasks").json() == {"by": replica.address}
+
+
+def test_measurements_are_not_for_everybody(url: str, replica: Replica) -> None:
+    assert httpx.get(f"{url}/metrics").status_code == 404
+    assert replica.asked == []
+
+
+def test_the_version_of_the_proxy_is_not_told(url: str) -> None:
+    assert httpx.get(f"{url}/tasks").headers["server"] == "nginx"
+    assert httpx.get(f"{url}/metrics").headers["server"] == "nginx"
+
+
+def test_an_address_has_so_many_requests_at_once(tmp_path: Path) -> None:
+    limits = re.findall(r"limit_conn addresses (\d+);", TEXT)
+    assert limits == ["128"]
+    with play_replica() as replica, serve_proxy(tmp_path, [replica.address]) as (address, _):
+        host, port = address.split(":")
+        with ExitStack() as stack:
+            for _ in range(int(limits[0])):
+                line = stack.enter_context(socket.create_connection((host, int(port)), timeout=30))
+                line.sendall(b"POST /predict HTTP/1.1\r\nHost: here\r\nContent-Length: 9\r\n\r\n")
+            until(lambda: httpx.get(f"http://{address}/tasks").status_code == 429, "the limit of an address")
+        until(lambda: httpx.get(f"http://{address}/tasks").status_code == 200, "the end of the others")
+
+
+def test_no_line_of_the_log_holds_a_token_or_a_path(tmp_path: Path) -> None:
+    with play_replica() as replica, serve_proxy(tmp_path, [replica.address]) as (address, log):
+        httpx.get(f"http://{address}/sources/of-somebody?q=else", headers={"Authorization": "Bearer alc_secret"})
+        until(lambda: '"event":"proxied"' in log.read_text(), "a line of the log")
+
+    assert not re.search("alc_secret|of-somebody|else", log.read_text())
