@@ -6,9 +6,17 @@ from types import TracebackType
 from typing import Self
 
 from alacarte.calling.administration import Administration
-from alacarte.calling.answers import Admission, Erasure, Prediction, Prompt, Sample, SourceState, Verdict
-from alacarte.calling.bodies import Picture, Sent, chunks_of, file_bytes, opened_archive, size_of
-from alacarte.calling.errors import AnswerUnreadable, ClientError, ServiceProblem, ServiceUnreachable, WaitedInVain
+from alacarte.calling.answers import Admission, Erasure, Prediction, Prompt, Sample, SourceState, Training, Verdict
+from alacarte.calling.bodies import Picture, Sent, file_bytes, opened_archive
+from alacarte.calling.errors import (
+    AnswerUnreadable,
+    ClientError,
+    FolderUnfit,
+    ServiceProblem,
+    ServiceUnreachable,
+    WaitedInVain,
+)
+from alacarte.calling.naming import is_digest, kept_form
 from alacarte.calling.reading import read
 from alacarte.calling.waiting import Forgetting, obstacle_to, wait_for
 from alacarte.calling.wire import Wire, document_of, fields_of
@@ -17,6 +25,7 @@ __all__ = [
     "AnswerUnreadable",
     "Client",
     "ClientError",
+    "FolderUnfit",
     "Forgetting",
     "Prediction",
     "ServiceProblem",
@@ -44,7 +53,12 @@ class Client(Administration):
         self.close()
 
     def __repr__(self) -> str:
-        return f"Client({self._wire.url!r})"  # never the token
+        return f"Client({self.url!r})"  # never the token
+
+    @property
+    def url(self) -> str:
+        """Where the service is."""
+        return self._wire.url
 
     def close(self) -> None:
         """Ends the connections."""
@@ -106,6 +120,26 @@ class Client(Administration):
         """The pictures of a source by their digests, for those who manage it or may have some of it forgotten."""
         found = self._wire.pages("sources", self._source_id(source), "samples", query={"label": label})
         return [read(Sample, one) for one in found]
+
+    def find_sample(self, source: str, sample: str) -> str:
+        """The digest of the only picture of the source that came in a file of this name; a digest is taken as it is."""
+        if is_digest(sample):
+            return sample.lower()
+        found = [one.digest for one in self.samples(source) if kept_form(one.name) == kept_form(sample)]
+        if not found:
+            raise ServiceProblem(404, "Not found", f"no sample {sample!r} that you may see", kind="not-found")
+        if len(found) > 1:
+            detail = f"several samples came in a file {sample!r}: name one by its digest"
+            raise ServiceProblem(409, "Conflict", detail, kind="conflict")
+        return found[0]
+
+    def cancel(self, source: str) -> int:
+        """Stops the training of a source until it is resumed; tells of how many shards."""
+        return read(Training, self._wire.ask("POST", "sources", self._source_id(source), "cancel")).shards
+
+    def resume(self, source: str) -> int:
+        """Lets training go on that was stopped, or that waits after failures; tells of how many shards."""
+        return read(Training, self._wire.ask("POST", "sources", self._source_id(source), "resume")).shards
 
     def create_source(self, name: str, *, task: str, owner: str | None = None) -> SourceState:
         """A source without pictures, as for prompts that are trained elsewhere."""
@@ -186,14 +220,13 @@ class Client(Administration):
         return read(Verdict, self._wire.ask("GET", "erasures", erasure_id, "verdict"))
 
     def _send(self, address: Sequence[str], path: Path, said: dict[str, object], progress: Sent | None) -> Admission:
-        with opened_archive(path) as file:
-            total_bytes = size_of(file)
+        with opened_archive(path) as archive:
             told = self._wire.ask(
                 "POST",
                 *address,
                 query=said,
-                content=chunks_of(file, total_bytes, progress),
-                headers={"Content-Type": "application/octet-stream", "Content-Length": str(total_bytes)},
+                content=archive.reported(progress),
+                headers={"Content-Type": "application/octet-stream", "Content-Length": str(archive.size_bytes)},
                 answer_within_s=UPLOAD_SECONDS,
             )
         return read(Admission, told)
@@ -202,7 +235,10 @@ class Client(Administration):
 def _names(sources: Iterable[str] | None) -> list[str] | None:
     if isinstance(sources, str):
         raise TypeError("sources are a list of names, not one text: put it in a list")
-    return None if sources is None else list(sources)
+    names = None if sources is None else list(sources)
+    if names == []:  # a form cannot say so: it would be all of them
+        raise ValueError("no source is named, so nobody could answer: leave sources out to ask all that you may use")
+    return names
 
 
 def _how(shards: int, within: str | None, skip_unreadable: bool) -> dict[str, object]:

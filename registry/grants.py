@@ -56,6 +56,8 @@ def list_grants(
     user_id: UUID | None = None,
     after: str | None = None,
     limit: int = DEFAULT_LIMIT,
+    *,
+    task_id: UUID | None = None,
 ) -> Page[Grant]:
     """The grants to sources that the caller owns or manages, and the caller's own, the oldest first."""
     statement = select(Grant)
@@ -70,6 +72,8 @@ def list_grants(
         statement = statement.where(Grant.source_id == source_id)
     if user_id is not None:
         statement = statement.where(Grant.user_id == user_id)
+    if task_id is not None:
+        statement = statement.where(Grant.source_id.in_(select(Source.id).where(Source.task_id == task_id)))
     return page(session, statement, Grant.id, after=after, limit=limit)
 
 

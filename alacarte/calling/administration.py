@@ -3,11 +3,12 @@
 from collections.abc import Collection, Mapping
 from typing import TypeVar
 
-from alacarte.calling.answers import Release, Source, Task
+from alacarte.calling.answers import Source, Task
 from alacarte.calling.errors import ServiceProblem
 from alacarte.calling.naming import is_id, kept_form
-from alacarte.calling.people import Grant, IssuedToken, Token, User
+from alacarte.calling.people import Grant, IssuedToken, Quota, Token, User
 from alacarte.calling.reading import read
+from alacarte.calling.releases import Contents, Release
 from alacarte.calling.wire import Wire, document_of
 
 Setting = str | int | float | bool
@@ -56,6 +57,18 @@ class Administration:
         """Whose token it is."""
         return read(User, self._wire.ask("GET", "users", "me"))
 
+    def user(self, user: str) -> User:
+        """The user or group of that name or id."""
+        return read(User, self._wire.ask("GET", "users", self._user_id(user)))
+
+    def groups(self, user: str) -> list[User]:
+        """The groups that a user is in."""
+        return [read(User, one) for one in self._wire.pages("users", self._user_id(user), "groups")]
+
+    def members(self, group: str) -> list[User]:
+        """The members of a group."""
+        return [read(User, one) for one in self._wire.pages("users", self._user_id(group), "members")]
+
     def create_user(self, name: str, role: str = "predictor", *, is_group: bool = False) -> User:
         """A new user or group."""
         return read(User, self._wire.ask("POST", "users", json={"name": name, "role": role, "is_group": is_group}))
@@ -63,6 +76,24 @@ class Administration:
     def remove_user(self, user: str) -> None:
         """Removes a user with their tokens and grants; their sources stay, without an owner."""
         self._wire.ask("DELETE", "users", self._user_id(user))
+
+    def bind_subject(self, user: str, subject: str, issuer: str | None = None) -> User:
+        """Lets a subject of an issuer, the service's own if none is named, prove to be this user by its JWTs."""
+        said = document_of({"subject": subject, "issuer": issuer})
+        return read(User, self._wire.ask("PUT", "users", self._user_id(user), "subject", json=said))
+
+    def unbind_subject(self, user: str) -> None:
+        """Ends what the user's subject proves, at once."""
+        self._wire.ask("DELETE", "users", self._user_id(user), "subject")
+
+    def quota(self, user: str) -> Quota:
+        """What a user stores and may store."""
+        return read(Quota, self._wire.ask("GET", "users", self._user_id(user), "quota"))
+
+    def set_quota(self, user: str, quota_bytes: int | None) -> Quota:
+        """Says what a user may store; None for what the service's default says."""
+        said = {"quota_bytes": quota_bytes}
+        return read(Quota, self._wire.ask("PUT", "users", self._user_id(user), "quota", json=said))
 
     def add_member(self, group: str, user: str) -> None:
         """Lets a user have what the group is granted."""
@@ -108,13 +139,17 @@ class Administration:
         """All releases, or those of a task."""
         return [read(Release, one) for one in self._wire.pages("releases", query={"task": task})]
 
+    def release(self, release: str, task: str | None = None) -> Contents:
+        """What the release of that name or id pins, and what it lost to erasures; a name may need its task."""
+        return read(Contents, self._wire.ask("GET", "releases", self._release_id(release, task)))
+
     def pin_release(self, task: str, name: str) -> Release:
         """Pins all prompts that the task has now under a name."""
         return read(Release, self._wire.ask("POST", "releases", json={"task": task, "name": name}))
 
-    def remove_release(self, release_id: str) -> None:
+    def remove_release(self, release: str, task: str | None = None) -> None:
         """Unpins everything; the prompts themselves stay."""
-        self._wire.ask("DELETE", "releases", release_id)
+        self._wire.ask("DELETE", "releases", self._release_id(release, task))
 
     def sources(self, task: str | None = None) -> list[Source]:
         """The sources that you may see, of a task if one is named."""
@@ -129,6 +164,11 @@ class Administration:
         if is_id(user):
             return user
         return _only("user", user, [one.id for one in self.users() if one.name == kept_form(user)])
+
+    def _release_id(self, release: str, task: str | None) -> str:
+        if is_id(release):
+            return release
+        return _only("release", release, [one.id for one in self.releases(task) if one.name == kept_form(release)])
 
     def _source_id(self, source: str) -> str:
         return source if is_id(source) else self.find_source(source).id

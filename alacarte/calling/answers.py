@@ -164,6 +164,13 @@ class Admission:
 
 
 @dataclass(frozen=True)
+class Training:
+    """How many shards were stopped, or let go on."""
+
+    shards: int
+
+
+@dataclass(frozen=True)
 class Prompt:
     """A prompt that was sent, and is served from now on."""
 
@@ -222,14 +229,3 @@ class Verdict:
 
     holds: bool
     checks: tuple[Check, ...]
-
-
-@dataclass(frozen=True)
-class Release:
-    """A named, pinned set of prompts."""
-
-    id: str
-    task_id: str
-    name: str
-    created_by: str | None
-    created_at: datetime

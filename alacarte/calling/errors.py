@@ -35,5 +35,9 @@ class AnswerUnreadable(ClientError):
     """Whoever answered is no service of this kind, or one of another version."""
 
 
+class FolderUnfit(ClientError):
+    """A folder cannot be sent as it is."""
+
+
 class WaitedInVain(ClientError):
     """What was waited for has not come in time, or cannot come."""

@@ -13,6 +13,18 @@ class User:
     role: str
     is_group: bool
     created_at: datetime
+    issuer: str | None = None  # who vouches for them elsewhere
+    subject: str | None = None
+    quota_bytes: int | None = None  # None: what the service's default says
+
+
+@dataclass(frozen=True)
+class Quota:
+    """What a user stores and may store."""
+
+    used_bytes: int
+    quota_bytes: int | None  # None: as much as there is room for
+    is_default: bool
 
 
 @dataclass(frozen=True)

@@ -1,6 +1,7 @@
-"""What the registry's commands show of each thing: one document for a program, the same in a table for a person."""
+"""What commands show of each thing: one document for a program, the same in a table for a person."""
 
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import fields, is_dataclass
 from datetime import UTC, datetime
 from uuid import UUID
 
@@ -14,14 +15,22 @@ def document_of(thing: object, *names: str) -> dict[str, object]:
     return {name: plain(getattr(thing, name)) for name in names}
 
 
+def facts_of(thing: object) -> dict[str, object]:
+    """All members of a frozen value, as JSON has them."""
+    assert is_dataclass(thing)
+    return {one.name: plain(getattr(thing, one.name)) for one in fields(thing)}
+
+
 def plain(value: object) -> object:
-    """The value as JSON has it: ids and times as texts."""
+    """The value as JSON has it: ids and times as texts, frozen values as their members."""
     if isinstance(value, UUID):
         return str(value)
     if isinstance(value, datetime):
         return value.astimezone(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
     if isinstance(value, tuple):
         return [plain(item) for item in value]
+    if is_dataclass(value):
+        return facts_of(value)
     return value
 
 

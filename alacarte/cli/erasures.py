@@ -2,21 +2,21 @@
 
 import json
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 from uuid import UUID
 
 import typer
 
-from alacarte.cli.documents import document_of, plain, print_list, print_one, told
-from alacarte.cli.faults import FAILED, CommandRefused
+from alacarte.cli.documents import Document, document_of, print_list, print_one, told
+from alacarte.cli.faults import FAILED, CommandRefused, NotYet
 from alacarte.cli.options import Json
 from alacarte.cli.registry_door import all_pages, opened, reading, writing
 from alacarte.cli.screen import print_json, print_table, say
 
 if TYPE_CHECKING:
     from registry.erasures.reading import Progress
-    from registry.registry import Registry
 
 ErasureId = Annotated[UUID, typer.Argument(metavar="ID", help="The erasure's id.", show_default=False)]
 FACTS = ("id", "state", "scope", "source_id", "shard_id", "sample", "requested_by", "requested_at", "completed_at")
@@ -42,13 +42,16 @@ def list_all(as_json: Json = False) -> None:
 @app.command()
 def show(erasure: ErasureId, as_json: Json = False) -> None:
     """Show the steps of an erasure, and what it waits for."""
-    with opened() as registry:
-        print_erasure(registry, erasure, as_json=as_json)
+    from registry.callers import OPERATOR
+    from registry.erasures.reading import show_erasure
+
+    with reading() as session:
+        print_progress(show_erasure(session, OPERATOR, erasure), as_json=as_json)
 
 
 @app.command()
 def run(as_json: Json = False) -> None:
-    """Carry out every erasure that is not complete, whether it is due or not."""
+    """Carry out every erasure that is not complete, due or not; the exit code is 75 while some still wait."""
     from registry.callers import OPERATOR
     from registry.erasures.reading import list_erasures
     from registry.erasures.running import finish_erasure
@@ -60,6 +63,8 @@ def run(as_json: Json = False) -> None:
         ended = [finish_erasure(registry, erasure) for erasure in waiting]
     documents = [{**document_of(one, *FACTS), "waits_for": list(one.waits_for)} for one in ended]
     print_list("erasures", documents, ("id", "state", "scope", "source_id", "waits_for"), as_json=as_json)
+    if unfinished := sum(one.receipt is None for one in ended):
+        raise NotYet(f"{unfinished} of {len(ended)} erasures are not complete: they are tried again, also without you")
 
 
 @app.command()
@@ -76,12 +81,11 @@ def receipt(
     with reading() as session:
         progress = show_erasure(session, OPERATOR, erasure)
     if progress.receipt is None:
-        raise CommandRefused(f"erasure {erasure} is not complete: `alacarte erasure show {erasure}` says what is left")
+        raise NotYet(f"erasure {erasure} is not complete: `alacarte erasure show {erasure}` says what is left")
     if out is None:
         print_json(progress.receipt)
     else:
-        out.write_text(json.dumps(progress.receipt, indent=2) + "\n")
-        say(f"wrote {out}")
+        write_receipt(progress.receipt, out)
 
 
 @app.command()
@@ -131,30 +135,32 @@ def key(as_json: Json = False) -> None:
         sys.stdout.write(document["public"])
 
 
-def print_erasure(registry: "Registry", erasure: UUID, *, as_json: bool) -> None:
-    """How an erasure stands."""
-    from registry.callers import OPERATOR
-    from registry.erasures.reading import show_erasure
-
-    with registry.database.reading() as session:
-        progress = show_erasure(session, OPERATOR, erasure)
-    document = document_of(progress, *FACTS)
+def print_progress(progress: "Progress", *, as_json: bool) -> None:
+    """How an erasure stands, and what can be done about it here."""
     steps = [document_of(step, "name", "done_at", "attempts", "found", "error") for step in progress.steps]
+    print_steps(document_of(progress, *FACTS), steps, progress.receipt, as_json=as_json)
     if as_json:
-        print_json({**document, "steps": steps, "receipt": plain(progress.receipt)})
         return
-    print_one(document, as_json=False)
-    print_table(
-        ("step", "done", "attempts", "found", "waits for"), ([told(value) for value in step.values()] for step in steps)
-    )
-    _say_what_next(progress)
-
-
-def _say_what_next(progress: "Progress") -> None:
     if progress.receipt is None:
         say(f"Serving has stopped. `alacarte erasure run` tries again what is left of {progress.id}.")
     else:
         say(f"`alacarte erasure receipt {progress.id}` prints the signed receipt.")
+
+
+def print_steps(document: Document, steps: Sequence[Document], receipt: object, *, as_json: bool) -> None:
+    """The facts of an erasure and its steps; its receipt too for a program."""
+    if as_json:
+        print_json({**document, "steps": steps, "receipt": receipt})
+        return
+    print_one(document, as_json=False)
+    rows = ([told(step[name]) for name in ("name", "done_at", "attempts", "found", "error")] for step in steps)
+    print_table(("step", "done", "attempts", "found", "waits for"), rows)
+
+
+def write_receipt(receipt: object, out: Path) -> None:
+    """The receipt in a file of its own, as it was signed."""
+    out.write_text(json.dumps(receipt, indent=2) + "\n")
+    say(f"wrote {out}")
 
 
 def _read(path: Path) -> dict[str, Any]:  # Any: whatever JSON has; it is checked against its signature

@@ -13,6 +13,7 @@ from registry.errors import DomainError
 from trainer.errors import TrainingError
 
 FAILED = 1
+LATER = 75  # as sysexits.h has it: not done, and worth another try
 INTERRUPTED = 130  # as a shell counts it: 128 and the signal's number
 
 # Which extra of the distribution brings a package that a command may miss.
@@ -26,6 +27,7 @@ _EXTRAS = {
     "httpx": "client",
     "fastapi": "serve",
     "uvicorn": "serve",
+    "httptools": "serve",
     "prometheus_client": "serve",
     "python_multipart": "serve",
     "anyio": "serve",
@@ -35,6 +37,14 @@ _UNSHOWN = ("Cc", "Cs", "Zl", "Zp")  # categories of characters that could drive
 
 class CommandRefused(Exception):
     """What was asked on the command line cannot be done; the message is for a person to read."""
+
+    code = FAILED
+
+
+class NotYet(CommandRefused):
+    """What was asked is not done, and may well be later: somebody is away or busy, or needs more time."""
+
+    code = LATER
 
 
 class OneLineFaults(TyperGroup):
@@ -60,7 +70,9 @@ class OneLineFaults(TyperGroup):
             if type(error).__name__ != "OutOfMemoryError":  # torch's, which is not imported here
                 raise
             fail("not enough memory on the device: use smaller pictures or a smaller batch")
-        except (CommandRefused, PromptingError, TrainingError, DomainError) as error:
+        except CommandRefused as error:
+            fail(str(error), error.code)
+        except (PromptingError, TrainingError, DomainError) as error:
             fail(str(error))
 
 

@@ -56,19 +56,25 @@ def revoke(
 def list_all(
     user: Annotated[str | None, typer.Option("--user", help="Only those of this user.", show_default="all")] = None,
     source: Annotated[str | None, typer.Option("--source", help="Only those to this.", show_default="all")] = None,
-    task: InTask = None,
+    task: Annotated[
+        str | None, typer.Option("--task", help="Only those to sources of this task.", show_default="all")
+    ] = None,
     as_json: Json = False,
 ) -> None:
     """List grants."""
     from registry.callers import OPERATOR
     from registry.grants import list_grants
     from registry.sources import find_source
+    from registry.tasks import find_task
     from registry.users import find_user
 
     with reading() as session:
+        within = None if task is None else find_task(session, task).id
         who = None if user is None else find_user(session, OPERATOR, user).id
         what = None if source is None else named_source(session, source, task).id
-        found = list(all_pages(lambda after: list_grants(session, OPERATOR, source_id=what, user_id=who, after=after)))
+        found = list(
+            all_pages(lambda after: list_grants(session, OPERATOR, what, user_id=who, task_id=within, after=after))
+        )
         users = {one: find_user(session, OPERATOR, one).name for one in {grant.user_id for grant in found}}
         sources = {one: find_source(session, OPERATOR, None, one).name for one in {grant.source_id for grant in found}}
         documents = [

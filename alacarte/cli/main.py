@@ -13,6 +13,7 @@ from alacarte.cli.doctor import doctor
 from alacarte.cli.faults import OneLineFaults
 from alacarte.cli.inspect_prompts import inspect
 from alacarte.cli.predict import predict
+from alacarte.cli.remote import group as remote
 from alacarte.cli.serve import serve
 from alacarte.cli.train import train
 from alacarte.cli.up import up
@@ -36,7 +37,7 @@ app.command()(up)
 app.command()(doctor)
 GROUPS = {
     "db": db, "user": users, "token": tokens, "task": tasks, "source": sources, "grant": grants,
-    "release": releases, "erasure": erasures,
+    "release": releases, "erasure": erasures, "remote": remote,
 }  # fmt: skip
 for name, group in GROUPS.items():
     app.add_typer(group.app, name=name)

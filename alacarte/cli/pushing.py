@@ -1,12 +1,17 @@
 """Sending prompts to a service, from where their pictures are: whatever can be refused is asked before training."""
 
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
-from dataclasses import dataclass, field
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
+from alacarte.calling.answers import Prompt
 from alacarte.cli.faults import CommandRefused
+from alacarte.cli.service_door import asking
 from alacarte.client import Client, ClientError, ServiceProblem
+
+if TYPE_CHECKING:  # importing it imports torch
+    from alacarte.cli.training import Plan
 
 NOT_FOUND = 404
 
@@ -18,49 +23,76 @@ class Destination:
     url: str
     token: str = field(repr=False)
     source_id: str
+    task: str
     backbone: str
     size: int | None
     identity: str | None  # of the backbone; None until the task has its first prompt
     labels: tuple[str, ...] | None  # None: whatever prompts bring
+    recipe: Mapping[str, Any]  # Any: texts and numbers, which are checked where they get their meaning
 
 
 def find_destination(
-    url: str, token: str | None, source: str | None, task: str | None, say: Callable[[str], None]
+    url: str, token: str, source: str | None, task: str | None, say: Callable[[str], None]
 ) -> Destination:
     """The source that prompts can be sent to; with a task it is made if it is not there."""
-    if token is None:
-        raise CommandRefused("--push needs a token of the service: give it in ALACARTE_TOKEN or with --token")
     if source is None:
         raise CommandRefused("--push needs a source: name it with --source, and its task with --task to have it made")
-    with _asking(url, token) as client:
-        source_id = _find_or_make(client, source, task, say)
+    with asking(url, token) as client:
+        source_id = find_or_make(client, source, task, say)
         state = client.source(source_id)
         if "manage" not in state.rights:
             raise CommandRefused(
                 f"you may not add to the source {state.name}: ask its owner for the right to manage it"
             )
         of = client.task(state.task_id)
-    return Destination(url, token, source_id, of.backbone, of.size, of.identity, of.labels)
+    return Destination(url, token, source_id, of.name, of.backbone, of.size, of.identity, of.labels, of.recipe)
+
+
+def suit(plan: "Plan", destination: Destination, given: Mapping[str, Any], say: Callable[[str], None]) -> "Plan":
+    """The plan as the destination's task asks for it, where options have not said otherwise; tells what it took."""
+    from trainer.worker.recipes import recipe_of
+
+    asked = dict(destination.recipe)
+    if given.get("augment") == "none" and "views" not in given:
+        asked.pop("views", None)  # which are views of what is not done
+    recipe = recipe_of({**asked, **given}, plan.recipe.seed)
+    wanted = replace(plan.backbone, name=plan.backbone.name or destination.backbone)
+    size = plan.size or destination.size
+    taken = {} if plan.backbone.name else {"backbone": destination.backbone}
+    taken |= {} if plan.size or not size else {"size": f"{size} px"}
+    taken |= {word: value for word, value in asked.items() if word not in given}
+    if taken:
+        told = ", ".join(f"{word} {value}" for word, value in taken.items())
+        say(f"as the task {destination.task} asks: {told}")
+    return replace(
+        plan, backbone=wanted, size=size, recipe=recipe, identity=destination.identity, labels=destination.labels
+    )
 
 
 def push_prompts(destination: Destination, files: Sequence[Path], say: Callable[[str], None]) -> list[str]:
     """Sends the prompt files, each as a shard of its own; returns the ids of the shards."""
-    shards: list[str] = []
-    with _asking(destination.url, destination.token) as client:
-        for file in files:
-            try:
-                shards.append(client.push_prompt(destination.source_id, file).shard_id)
-            except ClientError as error:
-                # Not tried again: if it did arrive, its pictures would count twice.
-                raise CommandRefused(
-                    f"{file}: {error}; of {len(files)} prompts {len(shards)} were sent, and all files are kept: look "
-                    f"what source {destination.source_id} has before you send the rest"
-                ) from error
-            say(f"{file} is shard {shards[-1]} of source {destination.source_id}")
-    return shards
+    with asking(destination.url, destination.token) as client:
+        return [sent.shard_id for sent in send_prompts(client, destination.source_id, files, say)]
 
 
-def _find_or_make(client: Client, source: str, task: str | None, say: Callable[[str], None]) -> str:
+def send_prompts(client: Client, source_id: str, files: Sequence[Path], say: Callable[[str], None]) -> list[Prompt]:
+    """Sends the prompt files, each as a shard of its own."""
+    sent: list[Prompt] = []
+    for file in files:
+        try:
+            sent.append(client.push_prompt(source_id, file))
+        except ClientError as error:
+            # Not tried again: if it did arrive, its pictures would count twice.
+            raise CommandRefused(
+                f"{file}: {error}; of {len(files)} prompts {len(sent)} were sent, and all files are kept: look "
+                f"what source {source_id} has before you send the rest"
+            ) from error
+        say(f"{file} is shard {sent[-1].shard_id} of source {source_id}")
+    return sent
+
+
+def find_or_make(client: Client, source: str, task: str | None, say: Callable[[str], None]) -> str:
+    """The id of the source; with a task it is made if it is not there."""
     try:
         return client.find_source(source, task).id
     except ServiceProblem as problem:
@@ -71,13 +103,3 @@ def _find_or_make(client: Client, source: str, task: str | None, say: Callable[[
     made = client.create_source(source, task=task)
     say(f"made the source {made.name}, {made.id}")
     return made.id
-
-
-@contextmanager
-def _asking(url: str, token: str) -> Iterator[Client]:
-    """A client whose errors are told as those of a command."""
-    try:
-        with Client(url, token) as client:
-            yield client
-    except (ClientError, ValueError) as error:
-        raise CommandRefused(str(error)) from error

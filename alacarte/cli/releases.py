@@ -1,10 +1,11 @@
 """`alacarte release`: named, pinned sets of prompts."""
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from alacarte.cli.documents import document_of, print_list, print_one, told
+from alacarte.cli.documents import Document, document_of, print_list, print_one, told
 from alacarte.cli.options import Json
 from alacarte.cli.registry_door import all_pages, reading, writing
 from alacarte.cli.screen import print_json, print_table
@@ -64,13 +65,7 @@ def show(release: ReleaseName, task: OfTask, as_json: Json = False) -> None:
         losses = [
             document_of(loss, "prompt_id", "source_id", "shard_id", "erasure_id", "lost_at") for loss in contents.losses
         ]
-    if as_json:
-        print_json({**document, "prompts": members, "losses": losses})
-        return
-    print_one({**document, "prompts": len(members), "lost": len(losses)}, as_json=False)
-    for rows in (members, losses):
-        if rows:
-            print_table(tuple(rows[0]), ([told(value) for value in row.values()] for row in rows))
+    print_contents(document, members, losses, as_json=as_json)
 
 
 @app.command()
@@ -85,6 +80,19 @@ def remove(release: ReleaseName, task: OfTask, as_json: Json = False) -> None:
         document = {"removed": found.name, "id": str(found.id)}
         remove_release(session, OPERATOR, found.id)
     print_one(document, as_json=as_json)
+
+
+def print_contents(
+    document: Document, members: Sequence[Document], losses: Sequence[Document], *, as_json: bool
+) -> None:
+    """A release with the prompts that it pins, and those that it lost."""
+    if as_json:
+        print_json({**document, "prompts": members, "losses": losses})
+        return
+    print_one({**document, "prompts": len(members), "lost": len(losses)}, as_json=False)
+    for rows in (members, losses):
+        if rows:
+            print_table(tuple(rows[0]), ([told(value) for value in row.values()] for row in rows))
 
 
 def _document(release: "Release") -> dict[str, object]:

@@ -24,23 +24,11 @@ def serve(host: Host = None, port: Port = None) -> None:
     open_registry(settings).database.close()  # what is wrong with it is told in one line, before anything starts
     log_on_stderr(settings.log_level)
 
-    import uvicorn  # only now: with the app comes torch, which takes seconds
+    from service.app import create_app  # only now: with it comes torch, which takes seconds
+    from service.serving import make_server, raise_file_limit
 
-    from service.app import create_app
-
-    server = uvicorn.Server(
-        uvicorn.Config(
-            create_app(settings),
-            host=settings.host,
-            port=settings.port,
-            log_config=None,  # logs are ours
-            access_log=False,
-            server_header=False,
-            proxy_headers=False,
-            timeout_keep_alive=settings.keep_alive_s,
-            timeout_graceful_shutdown=settings.drain_s,
-        )
-    )
+    raise_file_limit(settings.max_connections)
+    server = make_server(create_app(settings), settings)
     # The server drains at the first of these, and then raises it once more: by then all is done.
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, lambda *_: None)

@@ -1,109 +1,24 @@
-"""`alacarte source`: upload, watch, extend and forget what was lent."""
+"""`alacarte source`: upload, watch, extend, hand on and forget what was lent."""
 
-import time
-from collections.abc import Callable
-from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from collections.abc import Sequence
+from typing import Annotated
 from uuid import UUID
 
 import typer
 
-from alacarte.cli.documents import document_of, plain, print_list, print_one, told
-from alacarte.cli.faults import CommandRefused
+from alacarte.cli.documents import Document, document_of, print_list, print_one, told
+from alacarte.cli.faults import CommandRefused, NotYet
 from alacarte.cli.options import InTask, Json, SourceName
 from alacarte.cli.registry_door import all_pages, named_source, opened, reading, writing
-from alacarte.cli.screen import print_json, print_table, say
+from alacarte.cli.screen import print_json, print_table
+from alacarte.cli.uploads import add, extend
+from alacarte.cli.users import UserName
 
-if TYPE_CHECKING:
-    from registry.uploading.admit import Admission
+OF_SHARDS = ("number", "state", "progress", "generation", "samples", "attempts", "worker", "error", "id")
 
-Pictures = Annotated[
-    Path,
-    typer.Argument(
-        metavar="FOLDER|ARCHIVE|CSV",
-        help="Class folders of pictures, a zip or tar of them, or a CSV that names pictures and labels.",
-        show_default=False,
-    ),
-]
-Shards = Annotated[int, typer.Option("--shards", min=1, help="Parts that the pictures are trained in.")]
-Within = Annotated[str | None, typer.Option("--within", metavar="SUBFOLDER", help="Read only this subfolder.")]
-Skip = Annotated[
-    bool, typer.Option("--skip-unreadable", help="Leave out what cannot be taken, and say what, instead of refusing.")
-]
-
-SECONDS_BETWEEN_LINES = 2.0
-
-app = typer.Typer(no_args_is_help=True, help="Sources: upload, watch, extend and forget what was lent.")
-
-
-@app.command()
-def add(
-    name: Annotated[str, typer.Argument(help="A name that no source of the task has yet.", show_default=False)],
-    pictures: Pictures,
-    task: Annotated[str, typer.Option("--task", help="The task, by name or id.", show_default=False)],
-    owner: Annotated[str | None, typer.Option("--owner", help="Whose it is.", show_default="nobody's")] = None,
-    shards: Shards = 1,
-    within: Within = None,
-    skip_unreadable: Skip = False,
-    as_json: Json = False,
-) -> None:
-    """Upload a new source: all of its pictures or nothing."""
-    from registry.callers import OPERATOR
-    from registry.tasks import find_task
-    from registry.uploading.upload import upload_source
-    from registry.users import find_user
-
-    with opened() as registry:
-        with registry.database.reading() as session:
-            task_id = find_task(session, task).id
-            owner_id = None if owner is None else find_user(session, OPERATOR, owner).id
-        admission = upload_source(
-            registry,
-            OPERATOR,
-            task_id,
-            name,
-            pictures,
-            shards=shards,
-            owner_id=owner_id,
-            within=within,
-            unreadable="skip" if skip_unreadable else "refuse",
-            report=_report_of_progress(),
-        )
-    _print_admission(admission, as_json=as_json)
-
-
-@app.command()
-def extend(
-    source: SourceName,
-    pictures: Pictures,
-    task: InTask = None,
-    shards: Shards = 1,
-    within: Within = None,
-    skip_unreadable: Skip = False,
-    readmit: Annotated[
-        bool, typer.Option("--readmit", help="Take pictures again that were forgotten, as the owner wishes it.")
-    ] = False,
-    as_json: Json = False,
-) -> None:
-    """Add pictures to a source; they form new shards, and trained ones are left alone."""
-    from registry.callers import OPERATOR
-    from registry.uploading.upload import add_samples
-
-    with opened() as registry:
-        with registry.database.reading() as session:
-            source_id = named_source(session, source, task).id
-        admission = add_samples(
-            registry,
-            OPERATOR,
-            source_id,
-            pictures,
-            shards=shards,
-            within=within,
-            unreadable="skip" if skip_unreadable else "refuse",
-            readmit=readmit,
-            report=_report_of_progress(),
-        )
-    _print_admission(admission, as_json=as_json)
+app = typer.Typer(no_args_is_help=True, help="Sources: upload, watch, extend, hand on and forget what was lent.")
+app.command()(add)
+app.command()(extend)
 
 
 @app.command("list")
@@ -136,13 +51,16 @@ def show(source: SourceName, task: InTask = None, as_json: Json = False) -> None
     document = document_of(
         state, "id", "name", "task_id", "owner_id", "samples", "size_bytes", "labels", "progress", "created_at"
     )
-    columns = ("number", "state", "progress", "generation", "samples", "attempts", "worker", "error", "id")
-    shards = [document_of(shard, *columns) for shard in state.shards]
+    print_state(document, [document_of(shard, *OF_SHARDS) for shard in state.shards], as_json=as_json)
+
+
+def print_state(document: Document, shards: Sequence[Document], *, as_json: bool) -> None:
+    """A source and its shards."""
     if as_json:
         print_json({**document, "shards": shards})
         return
     print_one(document, as_json=False)
-    print_table(columns, ([told(shard[name]) for name in columns] for shard in shards))
+    print_table(OF_SHARDS, ([told(shard[name]) for name in OF_SHARDS] for shard in shards))
 
 
 @app.command()
@@ -187,6 +105,39 @@ def resume(source: SourceName, task: InTask = None, as_json: Json = False) -> No
 
 
 @app.command()
+def rename(
+    source: SourceName,
+    name: Annotated[str, typer.Argument(help="A name that no source of its task has yet.", show_default=False)],
+    task: InTask = None,
+    as_json: Json = False,
+) -> None:
+    """Give a source another name; its id, grants and prompts stay."""
+    from registry.callers import OPERATOR
+    from registry.sources import rename_source
+
+    with writing() as session:
+        found = named_source(session, source, task)
+        before = found.name
+        renamed = rename_source(session, OPERATOR, found.id, name)
+        document = {"renamed": before, "name": renamed.name, "id": str(renamed.id)}
+    print_one(document, as_json=as_json)
+
+
+@app.command()
+def owner(source: SourceName, user: UserName, task: InTask = None, as_json: Json = False) -> None:
+    """Hand a source to another owner; whoever had it keeps no right by that."""
+    from registry.callers import OPERATOR
+    from registry.sources import set_owner
+    from registry.users import find_user
+
+    with writing() as session:
+        found, who = named_source(session, source, task), find_user(session, OPERATOR, user)
+        handed = set_owner(session, OPERATOR, found.id, who.id)
+        document = {"source": handed.name, "id": str(handed.id), "owner": who.name, "owner_id": str(who.id)}
+    print_one(document, as_json=as_json)
+
+
+@app.command()
 def forget(
     source: SourceName,
     task: InTask = None,
@@ -197,10 +148,16 @@ def forget(
         str | None,
         typer.Option("--sample", metavar="DIGEST|NAME", help="Only this picture.", show_default=False),
     ] = None,
+    timeout: Annotated[
+        float, typer.Option("--timeout", min=0, metavar="SECONDS", help="How long to wait for what others still hold.")
+    ] = 10.0,
     as_json: Json = False,
 ) -> None:
-    """Forget a source, one of its shards or one picture: serving stops at once, then everything is removed."""
-    from alacarte.cli.erasures import print_erasure
+    """Forget a source, one of its shards or one picture: serving stops at once, then everything is removed.
+
+    The exit code is 0 once the receipt is signed, and 75 while something waits: that is tried again, also without you.
+    """
+    from alacarte.cli.erasures import print_progress
     from registry.callers import OPERATOR
     from registry.erasures.begin import forget_sample, forget_shard, forget_source
     from registry.erasures.running import finish_erasure
@@ -218,34 +175,8 @@ def forget(
             erasure = forget_shard(registry, OPERATOR, source_id, shard)
         else:
             erasure = forget_source(registry, OPERATOR, source_id)
-        finish_erasure(registry, erasure.id)
-        print_erasure(registry, erasure.id, as_json=as_json)
-
-
-def _report_of_progress() -> Callable[[int, int], None]:
-    """A line now and then, for whoever waits long enough to wonder."""
-    spoke = time.monotonic()
-
-    def report(done: int, total: int) -> None:
-        nonlocal spoke
-        if time.monotonic() - spoke > SECONDS_BETWEEN_LINES:
-            spoke = time.monotonic()
-            say(f"{done:,} of {total:,} pictures stored")
-
-    return report
-
-
-def _print_admission(admission: "Admission", *, as_json: bool) -> None:
-    refusals = [{"name": refusal.name, "reason": refusal.reason} for refusal in admission.refusals]
-    document = {
-        "source": plain(admission.source_id),
-        "samples": admission.samples,
-        "size_bytes": admission.size_bytes,
-        "shards": plain(admission.shards),
-    }
-    if as_json:
-        print_json({**document, "refusals": refusals})
-        return
-    print_one({**document, "left out": len(refusals)}, as_json=False)
-    if refusals:
-        print_table(("left out", "why"), [(refusal["name"], refusal["reason"]) for refusal in refusals])
+        progress = finish_erasure(registry, erasure.id, timeout)
+    print_progress(progress, as_json=as_json)
+    if progress.receipt is None:
+        waits = "; ".join(progress.waits_for)
+        raise NotYet(f"erasure {progress.id} is not complete, though nothing of it is served any more: {waits}")

@@ -14,6 +14,17 @@ if TYPE_CHECKING:
     from registry.models.collections import Task
 
 TaskName = Annotated[str, typer.Argument(metavar="TASK", help="A task's name or id.", show_default=False)]
+Size = Annotated[
+    int | None, typer.Option("--size", min=16, help="Pixels of a side.", show_default="the backbone's own")
+]
+Labels = Annotated[
+    list[str] | None,
+    typer.Option("--label", help="A label that sources may have; repeat it.", show_default="whatever they bring"),
+]
+RecipeText = Annotated[
+    str | None,
+    typer.Option("--recipe", metavar="JSON", help='What training is told beyond its defaults: {"epochs": 20}.'),
+]
 # The small one that trains quickly on a CPU; a test compares it with the trainer's.
 DEFAULT_BACKBONE = "vit_tiny_patch16_224.augreg_in21k_ft_in1k"
 
@@ -24,30 +35,22 @@ app = typer.Typer(no_args_is_help=True, help="Tasks: a label space on one backbo
 def add(
     name: Annotated[str, typer.Argument(help="A name that no task has yet.", show_default=False)],
     backbone: Annotated[str, typer.Option("--backbone", help="As timm names it.")] = DEFAULT_BACKBONE,
-    size: Annotated[
-        int | None, typer.Option("--size", min=16, help="Pixels of a side.", show_default="the backbone's own")
-    ] = None,
-    label: Annotated[
-        list[str] | None,
-        typer.Option("--label", help="A label that sources may have; repeat it.", show_default="whatever they bring"),
-    ] = None,
+    size: Size = None,
+    label: Labels = None,
     composition: Annotated[
         CompositionName, typer.Option("--composition", help="How prompts are composed, unless asked otherwise.")
     ] = "average",
     weighting: Annotated[
         WeightingName, typer.Option("--weighting", help="How prompts are weighted, unless asked otherwise.")
     ] = "none",
-    recipe: Annotated[
-        str | None,
-        typer.Option("--recipe", metavar="JSON", help='What training is told beyond its defaults: {"epochs": 20}.'),
-    ] = None,
+    recipe: RecipeText = None,
     as_json: Json = False,
 ) -> None:
     """Make a task."""
     from registry.callers import OPERATOR
     from registry.tasks import create_task
 
-    told = _parsed(recipe)
+    told = parsed_recipe(recipe)
     with writing() as session:
         document = _document(
             create_task(
@@ -98,7 +101,8 @@ def remove(task: TaskName, as_json: Json = False) -> None:
     print_one(document, as_json=as_json)
 
 
-def _parsed(recipe: str | None) -> dict[str, Any] | None:  # Any: whatever JSON has; the registry checks it
+def parsed_recipe(recipe: str | None) -> dict[str, Any] | None:  # Any: whatever JSON has; the registry checks it
+    """What `--recipe` says."""
     if recipe is None:
         return None
     try:

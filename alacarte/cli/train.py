@@ -1,6 +1,6 @@
 """`alacarte train`: a prompt for every shard of a collection, each in a file of its own."""
 
-from dataclasses import replace
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -19,10 +19,10 @@ from alacarte.cli.options import (
 )
 from alacarte.cli.prompt_files import require_room
 from alacarte.cli.screen import print_json, print_table, say
+from alacarte.cli.service_door import Token, TokenFile, proof_of
 
 if TYPE_CHECKING:  # importing it imports httpx, which only sending needs
     from alacarte.cli.pushing import Destination
-    from alacarte.cli.training import Plan
 
 GB = 10**9
 
@@ -50,14 +50,16 @@ def train(
         int | None,
         typer.Option(min=1, metavar="PX", help="Side of the pictures.", show_default="the backbone's"),
     ] = None,
-    variant: Annotated[VariantName, typer.Option(help="What a prompt consists of.")] = "deep",
-    epochs: Annotated[int, typer.Option(min=1, help="Walks over all pictures.")] = 80,
-    batch: Annotated[int, typer.Option(min=1, help="Pictures in a step.")] = 8,
+    variant: Annotated[VariantName | None, typer.Option(help="What a prompt consists of.", show_default="deep")] = None,
+    epochs: Annotated[int | None, typer.Option(min=1, help="Walks over all pictures.", show_default="80")] = None,
+    batch: Annotated[int | None, typer.Option(min=1, help="Pictures in a step.", show_default="8")] = None,
     rate: Annotated[
         float | None,
         typer.Option(min=0, help="Learning rate for a batch of 256.", show_default="0.1, and 0.5 for head-only"),
     ] = None,
-    augment: Annotated[AugmentationName, typer.Option(help="How pictures are varied.")] = "randaugment",
+    augment: Annotated[
+        AugmentationName | None, typer.Option(help="How pictures are varied.", show_default="randaugment")
+    ] = None,
     views: Annotated[
         int | None,
         typer.Option(
@@ -82,11 +84,15 @@ def train(
     device: Device = "cpu",
     dtype: Dtype = "float32",
     push: Annotated[
-        str | None, typer.Option("--push", metavar="URL", help="Send the prompts to this service; no picture leaves.")
+        str | None,
+        typer.Option(
+            "--push",
+            metavar="URL",
+            help="Send the prompts to this service, trained as their task there asks; no picture leaves.",
+        ),
     ] = None,
-    token: Annotated[
-        str | None, typer.Option("--token", envvar="ALACARTE_TOKEN", help="Proves to the service who you are.")
-    ] = None,
+    token: Token = None,
+    token_file: TokenFile = None,
     source: Annotated[
         str | None, typer.Option("--source", metavar="NAME", help="Whose prompts they are there, by name or id.")
     ] = None,
@@ -99,11 +105,19 @@ def train(
     """Train a prompt for each shard of a collection of labelled pictures."""
     data.stat()  # what is told before torch is imported is told at once
     require_room(out, force)
-    destination = _destination(push, token, source, task)
+    destination = None
+    if push is not None:
+        from alacarte.cli.pushing import find_destination
+
+        destination = find_destination(push, proof_of(token, token_file), source, task, say)
+    elif source is not None or task is not None:
+        raise CommandRefused("--source and --task are of a service: name it with --push")
     from alacarte.cli.backbones import Wanted
     from alacarte.cli.training import Plan, train_shards
-    from trainer.recipe import Recipe
+    from trainer.worker.recipes import recipe_of
 
+    said = {"variant": variant, "epochs": epochs, "batch": batch, "base_rate": rate, "augment": augment, "views": views}
+    given = {word: value for word, value in said.items() if value is not None}
     plan = Plan(
         data=data,
         out=out,
@@ -113,26 +127,21 @@ def train(
         force=force,
         backbone=Wanted(backbone, weights_of(weights), device, dtype),
         size=size,
-        recipe=Recipe(
-            variant=variant,
-            epochs=epochs,
-            batch=batch,
-            base_rate=rate,
-            augment=augment,
-            views=views,
-            seed=seed,
-        ),
+        recipe=recipe_of(given, seed),
         cache_bytes=int(cache_gb * GB),
         scratch=scratch,
     )
     if destination is not None:
-        plan = _suited(plan, destination)
+        from alacarte.cli.pushing import suit
+
+        plan = suit(plan, destination, given, say)
     outcome = train_shards(plan, say)
     pushed = None if destination is None else _push(destination, [shard.file for shard in outcome.shards])
     if as_json:
         print_json(
             {
                 "backbone": outcome.backbone,
+                "recipe": asdict(plan.recipe),
                 "pushed": pushed,
                 "left_out": [{"name": left.name, "reason": left.reason} for left in outcome.left_out],
                 "prompts": [
@@ -165,24 +174,6 @@ def train(
         ],
         numbers=("shard", "samples", "labels", "loss", "seconds"),
     )
-
-
-def _destination(push: str | None, token: str | None, source: str | None, task: str | None) -> "Destination | None":
-    """Where the prompts go; asked before anything is trained."""
-    if push is None:
-        if source is not None or task is not None:
-            raise CommandRefused("--source and --task are of a service: name it with --push")
-        return None
-    from alacarte.cli.pushing import find_destination
-
-    return find_destination(push, token, source, task, say)
-
-
-def _suited(plan: "Plan", destination: "Destination") -> "Plan":
-    """The plan on the backbone of the destination's task, unless another is named, within what the task asks."""
-    wanted = replace(plan.backbone, name=plan.backbone.name or destination.backbone)
-    size = plan.size or destination.size
-    return replace(plan, backbone=wanted, size=size, identity=destination.identity, labels=destination.labels)
 
 
 def _push(destination: "Destination", files: list[Path]) -> dict[str, object]:

@@ -1,4 +1,4 @@
-"""`alacarte user`: users, and groups by membership."""
+"""`alacarte user`: users, groups by membership, whom an issuer vouches for, and what they may store."""
 
 from typing import TYPE_CHECKING, Annotated, Literal
 
@@ -6,7 +6,7 @@ import typer
 
 from alacarte.cli.documents import document_of, print_list, print_one
 from alacarte.cli.options import Json
-from alacarte.cli.registry_door import all_pages, reading, writing
+from alacarte.cli.registry_door import all_pages, opened, reading, writing
 
 if TYPE_CHECKING:
     from registry.models.people import User
@@ -100,5 +100,67 @@ def leave(group: GroupName, member: UserName, as_json: Json = False) -> None:
     print_one(document, as_json=as_json)
 
 
+@app.command()
+def bind(
+    name: UserName,
+    subject: Annotated[str, typer.Option("--subject", help="As the issuer's JWTs have it in `sub`.")],
+    issuer: Annotated[
+        str | None, typer.Option("--issuer", help="As they have it in `iss`.", show_default="ALACARTE_OIDC_ISSUER")
+    ] = None,
+    as_json: Json = False,
+) -> None:
+    """Let a subject of an issuer prove to be this user, by its JWTs."""
+    from registry.callers import OPERATOR
+    from registry.errors import Invalid
+    from registry.subjects import bind_subject
+    from registry.users import find_user
+    from service.settings import read_service_settings
+
+    vouching = issuer or read_service_settings().oidc_issuer
+    if vouching is None:
+        raise Invalid("name the issuer: --issuer URL, or ALACARTE_OIDC_ISSUER")
+    with writing() as session:
+        user = find_user(session, OPERATOR, name)
+        document = _document(bind_subject(session, OPERATOR, user.id, vouching, subject))
+    print_one(document, as_json=as_json)
+
+
+@app.command()
+def unbind(name: UserName, as_json: Json = False) -> None:
+    """End what a user's subject proves, at once."""
+    from registry.callers import OPERATOR
+    from registry.subjects import unbind_subject
+    from registry.users import find_user
+
+    with writing() as session:
+        document = _document(unbind_subject(session, OPERATOR, find_user(session, OPERATOR, name).id))
+    print_one(document, as_json=as_json)
+
+
+@app.command()
+def quota(
+    name: UserName,
+    size: Annotated[
+        int | None, typer.Option("--bytes", min=0, help="Let them store so many.", show_default="only show it")
+    ] = None,
+    default: Annotated[bool, typer.Option("--default", help="Let them store what ALACARTE_QUOTA_BYTES says.")] = False,
+    as_json: Json = False,
+) -> None:
+    """Show what a user stores and may store, or say what they may."""
+    from registry.callers import OPERATOR
+    from registry.quotas import set_quota, show_quota
+    from registry.users import find_user
+
+    if default and size is not None:
+        raise typer.BadParameter("say --bytes or --default, not both")
+    with opened() as registry, registry.database.writing() as session:
+        user = find_user(session, OPERATOR, name)
+        if default or size is not None:
+            set_quota(session, OPERATOR, user.id, size)
+        found = show_quota(session, OPERATOR, user.id, registry.quota_bytes)
+        document = {"user": user.name, **document_of(found, "used_bytes", "quota_bytes", "is_default")}
+    print_one(document, as_json=as_json)
+
+
 def _document(user: "User") -> dict[str, object]:
-    return document_of(user, "id", "name", "role", "is_group", "created_at")
+    return document_of(user, "id", "name", "role", "is_group", "issuer", "subject", "created_at")

@@ -12,7 +12,8 @@ from typing import Annotated
 
 import typer
 
-from alacarte.cli.options import Device, Dtype, Json, Weights, weights_of
+from alacarte.cli.faults import CommandRefused
+from alacarte.cli.options import DtypeName, Json, weights_of
 from alacarte.cli.registry_door import opened
 from alacarte.cli.screen import print_json, say
 
@@ -20,13 +21,28 @@ GB = 10**9
 
 
 def work(
-    once: Annotated[bool, typer.Option("--once", help="End when no work is left.")] = False,
+    once: Annotated[
+        bool, typer.Option("--once", help="End when no work is left; the exit code is 1 if a training failed.")
+    ] = False,
     name: Annotated[
         str | None, typer.Option("--name", help="By which people find this worker.", show_default="host and process")
     ] = None,
-    weights: Weights = None,
-    device: Device = "cpu",
-    dtype: Dtype = "float32",
+    weights: Annotated[
+        str | None,
+        typer.Option(
+            "--weights",
+            metavar="FILE|random",
+            envvar="ALACARTE_WEIGHTS",
+            help="The backbones' weights, the very ones that the service has.",
+            show_default="from the hub",
+        ),
+    ] = None,
+    device: Annotated[
+        str, typer.Option("--device", envvar="ALACARTE_DEVICE", help="Where to compute: cpu, cuda, cuda:1, mps.")
+    ] = "cpu",
+    dtype: Annotated[
+        DtypeName, typer.Option("--dtype", envvar="ALACARTE_DTYPE", help="Precision of the backbone.")
+    ] = "float32",
     cache_gb: Annotated[
         float, typer.Option(min=0, max=10**6, help="Disk for what is computed once and used again.")
     ] = 4,
@@ -56,6 +72,9 @@ def work(
             tally = worker.run(stop, once=once)
     if as_json:
         print_json({"published": tally.published, "failed": tally.failed, "lost": tally.lost})
+    if once and tally.failed:
+        attempts = tally.published + tally.failed + tally.lost
+        raise CommandRefused(f"{tally.failed} of {attempts} trainings failed: `alacarte source show` tells why")
 
 
 @contextmanager

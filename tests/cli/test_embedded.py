@@ -18,7 +18,7 @@ from alacarte.cli.embedded import household
 from alacarte.cli.embedded.children import WARD, Child, running
 from alacarte.cli.embedded.choosing import ARCHITECTURE, choose_backbone
 from alacarte.cli.embedded.household import Household, url_of
-from alacarte.cli.embedded.preparing import make_first_admin
+from alacarte.cli.embedded.preparing import free_port, make_first_admin
 from alacarte.cli.embedded.telling import predict_line
 from alacarte.cli.embedded.watching import Lines
 from alacarte.cli.faults import CommandRefused
@@ -75,6 +75,14 @@ def test_a_child_ends_when_whoever_started_it_is_gone(registry: Registry, enviro
         worker.stdin.close()  # as the system does for a process that is killed
 
         assert worker.wait(PATIENCE_SECONDS) in (0, -signal.SIGTERM, 128 + signal.SIGTERM)
+
+
+@pytest.mark.parametrize("host", ["nowhere.invalid", "192.0.2.1"])
+def test_a_host_that_is_not_this_machine_is_not_blamed_on_the_port(host: str) -> None:
+    with pytest.raises(CommandRefused, match="ALACARTE_HOST") as caught:
+        free_port(host, 0)
+
+    assert "--port" not in str(caught.value)
 
 
 @on_sqlite

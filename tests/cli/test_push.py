@@ -62,6 +62,45 @@ def test_a_source_that_is_there_gets_more_shards_by_a_token_of_the_environment(
         assert len(owner.source(source).shards) == 2
 
 
+def test_a_remote_site_trains_by_the_tasks_recipe_unless_options_say_otherwise(
+    world: World,  # noqa: F811
+    pictures: Path,
+    tmp_path: Path,
+) -> None:
+    recipe = {"epochs": 2, "batch": 4, "memory": 3, "views": 2}
+    with Client(world.url, world.tokens["admin"]) as admin:
+        task = admin.create_task(world.name("task"), backbone="vit_tiny_patch16_224", size=32, recipe=recipe)
+    where = ("--push", world.url, "--token", world.tokens["owner"], "--source", "site", "--task", task.name)
+
+    ended = run(
+        "train", pictures, "--out", tmp_path / "out", "--weights", "random", "--shards", "1", *where,
+        "--epochs", "1", "--augment", "none", "--json",
+    )  # fmt: skip
+
+    assert ended.code == 0, ended.err
+    told = "backbone vit_tiny_patch16_224, size 32 px, batch 4, memory 3"
+    assert f"as the task {task.name} asks: {told}\n" in ended.err
+    trained = ended.document["recipe"]
+    assert (trained["epochs"], trained["batch"], trained["memory"]) == (1, 4, 3)
+    assert (trained["augment"], trained["views"]) == ("none", None)
+    [prompt] = run("inspect", tmp_path / "out", "--json").document["prompts"]
+    assert (prompt["settings"]["epochs"], prompt["settings"]["batch"], prompt["settings"]["memory"]) == (1, 4, 3)
+
+
+def test_a_recipe_that_means_nothing_is_told_before_training(
+    world: World,  # noqa: F811
+    pictures: Path,
+    tmp_path: Path,
+) -> None:
+    with Client(world.url, world.tokens["admin"]) as admin:
+        task = admin.create_task(world.name("task"), backbone="vit_tiny_patch16_224", recipe={"epoch": 2})
+
+    ended = run(*push(world, pictures, tmp_path / "out", "--source", "site", "--task", task.name))
+
+    assert "the task's recipe says 'epoch', which means nothing" in ended.error
+    assert not (tmp_path / "out").exists()
+
+
 def test_another_backbone_than_the_tasks_is_told_before_training(
     world: World,  # noqa: F811
     pictures: Path,

@@ -3,12 +3,15 @@
 import json
 from pathlib import Path
 from typing import Any
+from uuid import UUID
 
 import pytest
 from typer.main import get_command
 
 from alacarte.cli.main import GROUPS, app
+from registry import holdings
 from registry.attempt import leased
+from registry.ids import new_id
 from registry.opening import open_registry
 from registry.publishing import PublishedFacts, publish
 from registry.settings import read_settings
@@ -115,6 +118,59 @@ def test_the_doctor_finds_a_stray_object_and_mends_it(environment: dict[str, str
     mended = told("doctor", "--repair")
     assert [one["subject"] for one in mended["mended"]] == [stray]
     assert told("doctor")["findings"] == []
+
+
+@pytest.mark.usefixtures("at_home")
+def test_forgetting_that_somebody_holds_up_is_told_by_the_exit_code(pictures: Path, tmp_path: Path) -> None:
+    told("task", "add", "animals")
+    source = told("source", "add", "pets", pictures, "--task", "animals")["source"]
+    registry = open_registry(read_settings())
+    with registry.database.writing() as session:
+        holdings.take(session, new_id(), "train", UUID(source), shard=new_id(), home=new_id(), seconds=3600)
+    registry.database.close()
+
+    ended = run("source", "forget", "pets", "--timeout", "0", "--json")
+
+    erasure = ended.document["id"]
+    assert (ended.code, ended.document["state"]) == (75, "running")
+    assert f"erasure {erasure} is not complete, though nothing of it is served any more: holdings: " in ended.error
+    again = run("erasure", "run")
+    assert (again.code, "1 of 1 erasures are not complete" in again.error) == (75, True)
+    assert run("erasure", "receipt", erasure).code == 75
+    assert run("erasure", "show", erasure).code == 0
+
+
+@pytest.mark.usefixtures("at_home")
+def test_a_source_is_renamed_and_handed_on(pictures: Path) -> None:
+    told("task", "add", "animals")
+    told("user", "add", "ann", "--role", "owner")
+    bob = told("user", "add", "bob", "--role", "owner")
+    told("user", "add", "everyone", "--group")
+    source = told("source", "add", "pets", pictures, "--task", "animals", "--owner", "ann")["source"]
+    told("source", "add", "other", pictures, "--task", "animals")
+
+    assert told("source", "rename", "pets", "friends") == {"renamed": "pets", "name": "friends", "id": source}
+    assert told("source", "owner", "friends", "bob")["owner"] == "bob"
+
+    shown = told("source", "show", "friends")
+    assert (shown["id"], shown["owner_id"]) == (source, bob["id"])
+    assert "already" in run("source", "rename", "friends", "other").error
+    assert "a group owns no sources" in run("source", "owner", "friends", "everyone").error
+
+
+@pytest.mark.usefixtures("at_home")
+def test_grants_are_listed_by_task_alone(pictures: Path) -> None:
+    told("user", "add", "bob")
+    for task in ("animals", "flowers"):
+        told("task", "add", task)
+        told("source", "add", f"some {task}", pictures, "--task", task)
+        told("grant", "add", "bob", f"some {task}")
+
+    listed = told("grant", "list", "--task", "flowers")["grants"]
+
+    assert [grant["source"] for grant in listed] == ["some flowers"]
+    assert len(told("grant", "list")["grants"]) == 2
+    assert "no task" in run("grant", "list", "--task", "cars").error
 
 
 @pytest.mark.usefixtures("at_home")

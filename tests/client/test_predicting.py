@@ -91,6 +91,13 @@ def test_one_text_is_not_taken_for_a_list_of_sources(client_of: ClientOf) -> Non
         client_of("user").predict(picture(), sources="ann")
 
 
+def test_an_empty_list_of_sources_never_means_all_of_them(client_of: ClientOf) -> None:
+    with pytest.raises(ValueError, match="no source is named"):
+        client_of("user").predict(picture(), task=TASK, sources=[])
+    with pytest.raises(ValueError, match="no source is named"):
+        client_of("user").predict_many([picture()], task=TASK, sources=iter(()))
+
+
 def test_a_file_that_is_not_there_is_told_by_its_name(client_of: ClientOf, tmp_path: Path) -> None:
     with pytest.raises(FileNotFoundError, match="nowhere"):
         client_of("user").predict(tmp_path / "nowhere.png")

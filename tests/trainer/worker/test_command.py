@@ -106,7 +106,8 @@ def test_working_once_trains_all_there_is_and_says_how_it_went(registry: Registr
 
     ended = run("work", "--once", "--weights", "random", "--json", "--cache-gb", "0.01")
 
-    assert ended.code == 0
+    assert ended.code == 1
+    assert ended.error == "1 of 3 trainings failed: `alacarte source show` tells why"
     assert ended.document == {"published": 2, "failed": 1, "lost": 0}
     assert len(prompts_of(registry, source)) == 2
     assert "published: shard " in ended.err

@@ -1,0 +1,60 @@
+"""`alacarte remote grants`, `grant` and `revoke`: who may use, manage or forget which source."""
+
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from alacarte.cli.documents import facts_of, print_list, print_one
+from alacarte.cli.grants import RightName
+from alacarte.cli.options import InTask, Json, SourceName
+from alacarte.cli.remote.asking import source_of
+from alacarte.cli.users import UserName
+
+if TYPE_CHECKING:
+    from alacarte.client import Client
+
+
+def grants(
+    client: "Client",
+    user: Annotated[str | None, typer.Option("--user", help="Only those of this user.", show_default="all")] = None,
+    source: Annotated[str | None, typer.Option("--source", help="Only those to this.", show_default="all")] = None,
+    task: Annotated[
+        str | None, typer.Option("--task", help="Only those to sources of this task.", show_default="all")
+    ] = None,
+    as_json: Json = False,
+) -> None:
+    """List your own grants, and those to what you manage."""
+    sources = {one.id: one.name for one in client.sources(task)}
+    users = {one.id: one.name for one in client.users()}
+    what = None if source is None else source_of(client, source, task)
+    documents = [
+        {"user": users.get(one.user_id), "source": sources.get(one.source_id), **facts_of(one)}
+        for one in client.grants(what, user)
+        if task is None or one.source_id in sources
+    ]
+    print_list("grants", documents, ("user", "right", "source", "granted_at", "id"), as_json=as_json)
+
+
+def grant(
+    client: "Client",
+    user: UserName,
+    source: SourceName,
+    right: RightName = "use",
+    task: InTask = None,
+    as_json: Json = False,
+) -> None:
+    """Grant a right to a user or group."""
+    print_one(facts_of(client.grant(user, source_of(client, source, task), right)), as_json=as_json)
+
+
+def revoke(
+    client: "Client",
+    user: UserName,
+    source: SourceName,
+    right: RightName = "use",
+    task: InTask = None,
+    as_json: Json = False,
+) -> None:
+    """Take a right back, at once."""
+    client.revoke(user, source_of(client, source, task), right)
+    print_one({"revoked": right, "user": user, "source": source}, as_json=as_json)

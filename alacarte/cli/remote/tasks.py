@@ -1,0 +1,57 @@
+"""`alacarte remote tasks` and `task`: label spaces, each on one backbone."""
+
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from alacarte.cli.documents import facts_of, print_list, print_one
+from alacarte.cli.options import CompositionName, Json, WeightingName
+from alacarte.cli.tasks import DEFAULT_BACKBONE, Labels, RecipeText, Size, TaskName, parsed_recipe
+
+if TYPE_CHECKING:
+    from alacarte.client import Client
+
+
+def tasks(client: "Client", as_json: Json = False) -> None:
+    """List tasks."""
+    documents = [facts_of(task) for task in client.tasks()]
+    print_list("tasks", documents, ("name", "backbone", "composition", "weighting", "labels", "id"), as_json=as_json)
+
+
+def task(client: "Client", task: TaskName, as_json: Json = False) -> None:
+    """Show all facts of a task."""
+    print_one(facts_of(client.task(task)), as_json=as_json)
+
+
+def create_task(
+    client: "Client",
+    name: Annotated[str, typer.Argument(help="A name that no task has yet.", show_default=False)],
+    backbone: Annotated[str, typer.Option("--backbone", help="As timm names it.")] = DEFAULT_BACKBONE,
+    size: Size = None,
+    label: Labels = None,
+    composition: Annotated[
+        CompositionName, typer.Option("--composition", help="How prompts are composed, unless asked otherwise.")
+    ] = "average",
+    weighting: Annotated[
+        WeightingName, typer.Option("--weighting", help="How prompts are weighted, unless asked otherwise.")
+    ] = "none",
+    recipe: RecipeText = None,
+    as_json: Json = False,
+) -> None:
+    """Make a task."""
+    made = client.create_task(
+        name,
+        backbone=backbone,
+        size=size,
+        labels=label or None,
+        composition=composition,
+        weighting=weighting,
+        recipe=parsed_recipe(recipe),
+    )
+    print_one(facts_of(made), as_json=as_json)
+
+
+def remove_task(client: "Client", task: TaskName, as_json: Json = False) -> None:
+    """Remove a task that has no sources and no releases."""
+    client.remove_task(task)
+    print_one({"removed": task}, as_json=as_json)

@@ -1,0 +1,102 @@
+"""Ctrl-C while something is sent or waited for: the exit code is 130, and what goes on without you is told."""
+
+import os
+import re
+import signal
+import socket
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from tests.cli.command import draw
+from tests.cli.remote.test_forgetting import let_somebody_hold
+from tests.service.world import TASK, World
+
+PATIENCE_SECONDS = 120
+
+
+@contextmanager
+def command(url: str, token: str, *arguments: str) -> Iterator[subprocess.Popen[str]]:
+    """The command as a process, that heeds Ctrl-C also where a shell started the tests in the background."""
+    environment = {**os.environ, "ALACARTE_URL": url, "ALACARTE_TOKEN": token}
+    with subprocess.Popen(
+        [sys.executable, "-m", "alacarte", "remote", *arguments],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        env=environment,
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.default_int_handler),
+    ) as process:
+        try:
+            yield process
+        finally:
+            process.kill()
+
+
+def interrupt(process: subprocess.Popen[str]) -> tuple[int, list[str]]:
+    """The exit code, and the lines that were told since."""
+    process.send_signal(signal.SIGINT)
+    _, told = process.communicate(timeout=PATIENCE_SECONDS)
+    return process.returncode, told.splitlines()
+
+
+def test_waiting_for_an_erasure_is_interrupted_and_the_erasure_goes_on(world: World) -> None:
+    source = world.add_source()
+    let_somebody_hold(world, source)
+
+    with command(world.url, world.tokens["admin"], "forget", str(source)) as process:
+        assert process.stderr is not None
+        begun = process.stderr.readline()
+        code, lines = interrupt(process)
+
+    [erasure] = re.findall(r"erasure ([0-9a-f-]{36}) removes the rest", begun)
+    told = f"the erasure goes on: `alacarte remote erasure {erasure}` tells how it stands"
+    assert (code, lines) == (130, [f"error: interrupted; {told}"])
+    answer = world.ask("admin", "GET", f"/erasures/{erasure}").json()
+    assert answer["state"] == "running"
+
+
+def test_waiting_for_training_is_interrupted_and_the_pictures_stay(world: World, tmp_path: Path) -> None:
+    folder, name = draw(tmp_path / "p", each=2), world.name("pets")
+
+    with command(world.url, world.tokens["owner"], "upload", name, str(folder), "--task", TASK, "--wait") as process:
+        assert process.stderr is not None
+        [source] = re.findall(r"are in source ([0-9a-f-]{36})", process.stderr.readline())
+        code, lines = interrupt(process)
+
+    assert (code, len(lines)) == (130, 1)
+    assert "the pictures are kept, and training goes on" in lines[0]
+    assert world.ask("owner", "GET", f"/sources/{source}").json()["samples"] == 6
+
+
+def test_an_upload_that_is_interrupted_leaves_nothing(tmp_path: Path) -> None:
+    large = tmp_path / "large.zip"
+    large.write_bytes(bytes(2**25))
+    with socket.create_server(("127.0.0.1", 0)) as slow:
+        url = f"http://127.0.0.1:{slow.getsockname()[1]}"
+        with command(url, "alc_token", "upload", "pets", str(large), "--task", TASK) as process:
+            connection, _ = slow.accept()
+            with connection:
+                assert connection.recv(1000).startswith(b"POST /sources?")  # and takes no more
+                code, lines = interrupt(process)
+
+    assert (code, lines) == (130, ["error: interrupted: nothing was taken"])
+
+
+def test_an_upload_that_is_interrupted_after_all_was_sent_does_not_claim_to_know(tmp_path: Path) -> None:
+    small = tmp_path / "small.zip"
+    small.write_bytes(bytes(1000))
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        url = f"http://127.0.0.1:{silent.getsockname()[1]}"
+        with command(url, "alc_token", "upload", "pets", str(small), "--task", TASK) as process:
+            connection, _ = silent.accept()
+            with connection:
+                taken = b""
+                while not taken.endswith(bytes(1000)):
+                    taken += connection.recv(10_000)
+                code, lines = interrupt(process)
+
+    assert (code, len(lines)) == (130, 1)
+    assert "`alacarte remote sources` tells whether it was taken" in lines[0]

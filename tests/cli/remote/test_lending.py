@@ -1,0 +1,141 @@
+"""Pictures and prompts on their way to a service, and who may use them there."""
+
+import threading
+import zipfile
+from pathlib import Path
+
+import pytest
+
+from registry.attempt import leased
+from registry.publishing import PublishedFacts, publish
+from tests.cli.command import draw
+from tests.cli.remote.conftest import Ask, Told
+from tests.service.world import TASK, World, archive, backbone, picture, prompt_bytes
+
+
+def train_when_it_comes(world: World, has_ended: threading.Event) -> None:
+    """Publishes a prompt for every shard that becomes work."""
+    while not has_ended.wait(0.02):
+        with leased(world.registry, "test") as work:
+            if work is not None:
+                labels = tuple(sorted({sample.label for sample in work[0].samples}))
+                facts = PublishedFacts(identity=backbone().identity, labels=labels, samples=1, facts={})
+                publish(world.registry, work[0], prompt_bytes(5, labels), facts)
+
+
+def test_a_folder_is_uploaded_and_its_training_followed(world: World, told: Told, tmp_path: Path) -> None:
+    name, has_ended = world.name("pets"), threading.Event()
+    worker = threading.Thread(target=train_when_it_comes, args=(world, has_ended))
+    worker.start()
+    try:
+        made = told("owner", "upload", name, draw(tmp_path / "p", each=4), "--task", TASK, "--shards", "2", "--wait")
+    finally:
+        has_ended.set()
+        worker.join()
+
+    assert (made["samples"], len(made["shards"]), made["refusals"]) == (12, 2, [])
+    state = told("owner", "source", name)
+    assert (state["id"], state["progress"]) == (made["source"], 1.0)
+    assert {shard["state"] for shard in state["shards"]} == {"trained"}
+
+
+def test_an_archive_is_uploaded_extended_and_looked_into(world: World, ask: Ask, told: Told, tmp_path: Path) -> None:
+    name, first, more = world.name("pets"), tmp_path / "first.zip", tmp_path / "more.zip"
+    first.write_bytes(archive())
+    more.write_bytes(archive({"cat/new.png": picture(222), "cat/bad.png": b"no picture"}))
+
+    shown = ask("owner", "upload", name, first, "--task", TASK)
+    refused = ask("owner", "extend", name, more)
+    added = told("owner", "extend", name, more, "--skip-unreadable")
+
+    assert (shown.code, "left out" in shown.out) == (0, True)
+    assert (refused.code, "cat/bad.png" in refused.error) == (1, True)
+    assert (added["samples"], added["refused"], added["refusals"][0]["name"]) == (1, 1, "cat/bad.png")
+    cats = told("owner", "samples", name, "--label", "cat")["samples"]
+    assert {sample["name"] for sample in cats} == {"cat/0.png", "cat/1.png", "cat/new.png"}
+    assert "cat/new.png" in ask("owner", "samples", name).out
+
+
+def test_training_is_stopped_resumed_and_not_waited_for_beyond_the_time(
+    world: World, ask: Ask, told: Told, tmp_path: Path
+) -> None:
+    name = world.name("pets")
+
+    late = ask("owner", "upload", name, draw(tmp_path / "p"), "--task", TASK, "--wait", "--timeout", "0")
+
+    assert (late.code, late.out) == (75, "")
+    assert "are not trained, after 0 s" in late.error
+    assert told("owner", "cancel", name)["shards"] == 1
+    assert told("owner", "source", name)["shards"][0]["state"] == "held"
+    assert told("owner", "resume", name)["shards"] == 1
+
+
+def test_an_upload_for_somebody_else_is_an_admins(world: World, ask: Ask, told: Told, tmp_path: Path) -> None:
+    folder = draw(tmp_path / "p", each=2)
+
+    refused = ask("owner", "upload", world.name(), folder, "--task", TASK, "--owner", str(world.users["admin"]))
+    made = told("admin", "upload", world.name(), folder, "--task", TASK, "--owner", "owner")
+
+    assert "for admins" in refused.error
+    assert told("admin", "source", made["source"])["owner_id"] == str(world.users["owner"])
+
+
+def test_prompts_are_pushed_to_a_source_that_is_made_for_them(
+    world: World, ask: Ask, told: Told, tmp_path: Path
+) -> None:
+    name = world.name("clinic")
+    for number in range(2):
+        (tmp_path / f"shard-{number}.safetensors").write_bytes(prompt_bytes(10 + number))
+
+    without = ask("owner", "push", name, tmp_path)
+    sent = told("owner", "push", name, tmp_path, "--task", TASK)["prompts"]
+
+    assert "name its task with --task to have it made" in without.error
+    assert [Path(one["file"]).name for one in sent] == ["shard-0.safetensors", "shard-1.safetensors"]
+    shards = told("owner", "source", name)["shards"]
+    assert [shard["id"] for shard in shards] == [one["shard_id"] for one in sent]
+
+
+@pytest.mark.parametrize("what", ["garbage", "nothing"])
+def test_a_prompt_that_is_none_is_told_with_its_file(what: str, world: World, ask: Ask, tmp_path: Path) -> None:
+    file = tmp_path / "bad.safetensors"
+    if what == "garbage":
+        file.write_bytes(b"no prompt at all")
+
+    ended = ask("owner", "push", str(world.source), file)
+
+    assert ended.code == 1
+    assert str(file) in ended.error
+
+
+def test_a_right_is_granted_listed_and_taken_back(world: World, ask: Ask, told: Told) -> None:
+    source, other = str(world.add_source()), str(world.add_source())
+    name = told("owner", "source", source)["name"]
+
+    given = told("admin", "grant", "stranger", name, "--task", TASK)
+    listed = told("admin", "grants", "--user", "stranger", "--task", TASK)["grants"]
+
+    assert (given["right"], given["source_id"]) == ("use", source)
+    assert [(one["user"], one["source"]) for one in listed] == [("stranger", name)]
+    assert told("admin", "grants", "--source", other, "--user", "stranger")["grants"] == []
+    assert [one["id"] for one in told("stranger", "grants")["grants"]] == [given["id"]]
+    assert told("admin", "revoke", "stranger", source)["revoked"] == "use"
+    assert "no grants" in ask("stranger", "grants").out
+
+
+def test_a_folder_with_a_link_is_refused_before_anything_is_sent(world: World, ask: Ask, tmp_path: Path) -> None:
+    folder = draw(tmp_path / "p", each=2)
+    (folder / "cat" / "passwords.png").symlink_to("/etc/passwd")
+
+    ended = ask("owner", "upload", world.name(), folder, "--task", TASK)
+
+    assert (ended.code, "is a link" in ended.error) == (1, True)
+
+
+def test_what_is_no_archive_is_told(world: World, ask: Ask, tmp_path: Path) -> None:
+    empty = tmp_path / "empty.zip"
+    zipfile.ZipFile(empty, "w").close()
+
+    assert ask("owner", "upload", world.name(), empty, "--task", TASK).code == 1
+    missing = ask("owner", "upload", world.name(), tmp_path / "gone.zip", "--task", TASK)
+    assert missing.error.endswith("gone.zip: No such file or directory")
