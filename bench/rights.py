@@ -19,6 +19,7 @@ from bench.timing import show
 from registry import migrate
 from registry.database import Database
 from registry.rights import usable
+from registry.tokens import proof_of
 from tests.registry.people.crowd import RELEASE, TASK, seed
 from tests.servers.postgres import serve_postgres
 
@@ -43,7 +44,7 @@ def main() -> None:
         with homes[kind]() as database:
             granted = seed(database, options.sources, users, grants)
             wishes = {token: sources[:WISHES] for token, sources in granted.items()}
-            prompts = statistics.mean(len(usable(database, token, task=TASK).prompts) for token in wishes)
+            prompts = statistics.mean(len(usable(database, proof_of(token), task=TASK).prompts) for token in wishes)
             times = measure(contenders(database, wishes), list(wishes), calls)
         lines += [line_of(kind, prompts, name, seconds, times[BARE]) for name, seconds in times.items()]
     summary: dict[str, object] = {"sources": options.sources, "users": users, "calls": calls}
@@ -58,9 +59,9 @@ def contenders(database: Database, wishes: Mapping[str, Sequence[UUID]]) -> dict
 
     return {
         BARE: bare,
-        "all that is usable": lambda token: usable(database, token, task=TASK),
-        f"{WISHES} sources of it": lambda token: usable(database, token, task=TASK, sources=wishes[token]),
-        "a release of it": lambda token: usable(database, token, task=TASK, release=RELEASE),
+        "all that is usable": lambda token: usable(database, proof_of(token), task=TASK),
+        f"{WISHES} sources of it": lambda token: usable(database, proof_of(token), task=TASK, sources=wishes[token]),
+        "a release of it": lambda token: usable(database, proof_of(token), task=TASK, release=RELEASE),
     }
 
 

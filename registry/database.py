@@ -3,6 +3,7 @@
 import sqlite3
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +24,7 @@ from registry.models import tables
 
 BUSY_SECONDS = 15  # how long a writer waits for another
 CONNECT_SECONDS = 5
+ANSWER_SECONDS = 60.0  # how long a server may keep an answer back; waiting for a lock ends long before
 _PRAGMAS = (
     "PRAGMA journal_mode=WAL",
     "PRAGMA synchronous=FULL",  # what was answered is on disk, whatever fails next
@@ -35,7 +37,7 @@ _PRAGMAS = (
 class Database:
     """An engine and its doors. One object serves all threads of a process."""
 
-    def __init__(self, url: str, pool_size: int = 10) -> None:
+    def __init__(self, url: str, pool_size: int = 10, answer_seconds: float | None = ANSWER_SECONDS) -> None:
         parsed = _checked(url)
         self.metadata = tables.metadata()
         self.is_sqlite = parsed.get_backend_name() == "sqlite"
@@ -48,8 +50,9 @@ class Database:
             self.engine = _sqlite_engine(parsed)
             self._single = self.engine.execution_options(isolation_level="AUTOCOMMIT")
         else:
-            self.engine = _postgres_engine(parsed, pool_size, isolation_level="READ COMMITTED", pool_pre_ping=True)
-            self._single = _postgres_engine(parsed, pool_size, isolation_level="AUTOCOMMIT", pool_reset_on_return=None)
+            engine = partial(_postgres_engine, parsed, answer_seconds, pool_size=pool_size)
+            self.engine = engine(isolation_level="READ COMMITTED", pool_pre_ping=True)
+            self._single = engine(isolation_level="AUTOCOMMIT", pool_reset_on_return=None)
 
     @property
     def exists(self) -> bool:
@@ -156,20 +159,25 @@ def _begin_sqlite(connection: Connection) -> None:
         connection.exec_driver_sql(options.get("alacarte_begin", "BEGIN IMMEDIATE"))
 
 
-def _postgres_engine(url: URL, pool_size: int, **options: Any) -> Engine:  # Any: as `create_engine` has it
+def _postgres_engine(url: URL, answer_seconds: float | None, **options: Any) -> Engine:  # Any: of `create_engine`
     connect = {
         "connect_timeout": CONNECT_SECONDS,
         "application_name": "alacarte",
         # Whoever waits for a lock of one that hangs gets an answer, and the one that hangs loses it.
         "options": f"-c lock_timeout={BUSY_SECONDS}s -c idle_in_transaction_session_timeout={4 * BUSY_SECONDS}s",
+        # What was sent to a machine that has gone is not waited for as long as TCP would: a quarter of an hour.
+        "tcp_user_timeout": 1000 * BUSY_SECONDS,
         "keepalives_idle": 10,
         "keepalives_interval": 5,
         "keepalives_count": 3,
     }
     try:
-        return create_engine(url, pool_size=pool_size, connect_args=connect, **options)
+        engine = create_engine(url, connect_args=connect, **options)
+        from registry.patience import connector  # only here: it needs psycopg
     except (ModuleNotFoundError, NoSuchModuleError) as error:
         raise DatabaseRefused("PostgreSQL needs psycopg: pip install 'alacarte[postgres]'") from error
+    event.listen(engine, "do_connect", connector(answer_seconds))
+    return engine
 
 
 def _tells_of_missing_tables(error: DBAPIError) -> bool:

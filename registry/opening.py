@@ -30,7 +30,7 @@ def open_objects(settings: RegistrySettings) -> ObjectStore:
 def make_registry(settings: RegistrySettings) -> tuple[str | None, str | None]:
     """Brings tables and object store to this version, or into being; returns the revision before and after."""
     objects = open_objects(settings)
-    database = open_database(settings)
+    database = Database(settings.database_url, answer_seconds=None)  # a step may take long where there is much
     try:
         revisions = migrate.upgrade(database)
         objects.prepare()
@@ -51,4 +51,4 @@ def open_registry(settings: RegistrySettings) -> Registry:
     if not is_known:  # whoever only reads need not wait for writers
         with database.writing() as session:
             signing.enrol(session, signer)
-    return Registry(database, objects, ScratchHome(settings.scratch_folder), signer)
+    return Registry(database, objects, ScratchHome(settings.scratch_folder), signer, settings.default_quota_bytes)

@@ -22,6 +22,7 @@ from registry.models.collections import Sample, Shard, Source, Task
 from registry.models.prompts import Prompt
 from registry.moments import now
 from registry.objects.keys import prompt_key
+from registry.quotas import claim_room
 from registry.reading.names import shown
 from registry.registry import Registry
 from registry.rights import require_right
@@ -117,6 +118,7 @@ def publish_remote(registry: Registry, caller: Caller, source_id: UUID, data: by
             with registry.database.writing() as session:
                 source = require_right(session, caller, "manage", source_id)
                 _stop_if_known(session, source, data)
+                claim_room(session, source.owner_id, registry.quota_bytes, len(data))
                 shard = _remote_shard(session, source, shard_id)
                 prompt = _add_prompt(session, source, shard, holding.id, data, facts, REMOTE)
                 holdings.commit_objects(session, holding.id)

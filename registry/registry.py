@@ -1,4 +1,4 @@
-"""The registry's four parts together, as everything that spans more than one of them needs them."""
+"""The registry's parts together, as everything that spans more than one of them needs them."""
 
 from dataclasses import dataclass
 
@@ -10,9 +10,10 @@ from registry.signing import Signer
 
 @dataclass(frozen=True)
 class Registry:
-    """Where rows, objects and scratch files live, and who signs."""
+    """Where rows, objects and scratch files live, who signs, and how much an owner may store."""
 
     database: Database
     objects: ObjectStore
     scratch: ScratchHome
     signer: Signer
+    quota_bytes: int | None = None  # of owners of whom nothing else was said; None: no limit

@@ -14,7 +14,7 @@ from registry.locking import lock_source
 from registry.models.collections import Source
 from registry.models.people import RIGHTS, Grant, Membership, Right
 from registry.names import known_as
-from registry.tokens import proof_of
+from registry.proofs import Proof
 from registry.usable_set import TaskFacts, UsablePrompt, UsableSet
 from registry.usable_statement import SOURCE, By, Head, usable_statement
 
@@ -28,28 +28,27 @@ T = TypeVar("T")
 
 def usable(
     database: Database,
-    token_text: str,
+    proof: Proof,
     *,
     task: str | UUID | None = None,
     release: str | UUID | None = None,
     sources: Collection[str | UUID] | None = None,
 ) -> UsableSet:
-    """What the token's holder owns or was granted in a task, within a release if one is named, by one statement.
+    """What the one who proves it owns or was granted in a task, within a release if one is named, by one statement.
 
     The task may be left out where there is only one. Sources, by id or name, narrow the set and never widen it;
     one that is not usable is NotFound, whether it exists or not.
     """
-    proof = proof_of(token_text)
-    binds: dict[str, object] = {"prefix": proof.prefix}
+    binds = dict(proof.binds)
     task_by = _bind(binds, "task", task)
     release_by = _bind(binds, "release", release)
     wishes = None if sources is None else _wishes(sources)
     if wishes is not None:
         binds["wished_ids"] = _padded([wish for wish in wishes if isinstance(wish, UUID)])
         binds["wished_names"] = _padded([wish for wish in wishes if isinstance(wish, str)])
-    rows = database.fetch(usable_statement(task_by, release_by, wishes is not None), binds)
+    rows = database.fetch(usable_statement(proof.kind, task_by, release_by, wishes is not None), binds)
     heads = [Head._make(row[:SOURCES]) for row in rows if row[0] is not None]
-    if not heads or not proof.holds_for(heads[0].hash):
+    if not heads or not proof.holds_for(heads[0].kept):
         raise Unauthenticated
     facts = _only_task(heads, task)
     if release is not None and heads[0].release_id is None:

@@ -46,6 +46,14 @@ class RegistrySettings(BaseSettings):
     s3_secret_key: SecretStr | None = Field(
         default=None, description="The S3 secret; as boto3 finds it if none is given."
     )
+    quota_bytes: int = Field(
+        default=100 * 2**30, ge=0, description="What each owner may store unless an admin says otherwise; 0: no limit."
+    )
+
+    @property
+    def default_quota_bytes(self) -> int | None:
+        """What each owner may store; None: as much as there is room for."""
+        return self.quota_bytes or None
 
     @property
     def database_url(self) -> str:

@@ -18,6 +18,7 @@ from registry.models.prompts import Release
 from registry.moments import now
 from registry.names import checked_name, checked_text, known_as
 from registry.pages import DEFAULT_LIMIT, Page, page
+from registry.reading.names import shown
 
 MAX_LABELS = 50_000
 MAX_LABEL_LENGTH = 128  # as of the labels that sources bring
@@ -41,7 +42,7 @@ def create_task(
 ) -> Task:
     """A new task; without labels it has those that its sources bring."""
     require_admin(caller)
-    name = checked_name("task", name)
+    name = _checked_task_name(name)
     if size is not None and not 1 <= size <= MAX_SIZE:
         raise Invalid(f"the size of pictures is 1 to {MAX_SIZE} pixels, not {size}")
     if composition not in COMPOSITIONS:
@@ -93,6 +94,16 @@ def remove_task(session: Session, caller: Caller, task_id: UUID) -> None:
         raise Conflict("the task has releases: remove them first")
     session.delete(task)
     audit.append(session, caller.user_id, "task.removed", task=task_id)
+
+
+def _checked_task_name(name: str) -> str:
+    """A name that can stand in an address as one part of it, as a task's does."""
+    name = checked_name("task", name)
+    if "/" in name or name in (".", ".."):
+        raise Invalid(
+            f"the name of a task is part of addresses, as {shown(name)} cannot be: choose one without a slash"
+        )
+    return name
 
 
 def _checked_labels(labels: Collection[str]) -> list[str]:

@@ -1,30 +1,30 @@
 """Tokens: how users prove who they are. Whoever issues one sees its text once; only a hash is kept."""
 
 import hashlib
-import hmac
 import re
 import secrets
 from dataclasses import dataclass, field
 from datetime import timedelta
-from typing import cast
 from uuid import UUID
 
-from sqlalchemy import ColumnElement, or_, select
+from sqlalchemy import select
 from sqlalchemy.orm import Session
 
 from registry import audit
 from registry.callers import Caller, require_admin
 from registry.errors import Invalid, NotFound, Unauthenticated
 from registry.ids import new_id
-from registry.models.people import Role, Token, User
+from registry.models.people import Token
 from registry.moments import after as later
 from registry.moments import now
 from registry.names import checked_text
 from registry.pages import DEFAULT_LIMIT, Page, page
+from registry.proofs import TokenProof
 from registry.users import find_user, require_user
 
 PREFIX_ALPHABET = "abcdefghijklmnopqrstuvwxyz234567"
 PREFIX_LENGTH = 12
+START = "alc_"  # of every token, and of nothing else that a caller may show
 SECRET_BYTES = 32
 MAX_NOTE_LENGTH = 200
 MAX_LIFETIME = timedelta(days=36500)
@@ -40,40 +40,13 @@ class Issued:
     text: str = field(repr=False)
 
 
-@dataclass(frozen=True)
-class Proof:
-    """What a token's text comes to in SQL: the row that it names, and the hash that the row must have."""
-
-    prefix: str
-    hash: str = field(repr=False)
-
-    def holds_for(self, kept: str) -> bool:
-        """Whether the kept hash is that of the text, told in a time that says nothing of either."""
-        return hmac.compare_digest(self.hash, kept)
-
-
-def proof_of(text: str) -> Proof:
+def proof_of(text: str) -> TokenProof:
     """The proof in a text; Unauthenticated, before any SQL, for one that cannot be a token."""
     # The length first: a text of a gigabyte is not worth a look.
     matched = _TEXT.fullmatch(text) if len(text) == _TEXT_LENGTH else None
     if matched is None:
         raise Unauthenticated
-    return Proof(matched["prefix"], hashlib.sha256(text.encode()).hexdigest())
-
-
-def is_alive() -> ColumnElement[bool]:
-    """The condition that a token has not expired, by the database's clock."""
-    return or_(Token.expires_at.is_(None), Token.expires_at > now())
-
-
-def authenticate(session: Session, text: str) -> Caller:
-    """Who holds the token, or Unauthenticated."""
-    proof = proof_of(text)
-    statement = select(Token.hash, User.id, User.role).join(User, User.id == Token.user_id)
-    row = session.execute(statement.where(Token.prefix == proof.prefix, is_alive())).one_or_none()
-    if row is None or not proof.holds_for(row.hash):
-        raise Unauthenticated
-    return Caller(row.id, cast(Role, row.role))
+    return TokenProof(matched["prefix"], hashlib.sha256(text.encode()).hexdigest())
 
 
 def issue_token(

@@ -1,4 +1,4 @@
-"""What a token may use for one question, at one moment."""
+"""What a caller may use for one question, at one moment."""
 
 from dataclasses import dataclass
 from typing import NamedTuple

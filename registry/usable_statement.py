@@ -1,4 +1,4 @@
-"""The one statement that says what a token may use: built once for each shape of question, then only bound."""
+"""The one statement that says what a caller may use: built once for each shape of question, then only bound."""
 
 import functools
 from typing import Any, Literal, NamedTuple
@@ -29,9 +29,9 @@ from sqlalchemy.sql.functions import FunctionElement
 from sqlalchemy.sql.operators import OperatorType
 
 from registry.models.collections import Composition, Source, Task, Weighting
-from registry.models.people import Grant, Membership, Role, Token, User
+from registry.models.people import Grant, Membership, Role
 from registry.models.prompts import Prompt, Release, ReleasePrompt
-from registry.tokens import is_alive
+from registry.proofs import ProofKind, who_of
 
 By = Literal["id", "name"]
 Rows = Any  # of a statement: their columns are told where they are made
@@ -49,9 +49,9 @@ PROMPT = (
 
 
 class Head(NamedTuple):
-    """The first columns: a task that was meant, if there is one, with the token, its holder and the release."""
+    """The first columns: a task that was meant, if there is one, with who asks and the release."""
 
-    hash: str
+    kept: str  # of the proof
     user_id: UUID
     role: Role
     task_id: UUID | None
@@ -66,18 +66,15 @@ class Head(NamedTuple):
 
 
 @functools.cache
-def usable_statement(task_by: By | None, release_by: By | None, is_narrowed: bool) -> CompoundSelect[*tuple[Rows, ...]]:
-    """Binds `prefix`, and as the shape has it `task`, `release`, `wished_ids` and `wished_names`.
+def usable_statement(
+    kind: ProofKind, task_by: By | None, release_by: By | None, is_narrowed: bool
+) -> CompoundSelect[*tuple[Rows, ...]]:
+    """Binds what a proof of the kind has, and as the shape has it `task`, `release`, `wished_ids` and `wished_names`.
 
     Each row is of one of three kinds, and has NULL in the columns of the others, which stand in this order: a Head,
-    a SOURCE that may be used, a PROMPT that may be used. No row at all: the token is good for nothing.
+    a SOURCE that may be used, a PROMPT that may be used. No row at all: the proof is good for nothing.
     """
-    who = (
-        select(Token.hash, User.id, User.role)
-        .join(User, User.id == Token.user_id)
-        .where(Token.prefix == bindparam("prefix"), is_alive())
-        .cte("who")
-    )
+    who = who_of(kind).cte("who")
     what = _what(task_by, release_by)
     open_sources = _open_sources(who, what, is_narrowed)
     is_served: ColumnElement[bool] = among(Prompt.source_id, select(open_sources.c.id))

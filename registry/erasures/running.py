@@ -2,6 +2,7 @@
 
 import threading
 import time
+from collections.abc import Callable
 from uuid import UUID
 
 from sqlalchemy import select, update
@@ -22,11 +23,10 @@ LONGEST_WAIT_SECONDS = 300.0
 _POLL_SECONDS = 0.2
 
 
-def run_erasures(registry: Registry, *, limit: int | None = None) -> int:
-    """Works once on every erasure that is due, at most so many; returns how many were completed."""
-    taken = completed = 0
-    while (limit is None or taken < limit) and (erasure := _claim(registry.database)) is not None:
-        taken += 1
+def run_erasures(registry: Registry, is_over: Callable[[], bool] = lambda: False) -> int:
+    """Works once on every erasure that is due, and begins none when it is over; returns how many were completed."""
+    completed = 0
+    while not is_over() and (erasure := _claim(registry.database)) is not None:
         completed += _work_on(registry, erasure)
     return completed
 

@@ -4,7 +4,7 @@ from datetime import datetime
 from typing import Literal, get_args
 from uuid import UUID
 
-from sqlalchemy import CheckConstraint, ForeignKey, Index, UniqueConstraint
+from sqlalchemy import BigInteger, CheckConstraint, ForeignKey, Index, UniqueConstraint
 from sqlalchemy.orm import Mapped, mapped_column
 
 from registry.models.base import Base, one_of
@@ -16,16 +16,22 @@ RIGHTS: tuple[Right, ...] = get_args(Right)
 
 
 class User(Base):
-    """A person or program that holds tokens, or a group, which holds grants for its members and no tokens."""
+    """A person or program that can prove who they are, or a group, which holds grants for its members and cannot."""
 
     __tablename__ = "users"
-    __table_args__ = (CheckConstraint(one_of("role", ROLES), name="role"),)
+    __table_args__ = (
+        CheckConstraint(one_of("role", ROLES), name="role"),
+        Index(None, "issuer", "subject", unique=True),
+    )
 
     id: Mapped[UUID] = mapped_column(primary_key=True)
     name: Mapped[str] = mapped_column(unique=True)
     role: Mapped[str]
     is_group: Mapped[bool]
     created_at: Mapped[datetime]
+    issuer: Mapped[str | None]  # who vouches for them elsewhere; both or none
+    subject: Mapped[str | None]  # as the issuer calls them
+    quota_bytes: Mapped[int | None] = mapped_column(BigInteger)  # None: the installation's default
 
 
 class Membership(Base):

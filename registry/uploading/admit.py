@@ -5,12 +5,15 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from uuid import UUID
 
+from sqlalchemy.orm import Session
+
 from registry import audit, holdings
 from registry.belonging import require_own_store
 from registry.errors import CollectionRefused, Invalid
 from registry.faults import reach
 from registry.ids import new_id
 from registry.objects.keys import sample_key
+from registry.quotas import claim_room, require_room
 from registry.reading.checking import Unreadable
 from registry.reading.collection import open_collection
 from registry.reading.limits import Limits
@@ -68,8 +71,14 @@ def admit(registry: Registry, destination: Destination, parcel: Parcel, report: 
     require_own_store(registry.database, registry.objects)
     shards = [new_id() for _ in range(parcel.shards)]
     body = parcel.path if parcel.consume else None
+
+    def approach(session: Session) -> Ground:
+        ground = destination.approach(session)
+        require_room(session, ground.owner_id, registry.quota_bytes)
+        return ground
+
     with (
-        held(registry, destination.id, shards, destination.approach, body) as hold,
+        held(registry, destination.id, shards, approach, body) as hold,
         open_collection(
             parcel.path,
             scratch=hold.room,
@@ -80,6 +89,7 @@ def admit(registry: Registry, destination: Destination, parcel: Parcel, report: 
     ):
         _check_whole(collection, parcel, hold.ground)
         chosen = _choose(registry, collection, parcel, hold.ground, shards, readmit=destination.readmit)
+        _require_room(registry, hold.ground, chosen)
         sizes = put_samples(
             registry.objects,
             chosen.samples,
@@ -127,6 +137,13 @@ def _choose(
     )
 
 
+def _require_room(registry: Registry, ground: Ground, chosen: _Sorted) -> None:
+    """Refuses what is too much now, before any of it is written; whether it still fits in the end is asked again."""
+    size_bytes = sum(sample.path.stat().st_size for sample in chosen.samples)
+    with registry.database.reading() as session:
+        require_room(session, ground.owner_id, registry.quota_bytes, size_bytes)
+
+
 def _commit(
     registry: Registry,
     destination: Destination,
@@ -143,6 +160,8 @@ def _commit(
             known = look_up(session, source, [sample.digest for sample in chosen.samples])
             sifted = sift(chosen.samples, known, pardoned=chosen.pardoned, unreadable=parcel.unreadable)
             if len(sifted.fresh) == len(chosen.samples):
+                size_bytes = sum(sizes[sample.digest] for sample in chosen.samples)
+                claim_room(session, source.owner_id, registry.quota_bytes, size_bytes)
                 shards = add_rows(session, source, chosen.samples, chosen.shard_of, sizes)
                 returning = [digest for digest in chosen.pardoned if digest in chosen.shard_of]
                 unbury(session, source, returning)
@@ -150,7 +169,7 @@ def _commit(
                     source.id,
                     shards,
                     len(chosen.samples),
-                    sum(sizes[sample.digest] for sample in chosen.samples),
+                    size_bytes,
                     by_name(chosen.refusals),
                 )
                 holdings.commit_objects(session, hold.id)

@@ -19,6 +19,7 @@ class Ground:
     key: bytes  # of the split into shards
     labels: frozenset[str] | None  # the only ones that the task allows, if it says
     source: Source | None  # as it was at the beginning; None: there is none yet
+    owner_id: UUID | None  # who has room for it, or not
 
 
 class Destination(Protocol):
@@ -63,7 +64,7 @@ class NewSource:
     def approach(self, session: Session) -> Ground:
         """Refuses callers who may not, unknown tasks and owners, and names that are taken."""
         task = require_new_source(session, self.caller, self.task_id, self.name, self.owner_id)
-        return Ground(self.key, _labels_of(task), source=None)
+        return Ground(self.key, _labels_of(task), None, self.owner_id or self.caller.user_id)
 
     def arrive(self, session: Session) -> Source:
         """The row of the source; Conflict if another of that name was faster."""
@@ -82,7 +83,7 @@ class KnownSource:
     def approach(self, session: Session) -> Ground:
         """Refuses callers who may not; bringing back what was forgotten takes the right to have it forgotten."""
         source = self.arrive(session)
-        return Ground(source.key, _labels_of(session.get_one(Task, source.task_id)), source)
+        return Ground(source.key, _labels_of(session.get_one(Task, source.task_id)), source, source.owner_id)
 
     def arrive(self, session: Session) -> Source:
         """The source, locked."""

@@ -167,6 +167,30 @@ def test_a_single_statement_survives_a_restart_of_the_server(tmp_path: Path) -> 
         database.close()
 
 
+def test_a_server_that_hangs_is_as_one_that_is_away(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("registry.database.CONNECT_SECONDS", 2)
+    with serve_postgres() as server:
+        database = Database(server.url, answer_seconds=0.5)
+        with pytest.raises(DatabaseUnreachable, match="said nothing"), database.writing() as session:
+            session.execute(text("SELECT 1"))
+            server.freeze()
+            session.execute(text("SELECT 2"))
+        with pytest.raises(DatabaseUnreachable):
+            database.fetch(text("SELECT 3"), {})
+        server.thaw()
+        assert database.fetch(text("SELECT 4"), {}) == [(4,)]
+        with database.writing() as session:
+            assert session.execute(text("SELECT 5")).all() == [(5,)]
+        database.close()
+
+
+def test_an_answer_that_takes_long_is_waited_for_where_it_may(postgres_url: str) -> None:
+    for seconds in (None, 30.0):
+        database = Database(postgres_url, answer_seconds=seconds)
+        assert database.fetch(text("SELECT 1 FROM pg_sleep(0.3)"), {}) == [(1,)]
+        database.close()
+
+
 @pytest.mark.parametrize("content", [b"no database at all" * 100, b"SQLite format 3\0" + b"\xff" * 5000])
 def test_a_damaged_file_is_told_in_one_line(content: bytes, tmp_path: Path) -> None:
     (tmp_path / "r.db").write_bytes(content)

@@ -28,7 +28,7 @@ from registry.publishing import PublishedFacts, publish
 from registry.registry import Registry
 from registry.rights import usable
 from registry.tasks import create_task
-from registry.tokens import issue_token
+from registry.tokens import issue_token, proof_of
 from registry.uploading.admit import Admission
 from registry.uploading.upload import add_samples, upload_source
 from registry.users import create_user
@@ -300,7 +300,7 @@ class Orders:
 
     def everybody_may_use_what_the_model_says(self) -> None:
         for user in USERS:
-            found = usable(self.registry.database, self.tokens[user], task=self.task)
+            found = usable(self.registry.database, proof_of(self.tokens[user]), task=self.task)
             mine = {source: facts for source, facts in self.model.items() if user == facts.owner or user in facts.users}
             assert set(found.sources) == set(mine)
             assert {(prompt.shard_id, prompt.generation) for prompt in found.prompts} == {

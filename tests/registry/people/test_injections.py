@@ -12,7 +12,7 @@ from registry.pages import page
 from registry.releases import find_release, pin_release
 from registry.rights import usable
 from registry.tasks import create_task, find_task
-from registry.tokens import issue_token
+from registry.tokens import issue_token, proof_of
 from registry.users import create_user, find_user
 from tests.registry.factories import make_prompt, make_shard, make_source, make_user
 
@@ -51,7 +51,7 @@ def test_what_looks_like_sql_is_a_name(database: Database) -> None:
             assert find_user(session, OPERATOR, text).id == user.id
             assert find_task(session, text).labels == [text]
             assert find_release(session, task.id, text).id == release.id
-        found = usable(database, token.text, task=text, release=text, sources=[text])
+        found = usable(database, proof_of(token.text), task=text, release=text, sources=[text])
         assert [p.id for p in found.prompts] == [prompt.id]
         assert token.token.note == text
     with database.reading() as session:
@@ -72,9 +72,9 @@ def test_what_looks_like_sql_finds_nothing_where_nothing_is_called_so(database: 
                 lambda text=text: find_user(session, OPERATOR, text),
                 lambda text=text: find_task(session, text),
                 lambda text=text: find_release(session, task.id, text),
-                lambda text=text: usable(database, token, task=text),
-                lambda text=text: usable(database, token, release=text),
-                lambda text=text: usable(database, token, sources=[text]),
+                lambda text=text: usable(database, proof_of(token), task=text),
+                lambda text=text: usable(database, proof_of(token), release=text),
+                lambda text=text: usable(database, proof_of(token), sources=[text]),
             ):
                 with pytest.raises(NotFound):
                     look()

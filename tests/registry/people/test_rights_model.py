@@ -19,7 +19,7 @@ from registry.models.people import RIGHTS, ROLES, Right, Role
 from registry.models.prompts import Prompt
 from registry.releases import pin_release, remove_release
 from registry.rights import require_right, usable
-from registry.tokens import issue_token, revoke_token
+from registry.tokens import issue_token, proof_of, revoke_token
 from registry.users import add_member, create_user, remove_member, remove_user
 from tests.registry.factories import make_prompt, make_shard, make_source, make_task
 from tests.registry.people.conftest import empty
@@ -188,7 +188,7 @@ class Rights(RuleBasedStateMachine):
         for text, (_, user) in self.model.tokens.items():
             for task in self.tasks:
                 sources = self.model.usable(user, task.id)
-                found = usable(self.database, text, task=task.id)
+                found = usable(self.database, proof_of(text), task=task.id)
                 assert found.caller == Caller(user, self.model.roles[user])
                 assert set(found.sources) == sources
                 assert {(p.id, p.source_id) for p in found.prompts} == {
@@ -196,7 +196,7 @@ class Rights(RuleBasedStateMachine):
                 }
         for text in self.dead:
             with pytest.raises(Unauthenticated):
-                usable(self.database, text, task=self.tasks[0].id)
+                usable(self.database, proof_of(text), task=self.tasks[0].id)
 
     @rule(token=pick, release=pick)
     def ask_for_a_release(self, token: int, release: int) -> None:
@@ -205,7 +205,7 @@ class Rights(RuleBasedStateMachine):
         text = sorted(self.model.tokens)[token % len(self.model.tokens)]
         task, pinned = self.model.releases[chosen]
         sources = self.model.usable(self.model.tokens[text][1], task)
-        found = usable(self.database, text, task=task, release=chosen)
+        found = usable(self.database, proof_of(text), task=task, release=chosen)
         assert {p.id for p in found.prompts} == {p for p in pinned if self.model.prompts.get(p) in sources}
 
     @rule(token=pick, wishes=st.lists(pick, max_size=3), by_name=st.booleans(), with_gone=st.booleans())
@@ -221,9 +221,9 @@ class Rights(RuleBasedStateMachine):
             asked.append(self.gone[-1])
         if with_gone or not wished <= open_sources:
             with pytest.raises(NotFound):
-                usable(self.database, text, task=task, sources=asked)
+                usable(self.database, proof_of(text), task=task, sources=asked)
         else:
-            assert set(usable(self.database, text, task=task, sources=asked).sources) == wished
+            assert set(usable(self.database, proof_of(text), task=task, sources=asked).sources) == wished
 
     @rule(user=pick, source=pick, is_gone=st.booleans())
     def require_each_right(self, user: int, source: int, is_gone: bool) -> None:

@@ -48,6 +48,12 @@ def test_a_task_without_labels_takes_what_comes(database: Database) -> None:
         assert (found.labels, found.recipe, found.composition, found.weighting) == (None, {}, "average", "none")
 
 
+@pytest.mark.parametrize("name", ["a/b", "/", ".", ".."])
+def test_a_name_that_no_address_can_have_is_refused(name: str, database: Database) -> None:
+    with database.writing() as session, pytest.raises(Invalid, match="slash"):
+        create_task(session, OPERATOR, name, backbone=BACKBONE)
+
+
 BAD: dict[str, dict[str, Any]] = {
     "no labels": {"labels": []},
     "an empty label": {"labels": ["a", ""]},

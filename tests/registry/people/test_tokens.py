@@ -16,7 +16,8 @@ from registry.errors import DomainError, Forbidden, Invalid, NotFound, Unauthent
 from registry.ids import new_id
 from registry.models.people import Token
 from registry.moments import after
-from registry.tokens import authenticate, issue_token, list_tokens, revoke_token
+from registry.proofs import authenticate
+from registry.tokens import issue_token, list_tokens, proof_of, revoke_token
 from tests.registry.factories import make_user
 from tests.registry.people.callers import caller_of
 
@@ -27,7 +28,7 @@ def test_the_holder_of_a_token_is_who_it_was_issued_to(database: Database) -> No
         make_user(session, role="admin")
         issued = issue_token(session, OPERATOR, ana.id, note="laptop", lifetime=timedelta(hours=1))
     with database.reading() as session:
-        assert authenticate(session, issued.text) == Caller(ana.id, "owner")
+        assert authenticate(session, proof_of(issued.text)) == Caller(ana.id, "owner")
 
     assert re.fullmatch(r"alc_[a-z2-7]{12}_[A-Za-z0-9_-]{43}", issued.text)
     assert issued.token.note == "laptop"
@@ -49,7 +50,7 @@ def test_an_expired_token_proves_nothing(database: Database) -> None:
         issued = issue_token(session, OPERATOR, make_user(session).id, lifetime=timedelta(days=1))
         session.execute(update(Token).values(expires_at=after(-0.001)))
         with pytest.raises(Unauthenticated):
-            authenticate(session, issued.text)
+            authenticate(session, proof_of(issued.text))
 
 
 def test_a_revoked_token_proves_nothing_and_leaves_nothing(database: Database) -> None:
@@ -59,7 +60,7 @@ def test_a_revoked_token_proves_nothing_and_leaves_nothing(database: Database) -
         revoke_token(session, OPERATOR, issued.token.id)
     with database.reading() as session:
         with pytest.raises(Unauthenticated):
-            authenticate(session, issued.text)
+            authenticate(session, proof_of(issued.text))
         assert session.scalars(select(Token)).all() == []
 
 
@@ -70,7 +71,7 @@ def test_the_prefix_alone_proves_nothing(database: Database) -> None:
         forged = text_of_one[:17] + text_of_other[17:]
         for wrong in (forged, text_of_one[:-1] + ("A" if text_of_one[-1] != "A" else "B")):
             with pytest.raises(Unauthenticated):
-                authenticate(session, wrong)
+                authenticate(session, proof_of(wrong))
 
 
 GARBAGE = {
@@ -93,7 +94,7 @@ def test_what_cannot_be_a_token_is_refused_without_asking_the_database(garbage: 
     nowhere = Session()
 
     with pytest.raises(Unauthenticated) as refusal:
-        authenticate(nowhere, GARBAGE[garbage])
+        authenticate(nowhere, proof_of(GARBAGE[garbage]))
 
     assert len(str(refusal.value)) < 200
 
@@ -101,7 +102,7 @@ def test_what_cannot_be_a_token_is_refused_without_asking_the_database(garbage: 
 @given(st.text())
 def test_no_text_but_a_token_is_a_token(garbage: str) -> None:
     with pytest.raises(Unauthenticated):
-        authenticate(Session(), garbage)
+        authenticate(Session(), proof_of(garbage))
 
 
 def test_the_text_is_kept_nowhere(database: Database, caplog: pytest.LogCaptureFixture) -> None:
@@ -117,7 +118,10 @@ def test_the_text_is_kept_nowhere(database: Database, caplog: pytest.LogCaptureF
         ]
         other = caller_of(make_user(session))
         errors: list[DomainError] = []
-        for refused in (lambda: authenticate(session, issued.text[:-1]), lambda: list_tokens(session, other, ana.id)):
+        for refused in (
+            lambda: authenticate(session, proof_of(issued.text[:-1])),
+            lambda: list_tokens(session, other, ana.id),
+        ):
             with pytest.raises(DomainError) as caught:
                 refused()
             errors.append(caught.value)
@@ -178,7 +182,7 @@ def test_a_token_of_a_century_is_still_a_token(database: Database) -> None:
     with database.writing() as session:
         issued = issue_token(session, OPERATOR, make_user(session).id, lifetime=timedelta(days=36500))
 
-        assert authenticate(session, issued.text).role == "predictor"
+        assert authenticate(session, proof_of(issued.text)).role == "predictor"
 
 
 def test_a_note_with_a_line_break_is_refused_before_any_sql() -> None:

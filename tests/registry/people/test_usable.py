@@ -18,7 +18,7 @@ from registry.models.prompts import Prompt
 from registry.moments import after
 from registry.releases import pin_release
 from registry.rights import MAX_WISHES, usable
-from registry.tokens import issue_token, revoke_token
+from registry.tokens import issue_token, proof_of, revoke_token
 from registry.users import add_member, remove_member
 from tests.registry.factories import make_prompt, make_shard, make_source, make_task, make_user
 
@@ -45,11 +45,11 @@ def scene(database: Database) -> Scene:
 
 
 def ids_of(database: Database, token: str, **narrowed: Any) -> list[UUID]:  # Any: as `usable` has them
-    return [prompt.id for prompt in usable(database, token, **narrowed).prompts]
+    return [prompt.id for prompt in usable(database, proof_of(token), **narrowed).prompts]
 
 
 def test_the_set_has_all_that_serving_needs(database: Database, scene: Scene) -> None:
-    found = usable(database, scene.token)
+    found = usable(database, proof_of(scene.token))
 
     assert found.caller == Caller(scene.user.id, "predictor")
     assert (found.task.id, found.task.name, found.task.backbone) == (scene.task.id, "flowers", scene.task.backbone)
@@ -66,7 +66,7 @@ def test_a_source_that_is_not_trained_yet_is_usable_and_has_no_prompts(database:
     with database.writing() as session:
         own = make_source(session, scene.task, scene.user)
         make_shard(session, own)
-    found = usable(database, scene.token)
+    found = usable(database, proof_of(scene.token))
 
     assert found.sources == (scene.mine.id, own.id)
     assert {prompt.source_id for prompt in found.prompts} == {scene.mine.id}
@@ -87,14 +87,14 @@ def test_what_is_granted_to_a_group_is_usable_by_its_members_alone(database: Dat
     with database.writing() as session:
         group = make_user(session, is_group=True)
         grant(session, OPERATOR, group.id, scene.foreign.id, "use")
-    assert usable(database, scene.token).sources == (scene.mine.id,)
+    assert usable(database, proof_of(scene.token)).sources == (scene.mine.id,)
     with database.writing() as session:
         add_member(session, OPERATOR, group.id, scene.user.id)
-    assert usable(database, scene.token).sources == (scene.mine.id, scene.foreign.id)
+    assert usable(database, proof_of(scene.token)).sources == (scene.mine.id, scene.foreign.id)
     assert ids_of(database, scene.token) == [prompt.id for prompt in scene.prompts]
     with database.writing() as session:
         remove_member(session, OPERATOR, group.id, scene.user.id)
-    assert usable(database, scene.token).sources == (scene.mine.id,)
+    assert usable(database, proof_of(scene.token)).sources == (scene.mine.id,)
 
 
 @pytest.mark.parametrize("role", ["admin", "owner"])
@@ -104,7 +104,7 @@ def test_no_role_and_no_other_right_lets_use(database: Database, scene: Scene, r
         revoke(session, OPERATOR, scene.user.id, scene.mine.id, "use")
         grant(session, OPERATOR, scene.user.id, scene.mine.id, "manage")
         grant(session, OPERATOR, scene.user.id, scene.mine.id, "forget")
-    found = usable(database, scene.token)
+    found = usable(database, proof_of(scene.token))
 
     assert (found.prompts, found.sources) == ((), ())
     assert found.caller.role == role
@@ -113,10 +113,10 @@ def test_no_role_and_no_other_right_lets_use(database: Database, scene: Scene, r
 def test_wishes_by_id_and_by_name_narrow(database: Database, scene: Scene) -> None:
     with database.writing() as session:
         more = [make_source(session, scene.task, scene.user, name=f"s{number}") for number in range(5)]
-    wished = usable(database, scene.token, sources=["mine", str(more[0].id), more[1].id, "s2", "s2"])
+    wished = usable(database, proof_of(scene.token), sources=["mine", str(more[0].id), more[1].id, "s2", "s2"])
 
     assert wished.sources == (scene.mine.id, more[0].id, more[1].id, more[2].id)
-    assert usable(database, scene.token, sources=[]).sources == ()
+    assert usable(database, proof_of(scene.token), sources=[]).sources == ()
     assert [prompt.source_id for prompt in wished.prompts] == [scene.mine.id] * 2
 
 
@@ -128,14 +128,14 @@ def test_a_wish_that_is_not_usable_is_not_found_whether_it_is_there_or_not(datab
     for wish in unusable:
         for wishes in ([wish], ["mine", wish]):
             with pytest.raises(NotFound, match="no source"):
-                usable(database, scene.token, task="flowers", sources=wishes)
+                usable(database, proof_of(scene.token), task="flowers", sources=wishes)
 
 
 def test_more_wishes_than_anyone_has_are_refused(database: Database, scene: Scene) -> None:
     with pytest.raises(Invalid, match=str(MAX_WISHES)):
-        usable(database, scene.token, sources=[new_id() for _ in range(MAX_WISHES + 1)])
+        usable(database, proof_of(scene.token), sources=[new_id() for _ in range(MAX_WISHES + 1)])
     with pytest.raises(NotFound):
-        usable(database, scene.token, sources=[new_id() for _ in range(MAX_WISHES)])
+        usable(database, proof_of(scene.token), sources=[new_id() for _ in range(MAX_WISHES)])
 
 
 def test_a_task_is_named_where_there_are_several(database: Database, scene: Scene) -> None:
@@ -144,14 +144,14 @@ def test_a_task_is_named_where_there_are_several(database: Database, scene: Scen
         prompt = make_prompt(session, make_shard(session, make_source(session, other, scene.user)))
 
     with pytest.raises(Invalid, match="name one"):
-        usable(database, scene.token)
+        usable(database, proof_of(scene.token))
     for name in ("birds", str(other.id), other.id):
-        found = usable(database, scene.token, task=name)
+        found = usable(database, proof_of(scene.token), task=name)
         assert [p.id for p in found.prompts] == [prompt.id]
         assert found.task.labels is None
     for unknown in ("fish", new_id(), "\0"):
         with pytest.raises(NotFound, match="no task"):
-            usable(database, scene.token, task=unknown)
+            usable(database, proof_of(scene.token), task=unknown)
 
 
 def test_without_any_task_the_message_says_so(database: Database) -> None:
@@ -159,7 +159,7 @@ def test_without_any_task_the_message_says_so(database: Database) -> None:
         token = issue_token(session, OPERATOR, make_user(session).id).text
 
     with pytest.raises(Invalid, match="no task yet"):
-        usable(database, token)
+        usable(database, proof_of(token))
 
 
 def test_a_release_is_its_members_that_may_be_used(database: Database, scene: Scene) -> None:
@@ -177,7 +177,7 @@ def test_a_release_is_its_members_that_may_be_used(database: Database, scene: Sc
         assert ids_of(database, scene.token, task="flowers", release=name, sources=["mine"]) == mine
     for unknown in ("autumn", foreign.id, new_id(), "a\nb"):
         with pytest.raises(NotFound, match="no release"):
-            usable(database, scene.token, task="flowers", release=unknown)
+            usable(database, proof_of(scene.token), task="flowers", release=unknown)
 
 
 def test_what_is_being_forgotten_is_not_usable_even_while_its_rows_are_there(database: Database, scene: Scene) -> None:
@@ -186,34 +186,34 @@ def test_what_is_being_forgotten_is_not_usable_even_while_its_rows_are_there(dat
         session.execute(update(Source).where(Source.id == scene.mine.id).values(name=None, erasure_id=new_id()))
 
     for narrowed in ({}, {"release": "spring"}):
-        found = usable(database, scene.token, **narrowed)
+        found = usable(database, proof_of(scene.token), **narrowed)
         assert (found.prompts, found.sources) == ((), ())
     for wish in ("mine", scene.mine.id):
         with pytest.raises(NotFound):
-            usable(database, scene.token, sources=[wish])
+            usable(database, proof_of(scene.token), sources=[wish])
 
 
 def test_a_token_that_proves_nothing_uses_nothing(database: Database, scene: Scene) -> None:
     forged = scene.token[:-1] + ("A" if scene.token[-1] != "A" else "B")
     for garbage in (forged, "", "alc_x", "x" * 100_000):
         with pytest.raises(Unauthenticated):
-            usable(database, garbage)
+            usable(database, proof_of(garbage))
     with database.writing() as session:
         session.execute(update(Token).values(expires_at=after(-0.001)))
     with pytest.raises(Unauthenticated):
-        usable(database, scene.token, task="nothing")
+        usable(database, proof_of(scene.token), task="nothing")
     with database.writing() as session:
         session.execute(update(Token).values(expires_at=None))
-    usable(database, scene.token)
+    usable(database, proof_of(scene.token))
     with database.writing() as session:
         revoke_token(session, OPERATOR, scene.issued.token.id)
     with pytest.raises(Unauthenticated):
-        usable(database, scene.token)
+        usable(database, proof_of(scene.token))
 
 
 def test_the_identity_of_the_backbone_is_read_each_time(database: Database, scene: Scene) -> None:
-    assert usable(database, scene.token).task.identity is None
+    assert usable(database, proof_of(scene.token)).task.identity is None
     with database.writing() as session:
         session.execute(update(Task).values(identity="abc"))
 
-    assert usable(database, scene.token).task.identity == "abc"
+    assert usable(database, proof_of(scene.token)).task.identity == "abc"

@@ -1,0 +1,96 @@
+"""How a caller proves who they are: by a token of ours, or as a subject that an issuer vouched for."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+from hmac import compare_digest as compare_digest  # by its name here, so that a test can watch it
+from typing import Any, ClassVar, Literal, cast
+
+from sqlalchemy import ColumnElement, Select, bindparam, or_, select
+from sqlalchemy.orm import Session
+
+from registry.callers import Caller
+from registry.errors import Unauthenticated
+from registry.models.people import Role, Token, User
+from registry.moments import Moment, now
+
+ProofKind = Literal["token", "subject"]
+
+
+@dataclass(frozen=True)
+class TokenProof:
+    """What a token's text comes to in SQL: the row that it names, and the hash that the row must have."""
+
+    kind: ClassVar[ProofKind] = "token"
+    prefix: str
+    hash: str = field(repr=False)
+
+    @property
+    def name(self) -> str:
+        """Which token it is, as may be told."""
+        return self.prefix
+
+    @property
+    def binds(self) -> Mapping[str, object]:
+        """What `who_of` is asked with."""
+        return {"prefix": self.prefix}
+
+    def holds_for(self, kept: str) -> bool:
+        """Whether the kept hash is that of the text, told in a time that says nothing of either."""
+        return compare_digest(self.hash, kept)
+
+
+@dataclass(frozen=True)
+class SubjectProof:
+    """A subject whose signature was checked, and until when that counts; who it is only SQL knows."""
+
+    kind: ClassVar[ProofKind] = "subject"
+    issuer: str
+    subject: str
+    until: datetime
+
+    @property
+    def name(self) -> str:
+        """Which subject it is, whichever of its documents it showed."""
+        return f"{self.issuer} {self.subject}"
+
+    @property
+    def binds(self) -> Mapping[str, object]:
+        """What `who_of` is asked with."""
+        return {"issuer": self.issuer, "subject": self.subject, "until": self.until}
+
+    def holds_for(self, kept: str) -> bool:
+        """Whether the row is this subject's, letter for letter, whatever a database takes for equal."""
+        return self.subject == kept
+
+
+Proof = TokenProof | SubjectProof
+
+
+def who_of(kind: ProofKind) -> Select[*tuple[Any, ...]]:  # Any: what is kept of the proof, the user's id and role
+    """The statement that finds who a proof of the kind may be of: `kept`, `id`, `role`; it binds the proof's `binds`.
+
+    At most one row, and it counts only if the proof holds for what is kept. Whether a proof has expired is told by the
+    database's clock, each time that it is asked.
+    """
+    if kind == "token":
+        held = select(Token.hash.label("kept"), User.id, User.role).join(User, User.id == Token.user_id)
+        return held.where(Token.prefix == bindparam("prefix"), _is_alive())
+    bound = select(User.subject.label("kept"), User.id, User.role)
+    return bound.where(
+        User.issuer == bindparam("issuer"),
+        User.subject == bindparam("subject"),
+        bindparam("until", type_=Moment()) > now(),
+    )
+
+
+def authenticate(session: Session, proof: Proof) -> Caller:
+    """Who proves themselves so now, or Unauthenticated."""
+    row = session.execute(who_of(proof.kind), dict(proof.binds)).one_or_none()
+    if row is None or not proof.holds_for(row.kept):
+        raise Unauthenticated
+    return Caller(row.id, cast(Role, row.role))
+
+
+def _is_alive() -> ColumnElement[bool]:
+    return or_(Token.expires_at.is_(None), Token.expires_at > now())

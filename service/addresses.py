@@ -1,0 +1,64 @@
+"""Where a request goes, known before it is routed: what may be sent there, and what it is measured as."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from fastapi.routing import APIRoute
+from starlette.routing import BaseRoute, Route
+from starlette.types import Scope
+
+from service.parts import JSON
+
+UNMATCHED = "unmatched"  # the route of a path that there is none for: paths of strangers are no label
+
+
+@dataclass(frozen=True)
+class Address:
+    """A path as its route has it, the methods that it has, and what the request's own method reads there."""
+
+    path: str = UNMATCHED
+    methods: tuple[str, ...] = ()
+    media_types: tuple[str, ...] = ()  # none where no body is read
+    has_method: bool = False
+
+
+class Addresses:
+    """All routes, as their own descriptions have them."""
+
+    def __init__(self, routes: Iterable[BaseRoute]) -> None:
+        self._routes = [(route, _read_by(route)) for route in routes if isinstance(route, Route)]
+
+    def find(self, method: str, path: str) -> Address:
+        """Where the path leads with this method."""
+        there = [(route, read) for route, read in self._routes if route.path_regex.match(path)]
+        if not there:
+            return Address()
+        methods = {name for route, _ in there for name in route.methods or ()}
+        if "GET" in methods:
+            methods.add("HEAD")  # which the edge answers as GET
+        for route, read in there:
+            if method in (route.methods or ()):
+                return Address(route.path, tuple(sorted(methods)), read, has_method=True)
+        return Address(there[0][0].path, tuple(sorted(methods)))
+
+
+def find_address(scope: Scope) -> Address:
+    """Where the request goes; found once, at the edge."""
+    addresses = scope["app"].state.addresses
+    assert isinstance(addresses, Addresses)
+    return addresses.find(scope["method"], scope["path"])
+
+
+def address_of(scope: Scope) -> Address:
+    """Where the request goes, as the edge has found it."""
+    address = scope["state"]["address"]
+    assert isinstance(address, Address)
+    return address
+
+
+def _read_by(route: Route) -> tuple[str, ...]:
+    """The content types that the route says it reads."""
+    if not isinstance(route, APIRoute):
+        return ()
+    by_hand = (route.openapi_extra or {}).get("requestBody", {}).get("content", {})
+    return tuple(by_hand) or (() if route.body_field is None else (JSON,))

@@ -1,0 +1,18 @@
+"""From the text that a request carries to a proof: a token of ours, or a JWT of the issuer that the settings name."""
+
+from registry.proofs import Proof
+from registry.tokens import START, proof_of
+from service.proving.issuer import Issuer
+
+
+class Prover:
+    """Knows both kinds of text apart; without an issuer there is only one."""
+
+    def __init__(self, issuer: Issuer | None) -> None:
+        self._issuer = issuer
+
+    async def prove(self, text: str) -> Proof:
+        """The proof in the text, which SQL has yet to confirm; Unauthenticated for one that proves nothing."""
+        if self._issuer is None or text.startswith(START):
+            return proof_of(text)
+        return await self._issuer.prove(text)

@@ -1,0 +1,166 @@
+"""Subjects of an issuer: each is one user or nobody, for as long as an admin says so."""
+
+from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
+
+import pytest
+from sqlalchemy import select, text
+
+from registry.callers import OPERATOR, Caller
+from registry.database import Database
+from registry.errors import Conflict, Forbidden, Invalid, NotFound, Unauthenticated
+from registry.ids import new_id
+from registry.models.audit import AuditLine
+from registry.proofs import SubjectProof, authenticate
+from registry.rights import usable
+from registry.subjects import bind_subject, is_subject, unbind_subject
+from registry.users import find_user, remove_user
+from tests.registry.factories import make_prompt, make_shard, make_source, make_task, make_user
+from tests.registry.people.callers import caller_of
+from tests.registry.people.crowd import TASK, seed
+from tests.registry.people.test_usable_plan import SCANNED, recorded
+
+ISSUER = "https://id.example/realm"
+
+
+def proof(subject: str = "ana", issuer: str = ISSUER, seconds: float = 600) -> SubjectProof:
+    return SubjectProof(issuer, subject, datetime.now(UTC) + timedelta(seconds=seconds))
+
+
+def test_a_bound_subject_is_its_user_with_the_role_and_rights_of_the_rows(database: Database) -> None:
+    with database.writing() as session:
+        ana = make_user(session, role="owner")
+        task = make_task(session)
+        source = make_source(session, task, ana)
+        prompt = make_prompt(session, make_shard(session, source))
+        foreign = make_source(session, task)
+        make_prompt(session, make_shard(session, foreign))
+        bind_subject(session, OPERATOR, ana.id, ISSUER, "ana")
+    with database.reading() as session:
+        assert authenticate(session, proof()) == Caller(ana.id, "owner")
+
+    found = usable(database, proof(), task=task.id)
+
+    assert found.caller == Caller(ana.id, "owner")
+    assert [one.id for one in found.prompts] == [prompt.id]
+
+
+WRONG: dict[str, Callable[[], SubjectProof]] = {
+    "another subject": lambda: proof("bob"),
+    "the subject in other letters": lambda: proof("Ana"),
+    "the subject with a space behind it": lambda: proof("ana "),
+    "a pattern": lambda: proof("%"),
+    "another issuer": lambda: proof(issuer="https://id.example"),
+    "one that has expired": lambda: proof(seconds=-0.1),
+}
+
+
+@pytest.mark.parametrize("wrong", WRONG)
+def test_a_proof_proves_nothing_if_it_is_of(wrong: str, database: Database) -> None:
+    with database.writing() as session:
+        make_task(session)
+        bind_subject(session, OPERATOR, make_user(session).id, ISSUER, "ana")
+        make_user(session, "bob")
+    with database.reading() as session, pytest.raises(Unauthenticated):
+        authenticate(session, WRONG[wrong]())
+    with pytest.raises(Unauthenticated):
+        usable(database, WRONG[wrong]())
+
+
+def test_users_without_a_subject_are_nobodys(database: Database) -> None:
+    with database.writing() as session:
+        make_user(session), make_user(session)
+        for none in ("None", "null", "NULL", ""):
+            with pytest.raises(Unauthenticated):
+                authenticate(session, proof(none, none))
+
+
+def test_who_is_unbound_or_removed_is_nobody_at_once(database: Database) -> None:
+    with database.writing() as session:
+        make_task(session)
+        ana, bob = make_user(session), make_user(session)
+        bind_subject(session, OPERATOR, ana.id, ISSUER, "ana")
+        bind_subject(session, OPERATOR, bob.id, ISSUER, "bob")
+    usable(database, proof())
+    with database.writing() as session:
+        unbind_subject(session, OPERATOR, ana.id)
+        remove_user(session, OPERATOR, bob.id)
+    for subject in ("ana", "bob"):
+        with pytest.raises(Unauthenticated):
+            usable(database, proof(subject))
+
+
+def test_a_subject_is_one_user_and_a_user_has_one_subject(database: Database) -> None:
+    with database.writing() as session:
+        ana, bob = make_user(session), make_user(session)
+        bind_subject(session, OPERATOR, ana.id, ISSUER, "ana")
+        with pytest.raises(Conflict, match="unbind it there first"):
+            bind_subject(session, OPERATOR, bob.id, ISSUER, "ana")
+        bind_subject(session, OPERATOR, bob.id, "https://other.example", "ana")
+        bind_subject(session, OPERATOR, ana.id, ISSUER, "ana 2")
+
+        assert authenticate(session, proof("ana 2")).user_id == ana.id
+        assert authenticate(session, proof("ana", "https://other.example")).user_id == bob.id
+        with pytest.raises(Unauthenticated):
+            authenticate(session, proof("ana"))
+        assert find_user(session, OPERATOR, bob.id).subject == "ana"
+
+
+def test_only_admins_bind(database: Database) -> None:
+    with database.writing() as session:
+        for role in ("owner", "predictor"):
+            user = make_user(session, role=role)
+            with pytest.raises(Forbidden):
+                bind_subject(session, caller_of(user), user.id, ISSUER, "me")
+            with pytest.raises(Forbidden):
+                unbind_subject(session, caller_of(user), user.id)
+
+
+def test_groups_and_nobody_have_no_subject(database: Database) -> None:
+    with database.writing() as session:
+        with pytest.raises(Invalid, match="bind its members"):
+            bind_subject(session, OPERATOR, make_user(session, is_group=True).id, ISSUER, "x")
+        with pytest.raises(NotFound):
+            bind_subject(session, OPERATOR, new_id(), ISSUER, "x")
+        with pytest.raises(NotFound):
+            unbind_subject(session, OPERATOR, make_user(session).id)
+        for issuer, subject in ((ISSUER, ""), (ISSUER, "x" * 256), (ISSUER, "a\0b"), ("", "x"), ("https://a\n", "x")):
+            with pytest.raises(Invalid):
+                bind_subject(session, OPERATOR, new_id(), issuer, subject)
+
+
+@pytest.mark.parametrize("subject", ["x", "auth0|5f7c", "sms:+49 30", "Zoë", "x" * 255])
+def test_an_issuer_may_call_somebody(subject: str) -> None:
+    assert is_subject(subject)
+
+
+def test_the_log_tells_who_bound_whom_and_not_as_what(database: Database) -> None:
+    with database.writing() as session:
+        admin, ana = make_user(session, role="admin"), make_user(session)
+        bind_subject(session, caller_of(admin), ana.id, ISSUER, "a name to hide")
+        bind_subject(session, caller_of(admin), ana.id, ISSUER, "a name to hide")
+        unbind_subject(session, caller_of(admin), ana.id)
+        lines = session.scalars(select(AuditLine).order_by(AuditLine.number)).all()
+
+    assert [(line.action, line.actor, line.subject) for line in lines] == [
+        ("user.bound", admin.id, {"user": str(ana.id)}),
+        ("user.unbound", admin.id, {"user": str(ana.id)}),
+    ]
+
+
+def test_what_a_subject_may_use_is_one_statement_by_indexes(database: Database) -> None:
+    seed(database, sources=1500, users=1500, grants=5)
+    with database.writing() as session:
+        # As many subjects as users, or the planner would think of something else.
+        session.execute(text("UPDATE users SET issuer = 'https://id.example/realm', subject = name WHERE NOT is_group"))
+        name = session.execute(text("SELECT name FROM users WHERE NOT is_group LIMIT 1")).scalar_one()
+        session.execute(text("ANALYZE"))
+
+    with recorded() as sent:
+        usable(database, proof(name), task=TASK)
+
+    [(statement, parameters)] = sent
+    explain = "EXPLAIN QUERY PLAN" if database.is_sqlite else "EXPLAIN"
+    with database.statement() as connection:
+        plan = "\n".join(str(row) for row in connection.exec_driver_sql(f"{explain} {statement}", parameters))
+    assert not SCANNED.search(plan), plan

@@ -1,0 +1,314 @@
+"""JWTs of an issuer elsewhere: what proves a subject, what does not, and that SQL alone knows who a subject is."""
+
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+from uuid import uuid4
+
+import pytest
+from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
+
+from registry import rights
+from registry.settings import SettingsRefused
+from service import answering
+from service.settings import read_service_settings
+from tests.service.conftest import MakeWorld
+from tests.service.issuing import AUDIENCE, DISCOVERY, LocalIssuer, by_hand, issuing, jwk_of, new_key
+from tests.service.waiting import wait_for
+from tests.service.world import GARBAGE, TASK, World, picture
+
+KEYS = {"rsa": "RS256", "ec": "ES256", "another ec": "ES256", "ed": "EdDSA"}
+SUBJECT = "subject-of-user"
+
+
+@pytest.fixture(scope="module")
+def issuer() -> Iterator[LocalIssuer]:
+    with issuing() as made:
+        for kid, algorithm in KEYS.items():
+            made.add_key(kid, algorithm)
+        yield made
+
+
+@pytest.fixture(scope="module")
+def served(issuer: LocalIssuer, make_world: MakeWorld) -> World:
+    """A world that believes the issuer, in which the user is a subject of it."""
+    world = make_world(oidc_issuer=issuer.url, oidc_audience=AUDIENCE, oidc_refresh_s=1, oidc_leeway_s=0)
+    bind(world, "user", SUBJECT)
+    return world
+
+
+def bind(world: World, who: str, subject: str) -> None:
+    answer = world.ask("admin", "PUT", f"/users/{world.users[who]}/subject", json={"subject": subject})
+    assert answer.status_code == 200, answer.text
+
+
+def status(world: World, text: str, path: str = "/users/me") -> int:
+    return world.ask(text, "GET", path).status_code
+
+
+@pytest.mark.parametrize("kid", KEYS)
+def test_a_subject_that_is_bound_is_its_user(kid: str, issuer: LocalIssuer, served: World) -> None:
+    text = issuer.sign(issuer.claims(SUBJECT), kid)
+
+    assert served.ask(text, "GET", "/users/me").json()["id"] == str(served.users["user"])
+    answer = served.ask(text, "POST", "/predict", files={"image": picture()}, data={"task": TASK})
+    assert answer.json()["sources"] == [str(served.source)]
+
+
+def test_a_jwt_may_be_for_several_and_an_access_token_by_type(issuer: LocalIssuer, served: World) -> None:
+    several = issuer.sign(issuer.claims(SUBJECT, aud=["other", AUDIENCE]), "rsa", typ="at+jwt")
+
+    assert status(served, several) == 200
+
+
+def test_tokens_of_ours_go_on_counting(served: World) -> None:
+    assert status(served, "user") == 200
+    assert status(served, GARBAGE) == 401
+
+
+Forge = Callable[[LocalIssuer], str]
+PAST, FUTURE = -3600, 3600
+
+
+def _pem(issuer: LocalIssuer) -> bytes:
+    return issuer.keys["rsa"][1].public_key().public_bytes(Encoding.PEM, PublicFormat.SubjectPublicKeyInfo)
+
+
+def _in(seconds: int) -> int:
+    return int(time.time()) + seconds
+
+
+def _claimed(**changed: Any) -> Forge:
+    return lambda issuer: issuer.sign(issuer.claims(SUBJECT, **changed), "rsa")
+
+
+def _headed(**headers: Any) -> Forge:
+    return lambda issuer: issuer.sign(issuer.claims(SUBJECT), "rsa", **headers)
+
+
+def _with_own_key(issuer: LocalIssuer) -> str:
+    own = new_key("RS256")
+    return issuer.sign(issuer.claims(SUBJECT), "rsa", own, jwk=jwk_of(own, "rsa"), jku=f"{issuer.url}/mine")
+
+
+def _cut(issuer: LocalIssuer) -> str:
+    head, _, mark = issuer.sign(issuer.claims("nobody"), "rsa").split(".")
+    return f"{head}.{issuer.sign(issuer.claims(SUBJECT), 'rsa').split('.')[1]}.{mark}"
+
+
+FORGERIES: dict[str, Forge] = {
+    "expired": lambda issuer: issuer.sign(issuer.claims(SUBJECT, iat=_in(PAST), exp=_in(-1)), "rsa"),
+    "never expiring": _claimed(exp=None),
+    "expiring at no time": _claimed(exp="soon"),
+    "not yet valid": lambda issuer: issuer.sign(issuer.claims(SUBJECT, nbf=_in(FUTURE)), "rsa"),
+    "issued tomorrow": lambda issuer: issuer.sign(issuer.claims(SUBJECT, iat=_in(FUTURE)), "rsa"),
+    "for another audience": _claimed(aud="somebody-else"),
+    "for nobody": _claimed(aud=None),
+    "for a list of others": _claimed(aud=["a", "b"]),
+    "of another issuer": _claimed(iss="https://evil.example"),
+    "of an issuer whose name begins alike": lambda issuer: issuer.sign(
+        issuer.claims(SUBJECT, iss=f"{issuer.url}/"), "rsa"
+    ),
+    "of no issuer": _claimed(iss=None),
+    "of no subject": _claimed(sub=None),
+    "of an empty subject": _claimed(sub=""),
+    "of an endless subject": _claimed(sub="s" * 256),
+    "of a subject with a NUL": _claimed(sub="a\0b"),
+    "of a subject that no encoding has": _claimed(sub="\ud800"),
+    "of a subject nobody is bound to": lambda issuer: issuer.sign(issuer.claims("a stranger"), "rsa"),
+    "of a subject in other letters": lambda issuer: issuer.sign(issuer.claims(SUBJECT.upper()), "rsa"),
+    "of a user's name": lambda issuer: issuer.sign(issuer.claims("user"), "rsa"),
+    "signed by nobody": lambda issuer: by_hand({"alg": "none", "kid": "rsa"}, issuer.claims(SUBJECT), None),
+    "signed by nobody, in capitals": lambda issuer: by_hand({"alg": "NONE"}, issuer.claims(SUBJECT), b""),
+    "signed by the public key as a secret": lambda issuer: by_hand(
+        {"alg": "HS256", "kid": "rsa"}, issuer.claims(SUBJECT), _pem(issuer)
+    ),
+    "signed by an algorithm that is not allowed": lambda issuer: by_hand(
+        {"alg": "RS512", "kid": "rsa"}, issuer.claims(SUBJECT), b"x"
+    ),
+    "signed by another key of that name": lambda issuer: issuer.sign(issuer.claims(SUBJECT), "rsa", new_key("RS256")),
+    "signed by a key that it brings along": _with_own_key,
+    "signed by one key and named for another": lambda issuer: issuer.sign(issuer.claims(SUBJECT), "rsa", kid="ec"),
+    "of an unknown key": _headed(kid="unknown"),
+    "of a key without a name, where there are several": lambda issuer: issuer.sign(
+        issuer.claims(SUBJECT), "ec", kid=None
+    ),
+    "with a critical extension": _headed(crit=["exp"], exp=1),
+    "with an empty critical extension": lambda _: by_hand({"alg": "RS256", "crit": []}, {}, b"x"),
+    "for another purpose": _headed(typ="logout+jwt"),
+    "with another's signature": _cut,
+    "huge": lambda issuer: issuer.sign(issuer.claims(SUBJECT, more="x" * 10_000), "rsa"),
+    "nothing but dots": lambda _: "..",
+    "three letters": lambda _: "a.b.c",
+    "no JSON": lambda _: "eyJ.eyJ.eyJ",
+    "deeply nested": lambda _: by_hand({"alg": "RS256", "kid": "rsa"}, {}, b"x").replace("eyJ", "W1tb" * 900, 1),
+    "encrypted": lambda _: "eyJhbGciOiJSU0EtT0FFUCJ9.a.b.c.d",
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("forgery", FORGERIES)
+def test_a_jwt_is_refused_as_any_wrong_token_is_if_it_is(forgery: str, issuer: LocalIssuer, served: World) -> None:
+    text = FORGERIES[forgery](issuer)
+
+    answer, wrong = (served.ask(each, "GET", "/users/me") for each in (text, GARBAGE))
+
+    assert answer.status_code == wrong.status_code == 401
+    assert answer.headers["www-authenticate"] == wrong.headers["www-authenticate"]
+    assert {**answer.json(), "request_id": ""} == {**wrong.json(), "request_id": ""}
+
+
+def test_no_claim_makes_an_admin(issuer: LocalIssuer, served: World) -> None:
+    claims = issuer.claims(SUBJECT, role="admin", roles=["admin"], scope="admin", groups=["admin"], is_admin=True)
+
+    text = issuer.sign(claims, "rsa")
+
+    assert served.ask(text, "GET", "/users/me").json()["role"] == "predictor"
+    assert served.ask(text, "POST", "/users", json={"name": "mallory"}).status_code == 403
+
+
+@pytest.mark.parametrize("path", ["/users/{}/subject", "/users/{}"])
+def test_who_is_unbound_or_removed_is_out_at_once_though_the_jwt_lives(
+    path: str, issuer: LocalIssuer, served: World
+) -> None:
+    subject, user = str(uuid4()), served.add_user()
+    text = issuer.sign(issuer.claims(subject), "ed")
+    served.ask("admin", "PUT", f"/users/{user}/subject", json={"subject": subject})
+    assert status(served, text) == 200
+
+    assert served.ask("admin", "DELETE", path.format(user)).status_code == 204
+
+    assert status(served, text) == 401
+
+
+def test_a_subject_of_another_issuer_is_somebody_else(issuer: LocalIssuer, served: World) -> None:
+    subject = str(uuid4())
+    said = {"subject": subject, "issuer": "https://other.example"}
+    served.ask("admin", "PUT", f"/users/{served.add_user()}/subject", json=said)
+
+    assert status(served, issuer.sign(issuer.claims(subject), "rsa")) == 401
+
+
+def test_a_jwt_that_expires_in_flight_gets_no_answer(
+    issuer: LocalIssuer, served: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ends = _in(2)
+    text = issuer.sign(issuer.claims(SUBJECT, exp=ends), "rsa")
+    looks: list[bool] = []
+
+    def usable(*given: Any, **options: Any) -> Any:
+        found = rights.usable(*given, **options)
+        looks.append(True)
+        wait_for(lambda: time.time() > ends + 0.1)  # the first look holds, the last one must not
+        return found
+
+    monkeypatch.setattr(answering, "usable", usable)
+
+    answer = served.ask(text, "POST", "/predict", files={"image": picture()}, data={"task": TASK})
+
+    assert answer.status_code == 401
+    assert looks == [True]
+
+
+def test_a_new_key_counts_and_an_old_one_stays_while_it_is_told(issuer: LocalIssuer, served: World) -> None:
+    before = issuer.sign(issuer.claims(SUBJECT), "rsa")
+    assert status(served, before) == 200
+
+    issuer.add_key("newer", "ES256")
+    after = issuer.sign(issuer.claims(SUBJECT), "newer")
+
+    wait_for(lambda: status(served, after) == 200)
+    assert status(served, before) == 200
+
+
+def test_a_flood_of_unknown_keys_is_no_flood_of_fetches(issuer: LocalIssuer, make_world: MakeWorld) -> None:
+    world = make_world(oidc_issuer=issuer.url, oidc_audience=AUDIENCE, oidc_refresh_s=3600)
+    bind(world, "user", SUBJECT)
+    assert status(world, issuer.sign(issuer.claims(SUBJECT), "rsa")) == 200
+    asked = len(issuer.asked)
+
+    flood = [issuer.sign(issuer.claims(SUBJECT), "ed", kid=str(uuid4())) for _ in range(50)]
+
+    assert {status(world, text) for text in flood} == {401}
+    assert len(issuer.asked) == asked
+
+
+def test_keys_stay_while_the_issuer_is_away_and_without_any_there_is_no_pass(make_world: MakeWorld) -> None:
+    with issuing() as issuer:
+        issuer.add_key("only", "RS256")
+        issuer.is_up = False
+        world = make_world(oidc_issuer=issuer.url, oidc_audience=AUDIENCE, oidc_refresh_s=1)
+        bind(world, "user", SUBJECT)
+        text = issuer.sign(issuer.claims(SUBJECT), "only")
+
+        refused = world.ask(text, "GET", "/users/me")
+        assert refused.status_code == 503
+        assert refused.json()["type"] == "urn:alacarte:problem:keys-unavailable"
+        assert int(refused.headers["retry-after"]) >= 1
+        assert issuer.url not in refused.text
+        assert status(world, "user") == 200
+
+        issuer.is_up = True
+        wait_for(lambda: status(world, text) == 200)
+        issuer.is_up = False
+        unknown = issuer.sign(issuer.claims(SUBJECT), "only", kid="unknown")
+        asked = len(issuer.asked)
+        wait_for(lambda: status(world, unknown) == 401 and len(issuer.asked) > asked)
+        assert status(world, text) == 200
+
+
+def test_keys_from_a_file_count_without_asking_anybody(make_world: MakeWorld, tmp_path: Path) -> None:
+    with issuing() as issuer:
+        issuer.add_key("only", "EdDSA")
+        file = tmp_path / "keys.json"
+        file.write_bytes(issuer.key_set())
+        world = make_world(oidc_issuer=issuer.url, oidc_audience=AUDIENCE, oidc_keys=str(file))
+        bind(world, "user", SUBJECT)
+
+        nameless = issuer.sign(issuer.claims(SUBJECT), "only", kid=None)
+        assert status(world, nameless) == 200
+        assert issuer.asked == []
+
+
+def test_a_configuration_that_speaks_of_another_issuer_brings_no_keys(make_world: MakeWorld) -> None:
+    with issuing() as issuer:
+        issuer.add_key("only", "EdDSA")
+        issuer.answers[DISCOVERY] = (200, b'{"issuer": "https://other.example", "jwks_uri": "%s/keys"}' % b"http://x")
+        world = make_world(oidc_issuer=issuer.url, oidc_audience=AUDIENCE)
+        bind(world, "user", SUBJECT)
+
+        assert status(world, issuer.sign(issuer.claims(SUBJECT), "only")) == 503
+
+
+def test_without_an_issuer_no_jwt_counts(world: World, issuer: LocalIssuer) -> None:
+    assert status(world, issuer.sign(issuer.claims(SUBJECT), "rsa")) == 401
+    answer = world.ask("admin", "PUT", f"/users/{world.users['user']}/subject", json={"subject": "s"})
+    assert answer.status_code == 422
+    assert "ALACARTE_OIDC_ISSUER" in answer.json()["detail"]
+
+
+REFUSED = {
+    "AUDIENCE": {"oidc_issuer": "https://id.example"},
+    "ALGORITHMS": {"oidc_algorithms": "RS256,HS256"},
+    "KEYS": {"oidc_issuer": "http://id.example", "oidc_audience": "x"},
+}
+
+
+@pytest.mark.parametrize("name", REFUSED)
+def test_settings_that_would_believe_too_much_are_refused(name: str) -> None:
+    with pytest.raises(SettingsRefused, match=f"ALACARTE_OIDC_{name}"):
+        read_service_settings(**REFUSED[name])
+
+
+@pytest.mark.parametrize("algorithms", ["none", "HS256", "", "RS256,,ES256", "rs256"])
+def test_no_word_but_an_asymmetric_algorithm_is_one(algorithms: str) -> None:
+    with pytest.raises(SettingsRefused, match="ALACARTE_OIDC_ALGORITHMS"):
+        read_service_settings(oidc_algorithms=algorithms)
+
+
+def test_an_issuer_without_tls_is_believed_if_its_keys_are_in_a_file() -> None:
+    settings = read_service_settings(
+        oidc_issuer="http://id.example", oidc_audience="x", oidc_keys="keys.json", oidc_algorithms="RS256, PS256"
+    )
+
+    assert settings.allowed_algorithms == ("RS256", "PS256")

@@ -1,0 +1,158 @@
+"""How fast one token may ask: by a clock that the test turns, and over HTTP."""
+
+import math
+from collections.abc import Sequence
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from service.errors import TooManyRequests
+from service.rates import Rates
+from tests.service.conftest import MakeWorld
+
+# Waits between requests, in sixteenths of a second, so that sums are exact.
+Waits = st.lists(st.integers(0, 64), max_size=80)
+RATES = st.sampled_from([0.25, 0.5, 1.0, 2.0, 4.0, 16.0])
+BURSTS = st.integers(1, 8)
+
+
+class Clock:
+    """A time that only the test moves."""
+
+    def __init__(self) -> None:
+        self.now = 100.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+def told_to_wait(rates: Rates, name: str = "a") -> int | None:
+    """Seconds, if the request is not let through."""
+    try:
+        rates.spend(name)
+    except TooManyRequests as refusal:
+        return refusal.retry_after
+    return None
+
+
+def is_let(rates: Rates, name: str = "a") -> bool:
+    return told_to_wait(rates, name) is None
+
+
+def let_through(rates: Rates, clock: Clock, waits: Sequence[int], name: str = "a") -> list[float]:
+    """When requests were let through."""
+    times = []
+    for wait in waits:
+        clock.now += wait / 16
+        if is_let(rates, name):
+            times.append(clock.now)
+    return times
+
+
+@given(RATES, BURSTS, Waits)
+def test_in_no_time_more_goes_through_than_the_burst_and_the_rate(rate: float, burst: int, waits: list[int]) -> None:
+    clock = Clock()
+    times = let_through(Rates(rate, burst, clock), clock, waits)
+
+    for first in range(len(times)):
+        for last in range(first, len(times)):
+            assert last - first + 1 <= burst + rate * (times[last] - times[first]) + 1e-6
+
+
+@given(RATES, BURSTS, Waits)
+def test_it_refuses_only_when_a_plain_bucket_is_empty(rate: float, burst: int, waits: list[int]) -> None:
+    clock = Clock()
+    rates = Rates(rate, burst, clock)
+    level = float(burst)
+    for wait in waits:
+        clock.now += wait / 16
+        level = min(float(burst), level + rate * wait / 16)
+        is_due = level >= 1 - 1e-9
+        level -= is_due
+
+        assert is_let(rates) is is_due
+
+
+@given(RATES, BURSTS, Waits)
+def test_who_waits_as_long_as_told_is_let_through(rate: float, burst: int, waits: list[int]) -> None:
+    clock = Clock()
+    rates = Rates(rate, burst, clock)
+    for wait in waits:
+        clock.now += wait / 16
+        if (seconds := told_to_wait(rates)) is not None:
+            assert 1 <= seconds <= math.ceil(1 / rate)
+            clock.now += seconds
+            assert is_let(rates)
+
+
+@given(RATES, BURSTS, Waits)
+def test_nobody_waits_for_another(rate: float, burst: int, waits: list[int]) -> None:
+    alone, beside = Clock(), Clock()
+    busy = Rates(rate, burst, beside)
+
+    times = let_through(Rates(rate, burst, alone), alone, waits)
+    found = []
+    for wait in waits:
+        beside.now += wait / 16
+        for _ in range(3):
+            is_let(busy, "b")
+        if is_let(busy, "a"):
+            found.append(beside.now)
+
+    assert found == times
+
+
+@given(st.lists(st.tuples(st.integers(0, 40), st.integers(0, 8)), max_size=200), st.integers(1, 10))
+def test_memory_is_bounded_however_many_tokens_come(asked: list[tuple[int, int]], most: int) -> None:
+    clock = Clock()
+    rates = Rates(1.0, 2, clock, max_names=most)
+    for name, wait in asked:
+        clock.now += wait / 16
+        is_let(rates, str(name))
+
+        assert len(rates) <= most
+
+
+def test_who_has_been_idle_is_not_remembered() -> None:
+    clock = Clock()
+    rates = Rates(10.0, 5, clock)
+    for number in range(1000):
+        rates.spend(str(number))
+    clock.now += 60
+    rates.spend("last")
+
+    assert len(rates) == 1
+
+
+def test_a_rate_of_nothing_sets_no_limit_and_remembers_nobody() -> None:
+    rates = Rates(0, 1, Clock())
+    for _ in range(10_000):
+        rates.spend("a")
+
+    assert len(rates) == 0
+
+
+def test_a_token_that_asks_too_fast_is_told_when_to_go_on(make_world: MakeWorld) -> None:
+    world = make_world(rate_per_s=0.001, rate_burst=3)
+
+    answers = [world.ask("user", "GET", "/users/me") for _ in range(5)]
+
+    assert [answer.status_code for answer in answers] == [200, 200, 200, 429, 429]
+    refusal = answers[-1]
+    assert refusal.headers["content-type"] == "application/problem+json"
+    assert refusal.json()["type"] == "urn:alacarte:problem:too-many-requests"
+    assert refusal.headers["retry-after"] in refusal.json()["detail"]
+    assert 900 <= int(refusal.headers["retry-after"]) <= 1000
+    assert refusal.headers["x-content-type-options"] == "nosniff"
+    assert world.ask("owner", "GET", "/users/me").status_code == 200
+
+
+def test_neither_health_nor_wrong_tokens_are_counted(make_world: MakeWorld) -> None:
+    world = make_world(rate_per_s=0.001, rate_burst=1)
+    wrong = world.tokens["user"][:-4] + "0000"  # the same token by its public part
+
+    assert {world.ask(None, "GET", "/healthz").status_code for _ in range(5)} == {200}
+    assert {world.ask("user", "GET", "/readyz").status_code for _ in range(5)} == {200}
+    assert {world.ask(wrong, "GET", "/users/me").status_code for _ in range(5)} == {401}
+    assert world.ask("user", "GET", "/users/me").status_code == 200
+    assert world.ask("user", "GET", "/users/me").status_code == 429

@@ -1,0 +1,206 @@
+"""What proves who somebody is stays with them: not in logs, measurements, answers, rows, objects or scratch files."""
+
+import hmac
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+from pydantic import SecretStr
+
+from registry import proofs
+from registry.callers import OPERATOR
+from registry.errors import Unauthenticated
+from registry.proofs import authenticate
+from registry.registry import Registry
+from registry.signing import open_signer
+from registry.tasks import create_task
+from registry.tokens import issue_token, proof_of, revoke_token
+from registry.users import create_user
+from service.app import create_app
+from service.edge import SAFE_HEADERS
+from service.redacting import without_secrets
+from service.routes import tasks
+from service.settings import ServiceSettings
+from tests.service.conftest import MakeWorld
+from tests.service.issuing import LocalIssuer
+from tests.service.test_serve import port_of, process
+from tests.service.world import GARBAGE, TASK, World, archive, picture
+
+
+@pytest.fixture
+def home() -> str:
+    return "sqlite-folder"
+
+
+def requests_with(secret: str) -> Iterator[tuple[str, str, dict[str, Any]]]:
+    """Requests that carry the secret in every place that there is for a text."""
+    bearer = {"Authorization": f"Bearer {secret}"}
+    yield "GET", "/users/me", {"headers": bearer}
+    yield "POST", "/predict", {"headers": bearer, "json": {"images": [], "task": "nope"}}
+    for wrong in (f"Bearer {secret} {secret}", f"Basic {secret}", secret, f"Bearer x{secret}"):
+        yield "GET", "/users/me", {"headers": {"Authorization": wrong}}
+    for path in ("/tasks/{}", "/sources/{}", "/nowhere/{}", "/v2/models/{}", "/erasures/{}", "/users/{}/quota"):
+        yield "GET", path.format(secret), {}
+    yield "DELETE", f"/sources/{secret}", {}
+    for query in ("after", "limit", "token", "access_token", "user", secret):
+        yield "GET", "/tokens", {"params": {query: secret}}
+    yield "POST", "/sources", {"params": {"task": secret, "name": secret}, "content": archive(), "headers": _ZIP}
+    yield "POST", "/sources", {"json": {"task": secret, "name": secret}}
+    yield "POST", "/predict", {"json": {"images": [secret], "task": secret, "sources": [secret], secret: secret}}
+    yield "POST", "/predict", {"files": {"image": (secret, picture(), secret)}, "data": {"task": secret}}
+    yield "POST", "/predict", {"files": {secret: (secret, secret.encode())}}
+    yield "POST", "/users", {"json": {"name": "x", "role": secret}}
+    yield "POST", "/tokens", {"json": {"user": secret, "note": secret + "\n"}}
+    yield "POST", "/tasks", {"content": secret, "headers": {"Content-Type": "application/json"}}
+    for header in ("X-Request-ID", "Cookie", "Content-Type", "Accept", "Referer", "X-Forwarded-For", "User-Agent"):
+        yield "POST", "/predict", {"headers": {header: secret}, "content": secret}
+
+
+_ZIP = {"Content-Type": "application/zip"}
+
+
+def holds(data: bytes, secrets: list[str]) -> list[str]:
+    """The secrets that are in there, whole or in good part."""
+    return [secret[:17] for secret in secrets if secret[17:].encode() in data or secret[17:45].encode() in data]
+
+
+def test_a_secret_is_found_nowhere_afterwards(registry: Registry, environment: dict[str, str], tmp_path: Path) -> None:
+    with registry.database.writing() as session:
+        admin = create_user(session, OPERATOR, "admin", "admin")
+        valid = issue_token(session, OPERATOR, admin.id).text
+        revoked = issue_token(session, OPERATOR, admin.id)
+        create_task(session, OPERATOR, "animals", backbone="vit")
+    with registry.database.writing() as session:
+        revoke_token(session, OPERATOR, revoked.token.id)
+    nowhere = LocalIssuer("http://127.0.0.1:9")
+    nowhere.add_key("one", "EdDSA")
+    jwt = nowhere.sign(nowhere.claims("somebody"), "one")
+    secrets = [valid, revoked.text, GARBAGE.replace("x" * 43, "Q7" * 21 + "z"), jwt]
+    environment |= {
+        "ALACARTE_LOG_LEVEL": "debug",
+        "ALACARTE_OIDC_ISSUER": nowhere.url,
+        "ALACARTE_OIDC_AUDIENCE": "alacarte-tests",
+    }
+    log = tmp_path / "log"
+    told: list[bytes] = []
+    with process(environment, log) as started:
+        url = f"http://127.0.0.1:{port_of(log, started)}"
+        with httpx.Client(base_url=url, headers={"Authorization": f"Bearer {valid}"}, timeout=60) as client:
+            for secret in secrets:
+                for method, path, options in requests_with(secret):
+                    answer = client.request(method, path, **options)
+                    assert answer.status_code != 500, f"{method} {path[:20]}: {answer.text}"
+                    told += [answer.content, str(answer.headers).encode()]
+            metrics = client.get("/metrics")
+            assert metrics.status_code == 200
+            told.append(metrics.content)
+        started.terminate()
+        started.wait()
+
+    assert b'"event": "request"' in log.read_bytes()
+    assert b"issuer.keys-unavailable" in log.read_bytes()
+    assert len(told) > 4 * 2 * 30
+    files = [path for path in tmp_path.rglob("*") if path.is_file()]
+    assert {"log", "registry.db"} <= {path.name for path in files}
+    for place, data in [("an answer", one) for one in told] + [(path.name, path.read_bytes()) for path in files]:
+        assert holds(data, secrets) == [], place
+
+
+@pytest.mark.parametrize(
+    ("text", "left"),
+    [
+        (f"no task '{GARBAGE}' here", "no task 'alc_abcdefghijkl_(...)' here"),
+        ("alc_abcdefghijkl is a prefix", "alc_abcdefghijkl is a prefix"),
+        ("a eyJhbGciOiJSUzI1NiJ9.eyJzdWIiOiJ4In0.c2lnbmF0dXJl b", "a (a JWT) b"),
+        ("a eyJhbGciOiJSUzI1NiJ9.eyJzdWI b", "a (a JWT) b"),
+        ("nothing at all", "nothing at all"),
+    ],
+)
+def test_of_a_token_in_a_text_the_public_part_stays(text: str, left: str) -> None:
+    assert without_secrets(text) == left
+
+
+def test_nothing_but_a_comparison_in_constant_time_tells_a_token_from_another(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert proofs.compare_digest is hmac.compare_digest
+    text = world.tokens["user"]
+    wrong = text[:17] + "A" * 43
+    with world.registry.database.reading() as session:
+        compared: list[tuple[str, str]] = []
+
+        def decide(given: str, kept: str, /) -> bool:
+            compared.append((given, kept))
+            return True
+
+        monkeypatch.setattr(proofs, "compare_digest", decide)
+        assert authenticate(session, proof_of(wrong)).user_id == world.users["user"]
+        assert [(len(given), len(kept)) for given, kept in compared] == [(64, 64)]
+        monkeypatch.setattr(proofs, "compare_digest", lambda *_: False)
+        with pytest.raises(Unauthenticated):
+            authenticate(session, proof_of(text))
+
+
+ANSWERS: dict[int, tuple[str | None, str, str, dict[str, Any]]] = {
+    200: ("user", "GET", "/tasks", {}),
+    204: ("admin", "DELETE", "/users/{new}", {}),
+    401: (None, "GET", "/tasks", {}),
+    403: ("user", "GET", "/metrics", {}),
+    404: ("user", "GET", "/nowhere", {}),
+    405: ("user", "PATCH", "/tasks", {}),
+    409: ("stranger", "POST", "/predict", {"files": {"image": picture()}, "data": {"task": TASK}}),
+    413: ("user", "POST", "/predict", {"json": {"images": ["x" * 5000]}}),
+    415: ("user", "POST", "/predict", {"content": b"x"}),
+    422: ("user", "GET", "/sources/no-id", {}),
+    500: ("owner", "GET", "/tasks", {}),
+}
+
+
+@pytest.fixture(scope="module")
+def small(make_world: MakeWorld) -> World:
+    """A world that takes in little at once."""
+    return make_world(max_body_bytes=4096)
+
+
+@pytest.mark.parametrize("status", ANSWERS)
+def test_every_answer_has_the_safe_headers_and_no_trace_of_what_runs_here(
+    status: int, small: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if status == 500:
+        monkeypatch.setattr(tasks, "list_tasks", lambda *_: 1 / 0)
+    who, method, path, options = ANSWERS[status]
+
+    answer = small.ask(who, method, path.format(new=small.add_user()), **options)
+
+    assert answer.status_code == status, answer.text
+    assert {name: answer.headers[name] for name in SAFE_HEADERS} == SAFE_HEADERS
+    assert not {"server", "x-powered-by", "via"} & set(answer.headers)
+    for word in ("Traceback", "ZeroDivisionError", ".py", "site-packages", "sqlalchemy", "uvicorn", "starlette"):
+        assert word not in answer.text
+
+
+@pytest.mark.parametrize(
+    "path", ["/docs", "/redoc", "/debug", "/__debug__", "/admin", "/config", "/env", "/.env", "/.git"]
+)
+def test_there_is_no_route_for_whoever_looks_for_one(path: str, world: World) -> None:
+    assert world.ask("admin", "GET", path).status_code == 404
+
+
+def test_the_service_is_not_in_debug_mode() -> None:
+    assert create_app(ServiceSettings()).debug is False
+
+
+def test_no_setting_has_a_default_secret(tmp_path: Path) -> None:
+    """So there is none that would have to stop a start that listens beyond this machine."""
+    for name, field in ServiceSettings.model_fields.items():
+        if SecretStr in getattr(field.annotation, "__args__", ()) or re.search(
+            r"secret|password|token|access_key", name
+        ):
+            assert field.default is None, name
+    assert ServiceSettings.model_fields["database"].default == ""
+    keys = [open_signer(tmp_path / place / "signing-key.pem") for place in ("a", "b")]
+    assert keys[0].public != keys[1].public
+    assert {(tmp_path / place / "signing-key.pem").stat().st_mode & 0o077 for place in ("a", "b")} == {0}
