@@ -9,30 +9,20 @@ from pathlib import Path
 from uuid import UUID
 
 import pytest
-import torch
-from sqlalchemy import select
 
 from alacarte.client import Client, ServiceProblem
-from alacarte.prompting.artifact import prompt_digest, prompt_from_bytes, prompt_to_bytes
-from alacarte.prompting.backbone import Backbone
+from alacarte.prompting.artifact import prompt_digest
 from alacarte.prompting.build import build_backbone
-from alacarte.prompting.predict import Answer, Predictor
-from alacarte.prompting.preprocess import decode
 from registry.callers import OPERATOR
-from registry.models.collections import Sample as SampleRow
-from registry.models.collections import Shard as ShardRow
-from registry.models.prompts import Prompt
 from registry.objects.keys import source_prefix
 from registry.registry import Registry
 from registry.tokens import issue_token
 from registry.users import create_user
 from service.settings import ServiceSettings
 from tests.cli.command import draw
+from tests.journey.looking import directly, never_seen, prompts_in, published
 from tests.service.serving import serve
-from tests.trainer.pictures import as_sample
-from trainer.recipe import Recipe
 from trainer.threads import one_thread
-from trainer.train import train_shard
 
 BACKBONE, SIZE = "vit_tiny_patch16_224", 32
 PATIENCE_SECONDS = 120
@@ -67,36 +57,6 @@ def worker(environment: dict[str, str], log: Path) -> Iterator[None]:
 def admin_token(registry: Registry) -> str:
     with registry.database.writing() as session:
         return issue_token(session, OPERATOR, create_user(session, OPERATOR, "admin", "admin").id).text
-
-
-def published(registry: Registry, *sources: str) -> dict[str, bytes]:
-    """The bytes of the sources' prompts, by the ids of the prompts."""
-    with registry.database.reading() as session:
-        rows = [row for row in session.scalars(select(Prompt)) if str(row.source_id) in sources]
-    return {str(row.id): registry.objects.read(row.key, row.digest) for row in rows}
-
-
-def directly(backbone: Backbone, prompts: dict[str, bytes], picture: Path) -> Answer:
-    """What the published artifacts say without any service."""
-    images = torch.stack([backbone.preprocessing(decode(picture))])
-    predictor = Predictor(backbone, {name: prompt_from_bytes(data) for name, data in prompts.items()})
-    return predictor.predict(images, [list(prompts)])[0]
-
-
-def never_seen(registry: Registry, backbone: Backbone, shard: str, pictures: Path) -> str:
-    """The digest of what the shard's samples teach when they are all that there ever was."""
-    with registry.database.reading() as session:
-        [row] = [row for row in session.scalars(select(ShardRow)) if str(row.id) == shard]
-        rows = session.scalars(select(SampleRow).where(SampleRow.shard_id == row.id)).all()
-    samples = [as_sample(pictures / sample.name, sample.label) for sample in rows]
-    recipe = Recipe(epochs=1, augment="none", seed=row.seed)
-    return prompt_digest(prompt_to_bytes(train_shard(backbone, samples, recipe, cache_bytes=0)))
-
-
-def prompts_in(client: Client, picture: Path) -> set[str]:
-    """The ids of the prompts that an answer rests on."""
-    said = client.predict(picture, explain=True).explain
-    return {prompt.prompt for source in said or () for prompt in source.prompts}
 
 
 def test_upload_train_grant_predict_forget(

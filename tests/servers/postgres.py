@@ -8,7 +8,7 @@ import subprocess
 import tempfile
 import uuid
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -48,6 +48,12 @@ class PostgresServer:
 
     def kill(self) -> None:
         raise ServerUnavailable("a server named by TEST_DATABASE_URL is not ours to kill: unset it for this test")
+
+    def thaw(self) -> None:
+        raise ServerUnavailable("a server named by TEST_DATABASE_URL is not ours to thaw: unset it for this test")
+
+    def freeze(self) -> None:
+        raise ServerUnavailable("a server named by TEST_DATABASE_URL is not ours to freeze: unset it for this test")
 
     def _run(self, statement: sql.Composed) -> None:
         with psycopg.connect(_plain(self.url), autocommit=True) as connection:
@@ -94,7 +100,32 @@ class OwnPostgresServer(PostgresServer):
 
     def kill(self) -> None:
         """The server and all its processes are gone at once, as if the machine had failed."""
+        if self._process is not None and self._process.poll() is None:
+            self.freeze()  # else a process of it that lives a moment longer could still commit
+            self._send(signal.SIGKILL)
         self._end(signal.SIGKILL)
+
+    def freeze(self) -> None:
+        """The server answers nobody any more, and nobody's connection breaks; stopping it thaws it."""
+        if self._process is not None:
+            os.kill(self._process.pid, signal.SIGSTOP)  # first: so that there are no new ones
+            self._send(signal.SIGSTOP)
+
+    def thaw(self) -> None:
+        """The server goes on where it was."""
+        self._send(signal.SIGCONT)
+
+    def _send(self, sign: signal.Signals) -> None:
+        for process in self._processes():
+            with suppress(ProcessLookupError):
+                os.kill(process, sign)
+
+    def _processes(self) -> list[int]:
+        """The first of them, and those that it has made, each in a group of its own."""
+        if self._process is None:
+            return []
+        found = subprocess.run(["ps", "-o", "pid=", "--ppid", str(self._process.pid)], capture_output=True, text=True)
+        return [self._process.pid, *map(int, found.stdout.split())]
 
     def stop(self) -> None:
         """The server is gone in good order, whoever is connected."""
@@ -110,6 +141,7 @@ class OwnPostgresServer(PostgresServer):
 
     def _end(self, sign: signal.Signals) -> None:
         if self._process is not None:
+            self.thaw()  # else it hears no other signal
             stop(self._process, sign)
             self._process = None
 

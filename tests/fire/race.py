@@ -1,0 +1,59 @@
+"""The race: clients predict without pause, while admins delete, re-create, revoke and grant under them."""
+
+import threading
+import time
+from collections.abc import Callable, Sequence
+from contextlib import closing
+from functools import partial
+
+from tests.fire.admin import Admin
+from tests.fire.client import Client
+from tests.fire.history import History
+from tests.fire.overlaps import count_overlaps
+from tests.fire.recorder import Recorder
+from tests.fire.stage import SLOTS, STAYS, USERS, Stage
+
+ADMINS = 2
+CLIENTS_EACH = 2  # for each user and address
+LOOKS = 20  # whether it is enough, at least
+
+
+def run_race(
+    addresses: Sequence[str], admin_token: str, stage: Stage, *, raced: int, limit_s: float, seed: int = 0
+) -> History:
+    """The history of a race in which so many asks met a deletion or revocation; what takes too long is no race."""
+    recorder = Recorder()
+    with closing(Admin(addresses, admin_token, stage, recorder, seed)) as admin:
+        admin.bring_to_life(STAYS, f"stays {time.monotonic_ns()}")
+    work: list[Callable[[], None]] = [
+        Client(f"{user}-{number}-{place}", address, user, stage, recorder, seed).ask_on
+        for place, address in enumerate(addresses)
+        for user in USERS
+        for number in range(CLIENTS_EACH)
+    ]
+    for number in range(ADMINS):
+        other = Admin(addresses, admin_token, stage, recorder, seed + 1 + number)
+        work.append(partial(other.carry_on, range(number, SLOTS, ADMINS)))
+    threads = [threading.Thread(target=_run, args=(one, recorder)) for one in work]
+    for thread in threads:
+        thread.start()
+    end = time.monotonic() + limit_s
+    try:
+        while not recorder.is_over:
+            recorder.await_asks(1 + raced // LOOKS)
+            if count_overlaps(recorder.history()).raced >= raced:
+                break
+            assert time.monotonic() < end, f"not {raced} raced asks within {limit_s} s"
+    finally:
+        recorder.finish()
+        for thread in threads:
+            thread.join()
+    recorder.require_sound()
+    return recorder.history()
+
+
+def _run(work: Callable[[], None], recorder: Recorder) -> None:
+    try:
+        work()
+    except BaseException as error:  # told by the thread that waits for all
+        recorder.finish(error)

@@ -1,0 +1,91 @@
+"""What a race is run with: prompts that each shout a label of their own, pictures, people, and the true scores."""
+
+import io
+from base64 import b64encode
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from functools import cache
+from itertools import count
+
+import torch
+from PIL import Image
+
+from alacarte.client import Client
+from alacarte.prompting.artifact import prompt_to_bytes
+from alacarte.prompting.predict import Predictor
+from alacarte.prompting.preprocess import decode
+from alacarte.prompting.tensors import Prompt
+from tests.prompting.reference import small_prompt
+from tests.service.world import BACKBONE, SIZE, backbone
+
+SLOTS = 4  # sources at a time, beside the one that always stays
+VARIANTS = 3  # prompts of a slot, taken in turns, so that a source that comes again says something else
+PROMPTS = SLOTS * VARIANTS + 1
+STAYS = PROMPTS - 1  # the prompt of the source that stays
+LABELS = tuple(f"label {number:02d}" for number in range(PROMPTS))
+SHOUT = 12.0  # in logits: a source that is in a set takes its share of the scores for its own label
+PICTURES = 2
+USERS = ("eva", "fay")
+
+_numbers = count()
+
+
+@dataclass(frozen=True)
+class Stage:
+    """Where a race takes place, and who takes part."""
+
+    task: str
+    users: Mapping[str, str]  # ids by name
+    tokens: Mapping[str, str]
+
+
+@cache
+def shouting_prompt(number: int) -> Prompt:
+    """A random prompt that is nearly sure of its own label."""
+    prompt = small_prompt(backbone(), seed=number, labels=LABELS)
+    bias = prompt.tensors.head_bias.clone()
+    bias[number] += SHOUT
+    return replace(prompt, tensors=replace(prompt.tensors, head_bias=bias))
+
+
+@cache
+def prompt_bytes(number: int) -> bytes:
+    """The prompt as it is sent."""
+    return prompt_to_bytes(shouting_prompt(number))
+
+
+@cache
+def picture_bytes(number: int) -> bytes:
+    """One of the pictures."""
+    file = io.BytesIO()
+    Image.linear_gradient("L").resize((24, 24)).rotate(90 * number).convert("RGB").save(file, "PNG")
+    return file.getvalue()
+
+
+@cache
+def picture_text(number: int) -> str:
+    """The picture as JSON has it."""
+    return b64encode(picture_bytes(number)).decode()
+
+
+@cache
+def predictor() -> Predictor:
+    """The library's own, with all prompts."""
+    return Predictor(backbone(), {str(number): shouting_prompt(number) for number in range(PROMPTS)})
+
+
+@cache
+def true_scores(prompts: frozenset[int], picture: int) -> Mapping[str, float]:
+    """What exactly these prompts say of the picture."""
+    images = torch.stack([backbone().preprocessing(decode(picture_bytes(picture)))])
+    [answer] = predictor().predict(images, [[str(number) for number in prompts]])
+    return dict(zip(answer.labels, answer.scores.tolist(), strict=True))
+
+
+def set_stage(url: str, admin_token: str) -> Stage:
+    """A task and users of its own, without any grant."""
+    number = next(_numbers)
+    with Client(url, admin_token) as admin:
+        task = admin.create_task(f"race {number}", backbone=BACKBONE, size=SIZE).id
+        users = {name: admin.create_user(f"{name} {number}").id for name in USERS}
+        return Stage(task, users, {name: admin.issue_token(user).text for name, user in users.items()})

@@ -1,0 +1,47 @@
+"""What came of a race, in numbers."""
+
+from collections import Counter
+from dataclasses import dataclass
+
+from tests.fire.checker import Violation, find_violations
+from tests.fire.history import History
+from tests.fire.overlaps import Overlaps, count_overlaps
+from tests.fire.stage import true_scores
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """The counts of a race, and everything that was wrong."""
+
+    overlaps: Overlaps
+    statuses: Counter[int]
+    deeds: Counter[str]
+    seconds: float
+    violations: tuple[Violation, ...]
+
+    @property
+    def kinds(self) -> Counter[str]:
+        """How many violations there are of each kind."""
+        return Counter(violation.kind for violation in self.violations)
+
+    def __str__(self) -> str:
+        counts = self.overlaps
+        lines = [
+            f"{counts.raced} of {counts.asks} answered predictions overlapped one of {counts.takings} deletions and "
+            f"revocations of something in their user's set, {counts.pairs} times in all, within {self.seconds:.0f} s",
+            f"answers by status: {dict(self.statuses)}; writes: {dict(self.deeds)}",
+            f"violations: {len(self.violations)} {dict(self.kinds)}",
+            *(f"  {one.kind}: {one.ask.client} {one.detail}" for one in self.violations[:5]),
+        ]
+        return "\n".join(lines)
+
+
+def judge(history: History) -> Verdict:
+    """The verdict over a race of the stage's prompts."""
+    return Verdict(
+        overlaps=count_overlaps(history),
+        statuses=Counter(ask.status for ask in history.asks),
+        deeds=Counter(write.deed for write in history.writes),
+        seconds=max(ask.received for ask in history.asks) - min(ask.sent for ask in history.asks),
+        violations=tuple(find_violations(history, true_scores)),
+    )

@@ -1,0 +1,135 @@
+"""The production shape as processes on one machine: PostgreSQL, S3, a proxy, replicas of the service, and workers."""
+
+import os
+import sys
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from registry.callers import OPERATOR
+from registry.opening import make_registry, open_registry
+from registry.registry import Registry
+from registry.settings import RegistrySettings
+from registry.tokens import issue_token
+from registry.users import create_user
+from tests.servers.postgres import PostgresServer, serve_postgres
+from tests.servers.processes import free_ports, tail_of
+from tests.servers.s3 import REGION, OwnS3Server, serve_own_s3
+from tests.topology.part import Part, answers, has_said
+from tests.topology.proxy import proxy_part
+
+ROOT = Path(__file__).parents[2]
+BUCKET = "alacarte"
+SERVE = (sys.executable, "-m", "alacarte", "serve")
+WORK = (sys.executable, "-m", "alacarte", "work", "--weights", "random", "--poll", "0.2", "--cache-gb", "0")
+
+
+@dataclass(frozen=True)
+class Topology:
+    """All parts by name, up until a test takes one down: replica-1, replica-2, worker-1, worker-2, proxy."""
+
+    url: str  # of the proxy
+    replica_urls: tuple[str, ...]
+    parts: dict[str, Part]
+    postgres: PostgresServer
+    s3: OwnS3Server
+    registry: Registry  # itself, to look at what no caller sees
+    admin_token: str
+
+    @property
+    def replicas(self) -> list[Part]:
+        """The replicas, in the order of their URLs."""
+        return [part for name, part in self.parts.items() if name.startswith("replica-")]
+
+    @property
+    def workers(self) -> list[Part]:
+        """The workers."""
+        return [part for name, part in self.parts.items() if name.startswith("worker-")]
+
+    def restart_replicas(self, command: Sequence[str]) -> None:
+        """All replicas are up again, by this command."""
+        for part in self.replicas:
+            part.kill()
+        for part in self.replicas:
+            part.begin(command)
+        for part in self.replicas:
+            part.await_up()
+
+    def logs(self) -> str:
+        """How each part's log ends."""
+        logs = [part.log for part in self.parts.values()] + [self.s3.log]
+        return "\n".join(f"--- {log}\n{tail_of(log)}" for log in logs if log.exists())
+
+
+@contextmanager
+def topology(
+    folder: Path,
+    *,
+    replicas: int = 2,
+    workers: int = 2,
+    serve: Sequence[str] = SERVE,
+    work: Sequence[str] = WORK,
+    durable: bool = False,
+) -> Iterator[Topology]:
+    """Everything is up, with an admin and nothing else in it; the folder keeps the logs.
+
+    Backbones have random weights, so that nothing is fetched. A durable database survives a crash of the machine too.
+    """
+    with ExitStack() as stack:
+        postgres = stack.enter_context(serve_postgres(durable=durable))
+        s3 = stack.enter_context(serve_own_s3())
+        database = postgres.make_database()
+        stack.callback(postgres.drop_database, database)
+        shared = {
+            "ALACARTE_DATABASE": database,
+            "ALACARTE_OBJECTS": f"s3://{BUCKET}/registry",
+            "ALACARTE_S3_ENDPOINT": s3.address.endpoint,
+            "ALACARTE_S3_REGION": REGION,
+            "ALACARTE_S3_ACCESS_KEY": s3.address.access_key,
+            "ALACARTE_S3_SECRET_KEY": s3.address.secret_key,
+        }
+        settings = RegistrySettings.model_validate(
+            {name.removeprefix("ALACARTE_").lower(): value for name, value in shared.items()}
+            | {"home": folder / "test"}
+        )
+        make_registry(settings)
+        registry = open_registry(settings)
+        stack.callback(registry.database.close)
+        ports = free_ports(replicas)
+        urls = tuple(f"http://127.0.0.1:{port}" for port in ports)
+        parts = []
+        for number, (port, url) in enumerate(zip(ports, urls, strict=True), 1):
+            name = f"replica-{number}"
+            parts.append(Part(name, serve, folder, _environment(shared, folder / name, port), answers(f"{url}/readyz")))
+        for number in range(1, workers + 1):
+            name = f"worker-{number}"
+            parts.append(Part(name, work, folder, _environment(shared, folder / name), has_said("worker started")))
+        proxy, url = proxy_part(folder, [f"127.0.0.1:{port}" for port in ports])
+        parts.append(proxy)
+        for part in parts:
+            stack.callback(part.kill)
+            part.begin()
+        for part in parts:
+            part.await_up()
+        named = {part.name: part for part in parts}
+        yield Topology(url, urls, named, postgres, s3, registry, _make_admin(registry))
+
+
+def _environment(shared: dict[str, str], home: Path, port: int = 0) -> dict[str, str]:
+    """Nothing of the caller's own settings; each part has a home of its own, as on a host of its own."""
+    mine = {name: value for name, value in os.environ.items() if not name.startswith(("ALACARTE_", "AWS_"))}
+    own = {
+        "ALACARTE_HOME": str(home),
+        "ALACARTE_PORT": str(port),
+        "ALACARTE_WEIGHTS": "random",
+        "OMP_NUM_THREADS": "1",
+        "PYTHONPATH": str(ROOT),
+        "PYTHONUNBUFFERED": "1",
+    }
+    return mine | shared | own
+
+
+def _make_admin(registry: Registry) -> str:
+    with registry.database.writing() as session:
+        return issue_token(session, OPERATOR, create_user(session, OPERATOR, "admin", "admin").id).text
