@@ -15,21 +15,29 @@ from starlette.types import Lifespan
 from alacarte.prompting.errors import PromptingError
 from registry.errors import DomainError
 from registry.opening import open_registry
+from service.addresses import Addresses
 from service.authentication import Authentication
 from service.bodies import Bodies
 from service.description import DescribedApp
 from service.door import Door
 from service.edge import Edge
 from service.engine.backbones import Backbones
+from service.engine.checking import require_computable
 from service.engine.engine import Engine
 from service.engine.settings import EngineSettings
 from service.flights import Flights
 from service.housekeeping import Housekeeping
 from service.metrics import Metrics
+from service.pinning import Pinning
+from service.places import Places
 from service.problems import answer_with
+from service.proving.issuer import open_issuer
+from service.proving.prover import Prover
+from service.rates import Rates
 from service.readiness import Readiness
 from service.replica import ReplicaKeeper
 from service.routes import (
+    console,
     erasures,
     grants,
     health,
@@ -46,7 +54,7 @@ from service.routes import (
 from service.service import Service
 from service.settings import ServiceSettings
 
-ROUTES = (predict, tasks, sources, uploads, prompts, erasures, users, tokens, grants, releases, health, oip)
+ROUTES = (predict, tasks, sources, uploads, prompts, erasures, users, tokens, grants, releases, health, oip, console)
 DESCRIPTION = """
 Every data source is a small prompt on one frozen vision transformer. A request is answered by the prompts of the
 sources that its caller may use, and by no others; forgetting a source is dropping its prompt, at once.
@@ -56,7 +64,11 @@ Send `Authorization: Bearer …` with everything but the health checks. Every er
 
 
 def create_app(settings: ServiceSettings) -> FastAPI:
-    """The service by its settings; everything is opened when it starts, and closed when it ends."""
+    """The service by its settings; everything is opened when it starts, and closed when it ends.
+
+    EngineRefused, before anything listens, for settings by which no answer could ever be computed.
+    """
+    require_computable(engine_settings(settings))
     metrics = Metrics()
     app = DescribedApp(
         title="alacarte",
@@ -77,6 +89,7 @@ def create_app(settings: ServiceSettings) -> FastAPI:
         app.add_exception_handler(kind, answer_with)
     for module in ROUTES:
         app.include_router(module.router)
+    app.state.addresses = Addresses([*app.routes, *(route for module in ROUTES for route in module.router.routes)])
     return app
 
 
@@ -97,20 +110,24 @@ def _lifespan(settings: ServiceSettings, metrics: Metrics) -> Lifespan[FastAPI]:
             app.state.service = Service(
                 settings=settings,
                 registry=registry,
+                prover=Prover(open_issuer(settings)),
+                rates=Rates(settings.rate_per_s, settings.rate_burst),
                 door=door,
-                uploads=Door(settings.max_uploads),
+                uploading=Door(settings.max_uploads),
+                upload_places=Places(settings.max_uploads),
                 backbones=backbones,
                 engine=engine,
                 flights=flights,
                 keeper=keeper,
                 housekeeping=housekeeping,
-                readiness=Readiness(registry, keeper),
+                readiness=Readiness(registry, keeper, engine),
                 metrics=metrics,
             )
             await keeper.poll()
             async with anyio.create_task_group() as group:
                 group.start_soon(keeper.run)
                 group.start_soon(housekeeping.run)
+                group.start_soon(Pinning(registry.database, engine, settings.pinned_releases).run)
                 yield
                 group.cancel_scope.cancel()
             await keeper.leave()
@@ -126,9 +143,15 @@ def engine_settings(settings: ServiceSettings) -> EngineSettings:
         device=settings.device,
         precision=settings.dtype,
         weights="random" if weights == "random" else None if weights is None else Path(weights),
+        backbones=settings.max_backbones,
         prompt_bytes=settings.prompt_cache_bytes,
         batch_pictures=settings.max_batch,
+        batch_pairs=settings.max_pairs,
         queue_pictures=settings.max_waiting,
+        decode_threads=settings.decode_threads,
+        load_threads=settings.load_threads,
+        load_bytes=settings.load_bytes,
+        compute_threads=settings.compute_threads,
     )
 
 

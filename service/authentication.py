@@ -6,11 +6,13 @@ from starlette.datastructures import Headers
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from registry.callers import Caller
-from registry.errors import Unauthenticated
-from registry.tokens import authenticate
+from registry.proofs import Proof, authenticate
+from service.console.files import OPEN_PATHS
+from service.errors import TokenMissing
+from service.looking import look
 from service.service import Service, service_of
 
-OPEN = frozenset({"/healthz", "/readyz", "/v2/health/live", "/v2/health/ready"})
+OPEN = frozenset({"/healthz", "/readyz", "/v2/health/live", "/v2/health/ready"}) | OPEN_PATHS
 _BEARER = re.compile(r"bearer +(?P<token>\S+) *", re.IGNORECASE | re.ASCII)
 
 
@@ -21,23 +23,24 @@ class Authentication:
         self._app = app
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Puts the caller and the token's text into the request's state, or raises Unauthenticated."""
+        """Puts the caller and their proof into the request's state, or raises Unauthenticated or TooManyRequests."""
         if scope["type"] == "http" and scope["path"] not in OPEN:
             service = service_of(scope)
-            token = _token_in(scope)
-            scope["state"]["caller"] = await service.door.through(lambda: caller_of(service, token))
-            scope["state"]["token"] = token
+            proof = await service.prover.prove(_token_in(scope))
+            scope["state"]["caller"] = await look(service.door, lambda: _caller_of(service, proof))
+            scope["state"]["proof"] = proof
+            service.rates.spend(proof.name)  # only now: of strangers nothing is remembered
         await self._app(scope, receive, send)
 
 
-def caller_of(service: Service, token: str) -> Caller:
-    """Who holds the token now; blocks."""
+def _caller_of(service: Service, proof: Proof) -> Caller:
+    """Who the proof is of now; blocks."""
     with service.registry.database.reading() as session:
-        return authenticate(session, token)
+        return authenticate(session, proof)
 
 
 def _token_in(scope: Scope) -> str:
     found = _BEARER.fullmatch(Headers(scope=scope).get("authorization", ""))
     if found is None:
-        raise Unauthenticated
+        raise TokenMissing
     return found["token"]

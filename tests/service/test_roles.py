@@ -83,6 +83,12 @@ def _present_member(world: World) -> tuple[str, dict[str, Any]]:
     return path, options
 
 
+def _bound(world: World) -> tuple[str, dict[str, Any]]:
+    path = f"/users/{world.add_user()}/subject"
+    world.ask("admin", "PUT", path, json={"subject": world.name(), "issuer": "https://id.example"})
+    return path, {}
+
+
 def _grant(world: World) -> tuple[str, dict[str, Any]]:
     return "/grants", {"json": {"user": str(world.users["stranger"]), "source": str(world.add_source())}}
 
@@ -150,6 +156,20 @@ CASES = [
     ),
     Case("PUT /users/{group_id}/members/{user_id}", _member, ADMIN_ONLY_204),
     Case("DELETE /users/{group_id}/members/{user_id}", _present_member, ADMIN_ONLY_204),
+    Case(
+        "PUT /users/{user_id}/subject",
+        lambda w: (f"/users/{w.add_user()}/subject", {"json": {"subject": w.name(), "issuer": "https://id.example"}}),
+        (200, *(403,) * 5),
+    ),
+    Case("DELETE /users/{user_id}/subject", _bound, ADMIN_ONLY_204),
+    Case(
+        "GET /users/{user_id}/quota", lambda w: (f"/users/{w.users['owner']}/quota", {}), (200, 200, 404, 404, 404, 404)
+    ),
+    Case(
+        "PUT /users/{user_id}/quota",
+        lambda w: (f"/users/{w.add_user()}/quota", {"json": {"quota_bytes": 5}}),
+        (200, *(403,) * 5),
+    ),
     Case("GET /tokens", _plain("/tokens"), ALL_200),
     Case("POST /tokens", _body("/tokens", lambda w: {"user": str(w.add_user())}), (201, *(403,) * 5)),
     Case("DELETE /tokens/{token_id}", _token, (204, *(404,) * 5)),
@@ -173,6 +193,19 @@ CASES = [
         lambda _: (f"/v2/models/{TASK}/infer", {"json": INFER}),
         (409, 422, 422, 409, 409, 409),
     ),
+    Case("GET /v2/models/{task}/versions/1", _plain(f"/v2/models/{TASK}/versions/1"), ALL_200),
+    Case(
+        "GET /v2/models/{task}/versions/1/ready",
+        _plain(f"/v2/models/{TASK}/versions/1/ready"),
+        (409, 200, 200, 409, 409, 409),
+    ),
+    Case(
+        "POST /v2/models/{task}/versions/1/infer",
+        lambda _: (f"/v2/models/{TASK}/versions/1/infer", {"json": INFER}),
+        (409, 422, 422, 409, 409, 409),
+    ),
+    Case("GET /", _plain("/"), OPEN),
+    Case("GET /console/{name}", _plain("/console/main.js"), OPEN),
     Case("GET /openapi.json", _plain("/openapi.json"), ALL_200),
 ]  # fmt: skip
 
