@@ -1,14 +1,19 @@
 """From a question to an answer that the caller has a right to at the moment it leaves."""
 
+import asyncio
 import time
+from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Literal
 
 from alacarte.prompting.predict import Answer
-from registry.errors import DomainError
 from registry.models.collections import Composition, Weighting
+from registry.objects.errors import ObjectDamaged, ObjectMissing
 from registry.rights import usable
 from registry.usable_set import UsableSet
+from service.engine.errors import DeadlinePassed
 from service.errors import NothingUsable, SetUnsettled
+from service.looking import look
 from service.questions import Asking
 from service.visit import Visit
 
@@ -25,60 +30,78 @@ class Answered:
     weighting: Weighting
 
 
-async def answer(visit: Visit, asking: Asking) -> Answered:
-    """The answers by what the caller may use, read from SQL at the beginning and again at the end.
+Tell = Callable[[Answered], bytes]  # the document of the answers; in a thread
 
-    What has gone in between is not in the answer: it is computed again without.
+
+async def answer(visit: Visit, asking: Asking, tell: Tell) -> bytes:
+    """The document of the answers by what the caller may use, read from SQL at the beginning and again at the end.
+
+    What has gone in between is not in it: it is computed again without. It is finished before the last look, after
+    which there is nothing to do but to send it.
     """
     service = visit.service
     deadline = time.monotonic() + service.settings.deadline_s
-    with service.flights.flight():
-        service.keeper.require_enrolled()
-        found = await _look_up(visit, asking)
-        for _ in range(TRIES):
-            _require_some(found)
-            composition = asking.wish.composition or found.task.composition
-            weighting = asking.wish.weighting or found.task.weighting
-            failure: DomainError | None = None
-            answers: list[Answer] = []
-            try:
-                assert found.caller.user_id is not None
-                answers = await service.engine.answer(
-                    found.task,
-                    asking.pictures,
-                    found.prompts,
-                    composition,
-                    weighting,
-                    user=found.caller.user_id,
-                    deadline=deadline,
-                )
-            except DomainError as error:  # such as an object that was erased on the way
-                failure = error
-            now = await _look_up(visit, asking)
+    try:
+        async with asyncio.timeout(service.settings.deadline_s) as limit:
+            with service.flights.flight():
+                service.keeper.require_enrolled()
+                return await _settled(visit, asking, tell, deadline)
+    except TimeoutError:
+        if limit.expired():
+            raise DeadlinePassed from None
+        raise
+
+
+async def _settled(visit: Visit, asking: Asking, tell: Tell, deadline: float) -> bytes:
+    found = await _look_up(visit, asking, "first")
+    for _ in range(TRIES):
+        _require_some(found)
+        try:
+            document = await _tell(visit, asking, found, tell, deadline)
+        except (ObjectMissing, ObjectDamaged):  # it may have been erased on the way
+            now = await _look_up(visit, asking, "again")
             if set(found.prompts) <= set(now.prompts):
-                if failure is not None:
-                    raise failure
-                return Answered(tuple(answers), found, composition, weighting)
-            found = now
+                raise
+        else:
+            now = await _look_up(visit, asking, "again")
+            if set(found.prompts) <= set(now.prompts):
+                return document
+        found = now
     raise SetUnsettled
 
 
 async def look_up(visit: Visit, task: str) -> UsableSet:
     """What the caller may use of a task now."""
-    return await visit.service.door.through(lambda: usable(visit.service.registry.database, visit.token, task=task))
+    service = visit.service
+    return await look(service.door, lambda: usable(service.registry.database, visit.proof, task=task))
 
 
-async def _look_up(visit: Visit, asking: Asking) -> UsableSet:
-    wish = asking.wish
-    return await visit.service.door.through(
-        lambda: usable(
-            visit.service.registry.database,
-            visit.token,
-            task=wish.task,
-            release=wish.release,
-            sources=wish.sources,
-        )
+async def _tell(visit: Visit, asking: Asking, found: UsableSet, tell: Tell, deadline: float) -> bytes:
+    composition = asking.wish.composition or found.task.composition
+    weighting = asking.wish.weighting or found.task.weighting
+    assert found.caller.user_id is not None
+    return await visit.service.engine.answer(
+        found.task,
+        asking.pictures,
+        found.prompts,
+        composition,
+        weighting,
+        user=found.caller.user_id,
+        deadline=deadline,
+        tell=lambda answers: tell(Answered(tuple(answers), found, composition, weighting)),
     )
+
+
+async def _look_up(visit: Visit, asking: Asking, which: Literal["first", "again"]) -> UsableSet:
+    service, wish = visit.service, asking.wish
+
+    def read() -> UsableSet:
+        return usable(
+            service.registry.database, visit.proof, task=wish.task, release=wish.release, sources=wish.sources
+        )
+
+    with service.metrics.rights_seconds.labels(which).time():
+        return await look(service.door, read)
 
 
 def _require_some(found: UsableSet) -> None:
@@ -86,4 +109,5 @@ def _require_some(found: UsableSet) -> None:
         return
     if found.sources:
         raise NothingUsable("no source that you may use has learnt anything yet: wait until one is trained")
-    raise NothingUsable("there is no source that you may use: ask its owner or an admin for a grant")
+    who = "give yourself" if found.caller.is_admin else "ask its owner or an admin for"
+    raise NothingUsable(f"there is no source that you may use: {who} a grant")

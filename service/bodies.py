@@ -1,62 +1,83 @@
-"""What comes in is counted and timed while it comes, so that neither much nor slow hurts."""
+"""What comes in is of a kind that is read there, counted and timed while it comes: neither much nor slow hurts."""
 
-import re
 import time
+from dataclasses import dataclass
 
 import anyio
 from starlette.datastructures import Headers
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from service.errors import BodyTooLarge, BodyTooSlow, BodyUnreadable, Busy
-from service.settings import ServiceSettings
+from service.addresses import Address, address_of
+from service.errors import BodyTooLarge, BodyTooSlow, BodyUnreadable, Busy, MediaTypeRefused, MethodNotAllowed
+from service.parts import BYTES, JSON, media_type_of
+from service.settings import KIB, MIB, ServiceSettings
 
-UPLOADS = re.compile(r"/sources(/[^/]+/samples)?/?")
-PROMPTS = re.compile(r"/sources/[^/]+/prompt/?")
-FRAMING_BYTES = 64 * 1024  # of a multipart body, around an archive of the largest size
+FRAMING_BYTES = 64 * KIB  # of a multipart body, around an archive of the largest size
+DOCUMENT_BYTES = 64 * KIB  # of JSON that describes one thing: it is checked on the event loop
+LABELS_BYTES = 8 * MIB  # of a task with as many and as long labels as a task may have
+GRACE_SECONDS = 30.0  # before anybody asks how fast an upload is
+
+
+@dataclass(frozen=True)
+class Limits:
+    """How much of a body is read, and for how long."""
+
+    max_bytes: int
+    max_seconds: float
+    least_bytes_per_s: int = 0
+    is_held: bool = True  # in memory until the answer; an upload goes to the disk
+
+    def patience(self, seen_bytes: int, waited_s: float) -> float:
+        """How long the next bytes may take, after so many have come in a wait of so many seconds."""
+        if not self.least_bytes_per_s:
+            return self.max_seconds - waited_s
+        return min(self.max_seconds, max(GRACE_SECONDS, seen_bytes / self.least_bytes_per_s)) - waited_s
 
 
 class Bodies:
-    """Stops reading a body at its limit of bytes or of time, whichever route reads it."""
+    """Refuses what no route reads, and stops reading a body at its limit of bytes or of time."""
 
     def __init__(self, app: ASGIApp, settings: ServiceSettings) -> None:
         self._app = app
         self._settings = settings
-        self._held_bytes = 0  # of all requests that are under way; uploads go to the disk, and hold none
+        self._held_bytes = 0  # of all requests that are under way
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Serves one request whose body is watched."""
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
-        is_upload = UPLOADS.fullmatch(scope["path"]) is not None
-        max_bytes, max_seconds = self._limits(scope["path"])
-        if _declared(scope) > max_bytes:
-            raise BodyTooLarge(max_bytes)
-        seen_bytes, is_whole, latest = 0, False, time.monotonic() + max_seconds
+        address = address_of(scope)
+        limits = self._limits(address, _checked_type(scope, address))
+        if _declared(scope) > limits.max_bytes:
+            raise BodyTooLarge(limits.max_bytes)
+        seen_bytes, is_whole, waited_s = 0, False, 0.0
 
         async def receive_watched() -> Message:
-            nonlocal seen_bytes, is_whole
+            nonlocal seen_bytes, is_whole, waited_s
             if is_whole:  # what comes now is the client's leaving, for which there is no time limit
                 return await receive()
-            patience = min(self._settings.read_timeout_s, latest - time.monotonic())
+            patience = min(self._settings.read_timeout_s, limits.patience(seen_bytes, waited_s))
+            began = time.monotonic()
             try:
                 with anyio.fail_after(max(0.0, patience)):
                     message = await receive()
             except TimeoutError as error:
                 raise BodyTooSlow from error
+            waited_s += time.monotonic() - began
             size_bytes = len(message.get("body", b""))
             seen_bytes += size_bytes
-            if not is_upload:
+            if limits.is_held:
                 self._hold(size_bytes)
-            if seen_bytes > max_bytes:
-                raise BodyTooLarge(max_bytes)
+            if seen_bytes > limits.max_bytes:
+                raise BodyTooLarge(limits.max_bytes)
             is_whole = not message.get("more_body", False)
             return message
 
         try:
             await self._app(scope, receive_watched, send)
         finally:
-            if not is_upload:
+            if limits.is_held:
                 self._held_bytes -= seen_bytes
 
     def _hold(self, size_bytes: int) -> None:
@@ -64,14 +85,32 @@ class Bodies:
         if self._held_bytes > self._settings.max_bodies_bytes:
             raise Busy("too much is being sent at once: send it again in a moment")
 
-    def _limits(self, path: str) -> tuple[int, float]:
-        """Bytes and seconds."""
-        settings = self._settings
-        if UPLOADS.fullmatch(path):
-            return settings.max_upload_bytes + FRAMING_BYTES, settings.upload_timeout_s
-        if PROMPTS.fullmatch(path):
-            return settings.max_prompt_bytes, settings.body_timeout_s
-        return settings.max_body_bytes, settings.body_timeout_s
+    def _limits(self, address: Address, media_type: str) -> Limits:
+        """What may be sent there; little, where nothing else is said."""
+        told = self._settings
+        match address.path:
+            case "/sources" | "/sources/{source_id}/samples" if media_type != JSON:
+                return Limits(
+                    told.max_upload_bytes + FRAMING_BYTES, told.upload_timeout_s, told.upload_least_bytes_per_s, False
+                )
+            case "/sources/{source_id}/prompt":
+                return Limits(told.max_prompt_bytes, told.body_timeout_s)
+            case "/predict" | "/v2/models/{task}/infer" | "/v2/models/{task}/versions/1/infer":
+                return Limits(told.max_body_bytes, told.body_timeout_s)
+            case "/tasks":
+                return Limits(min(LABELS_BYTES, told.max_body_bytes), told.body_timeout_s)
+        return Limits(min(DOCUMENT_BYTES, told.max_body_bytes), told.body_timeout_s)
+
+
+def _checked_type(scope: Scope, address: Address) -> str:
+    """The content type, without its parameters; refused unless it is one that the route reads."""
+    if address.methods and not address.has_method:
+        raise MethodNotAllowed(address.methods)
+    content_type = Headers(scope=scope).get("content-type", BYTES)  # as HTTP has it where none is said
+    media_type = media_type_of(content_type)
+    if address.media_types and media_type not in address.media_types:
+        raise MediaTypeRefused(content_type, address.media_types)
+    return media_type
 
 
 def _declared(scope: Scope) -> int:

@@ -7,7 +7,7 @@ from pydantic.json_schema import models_json_schema
 
 from service.schemas.oip import InferAsked
 from service.schemas.predictions import Question
-from service.schemas.problem import ProblemDocument
+from service.schemas.problem import REQUEST_ID, ProblemDocument, common_problems
 from service.schemas.sources import SourceToMake
 
 BY_HAND = (ProblemDocument, Question, SourceToMake, InferAsked)
@@ -23,5 +23,20 @@ class DescribedApp(FastAPI):
             _, found = models_json_schema(
                 [(model, "validation") for model in BY_HAND], ref_template="#/components/schemas/{model}"
             )
-            described["components"]["schemas"] |= found["$defs"]
+            schemas = described["components"]["schemas"]
+            schemas |= found["$defs"]
+            for framework in ("HTTPValidationError", "ValidationError"):  # whose documents ours stand in for
+                schemas.pop(framework, None)
+            for methods in described["paths"].values():
+                for operation in methods.values():
+                    _complete(operation)
         return super().openapi()
+
+
+def _complete(operation: dict[str, Any]) -> None:
+    """Adds what the operation shares with others: their refusals, and the headers of every answer."""
+    responses = operation["responses"]
+    responses |= common_problems(operation)
+    for told in responses.values():
+        told["headers"] = {**told.get("headers", {}), **REQUEST_ID}
+    operation["responses"] = {status: responses[status] for status in sorted(responses)}

@@ -1,11 +1,12 @@
 """The door by which blocking work leaves the event loop."""
 
+import asyncio
+import math
 from collections.abc import Callable
+from functools import partial
 from typing import TypeVar
 
-from anyio import CapacityLimiter, to_thread
-
-from service.errors import Busy
+from anyio import CancelScope, CapacityLimiter, to_thread
 
 T = TypeVar("T")
 
@@ -14,17 +15,27 @@ class Door:
     """So many threads for one kind of work; made within the event loop."""
 
     def __init__(self, threads: int) -> None:
-        self._limiter = CapacityLimiter(threads)
+        self._places = CapacityLimiter(threads)
+        self._threads = CapacityLimiter(math.inf)  # whoever has a place has a thread
 
     async def through(self, work: Callable[[], T], *, leave_behind: bool = False) -> T:
         """What the work returns or raises; it waits for a free thread.
 
-        Who is cancelled waits for the work to end, so that nothing is undone under it, unless it is left behind.
+        Whoever's scope is cancelled waits for the work to end, so that nothing is undone under it, unless it is left
+        behind; a task that is cancelled goes at once. Either way the thread is not free before the work has ended.
         """
-        return await to_thread.run_sync(work, limiter=self._limiter, abandon_on_cancel=leave_behind)
+        place = object()
+        await self._places.acquire_on_behalf_of(place)
+        working = asyncio.ensure_future(to_thread.run_sync(work, limiter=self._threads))
+        working.add_done_callback(partial(self._give_back, place))
+        try:
+            with CancelScope(shield=not leave_behind):
+                await asyncio.wait([working])
+            return working.result()
+        finally:
+            del working  # an error knows this frame: if it were known here, both would stay
 
-    async def through_now(self, work: Callable[[], T], refusal: str) -> T:
-        """As `through`, but Busy with the refusal where it would have to wait."""
-        if self._limiter.available_tokens < 1:
-            raise Busy(refusal)
-        return await self.through(work)
+    def _give_back(self, place: object, working: asyncio.Future[T]) -> None:
+        self._places.release_on_behalf_of(place)
+        if not working.cancelled():
+            working.exception()  # seen, even if nobody waits any more

@@ -1,5 +1,6 @@
 """The outermost layer: every request gets an id, a line in the log, a measurement, safe headers, and an answer."""
 
+import asyncio
 import logging
 import re
 import time
@@ -10,9 +11,12 @@ from starlette.requests import ClientDisconnect
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from registry.ids import new_id
+from service.addresses import address_of, find_address
+from service.errors import NotReady
 from service.logs import log
 from service.metrics import Metrics
 from service.problems import answer_with
+from service.redacting import without_secrets
 
 REQUEST_ID = "x-request-id"
 SAFE_HEADERS = {
@@ -20,10 +24,10 @@ SAFE_HEADERS = {
     "x-frame-options": "DENY",
     "referrer-policy": "no-referrer",
     "cache-control": "no-store",
+    "cross-origin-resource-policy": "same-origin",
     "content-security-policy": "default-src 'none'; frame-ancestors 'none'",
 }
 CLIENT_GONE = 499  # as proxies count it: nobody waits for the answer any more
-UNMATCHED = "unmatched"  # the route of a path that there is none for: paths of strangers are no label
 METHODS = frozenset({"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"})
 OTHER = "other"  # methods of strangers are no label either
 _ID = re.compile(r"[A-Za-z0-9._-]{1,64}", re.ASCII)
@@ -44,6 +48,9 @@ class Edge:
             return
         request_id = _id_of(scope)
         scope.setdefault("state", {})["request_id"] = request_id
+        # The server sends no body in answer to HEAD, whatever it is given.
+        routed = {**scope, "method": "GET"} if scope["method"] == "HEAD" else scope
+        scope["state"]["address"] = find_address(routed)
         started = time.perf_counter()
         status: int | None = None
         is_read = not _has_body(scope)
@@ -67,9 +74,14 @@ class Edge:
             await send(message)
 
         try:
-            await self._app(scope, receive_seen, send_safely)
+            await self._app(routed, receive_seen, send_safely)
         except ClientDisconnect:
             status = CLIENT_GONE
+        except asyncio.CancelledError:
+            if status is not None:
+                raise
+            response = await answer_with(Request(scope), NotReady("this replica is being stopped: ask again"))
+            await response(scope, receive, send_safely)
         except Exception as error:
             if status is not None:  # too late for another answer: the connection breaks off
                 log(logging.ERROR, "response.broken", request_id=request_id, error=error)
@@ -80,7 +92,7 @@ class Edge:
             self._note(scope, status or CLIENT_GONE, time.perf_counter() - started)
 
     def _note(self, scope: Scope, status: int, seconds: float) -> None:
-        route = getattr(scope.get("route"), "path", UNMATCHED)
+        route = address_of(scope).path
         method = scope["method"] if scope["method"] in METHODS else OTHER
         self._metrics.request_seconds.labels(method, route, str(status)).observe(seconds)
         caller = scope["state"].get("caller")
@@ -104,4 +116,4 @@ def _has_body(scope: Scope) -> bool:
 def _id_of(scope: Scope) -> str:
     """The caller's id of the request if it is a modest one, else a new one."""
     given = Headers(scope=scope).get(REQUEST_ID, "")
-    return given if _ID.fullmatch(given) else str(new_id())
+    return given if _ID.fullmatch(given) and without_secrets(given) == given else str(new_id())

@@ -1,6 +1,8 @@
 """What the service itself refuses, beyond what the registry and the method do."""
 
-from registry.errors import DomainError
+from collections.abc import Sequence
+
+from registry.errors import DomainError, Unauthenticated
 
 
 class BodyTooLarge(DomainError):
@@ -32,8 +34,44 @@ class MediaTypeRefused(DomainError):
 
     status = 415
 
-    def __init__(self, found: str, wanted: str) -> None:
-        super().__init__(f"the content type {found[:100]!r} is not read here: send {wanted}")
+    def __init__(self, found: str, wanted: Sequence[str]) -> None:
+        super().__init__(f"the content type {found[:100]!r} is not read here: send {' or '.join(wanted)}")
+
+
+class MethodNotAllowed(DomainError):
+    """The path is there, and not for this method."""
+
+    status = 405
+
+    def __init__(self, methods: Sequence[str]) -> None:
+        self.methods = ", ".join(methods)
+        super().__init__(f"this method does nothing here: {self.methods} do")
+
+
+class TokenMissing(Unauthenticated):
+    """Nobody said who they are."""
+
+    def __init__(self) -> None:
+        DomainError.__init__(self, "a token is wanted: send it as `Authorization: Bearer …`")
+
+
+class KeysUnavailable(DomainError):
+    """Nobody knows which keys the issuer has, so no JWT can be checked: that is never a pass."""
+
+    status = 503
+
+    def __init__(self) -> None:
+        super().__init__("the issuer's keys cannot be had, so its tokens cannot be checked: try again in a moment")
+
+
+class TooManyRequests(DomainError):
+    """One token asks faster than it may."""
+
+    status = 429
+
+    def __init__(self, retry_after: int) -> None:
+        super().__init__(f"too many requests with this token: go on in {retry_after} s")
+        self.retry_after = retry_after
 
 
 class Busy(DomainError):

@@ -10,8 +10,12 @@ from service.answering import Answered
 from service.schemas.predictions import Prediction, PromptSays, Result, Scored, SourceSays, Wish
 
 
-def told(answered: Answered, wish: Wish) -> Prediction:
+def told(answered: Answered, wish: Wish) -> bytes:
     """The prediction as a document."""
+    return _prediction(answered, wish).model_dump_json(exclude_none=True).encode()
+
+
+def _prediction(answered: Answered, wish: Wish) -> Prediction:
     prompts = {str(prompt.id): prompt for prompt in answered.used.prompts}
     return Prediction(
         task=answered.used.task.id,

@@ -1,5 +1,6 @@
 """What must be done now and then by whoever has time: carrying out erasures, and clearing up after the dead."""
 
+import asyncio
 import logging
 from collections.abc import Callable
 from uuid import UUID
@@ -11,13 +12,14 @@ from registry.erasures.reading import show_erasure
 from registry.erasures.running import run_erasures
 from registry.holdings import clear_up
 from registry.registry import Registry
-from service.door import Door
+from service.aside import start_aside
 from service.logs import log
 from service.metrics import Metrics
 from service.replica import ReplicaKeeper
 
 EVERY_SECONDS = 3.0
 CLEAR_UP_EVERY = 10  # rounds
+LEAVE_SECONDS = 5.0
 
 
 class Housekeeping:
@@ -27,7 +29,7 @@ class Housekeeping:
         self._registry = registry
         self._keeper = keeper
         self._metrics = metrics
-        self._door = Door(1)
+        self._is_over = False
         self._wish = anyio.Event()
         self._begun: set[UUID] = set()  # erasures that were asked for here, and are not complete
 
@@ -37,14 +39,14 @@ class Housekeeping:
         self._wish.set()
 
     async def run(self) -> None:
-        """Goes round for ever."""
+        """Goes round until it is cancelled; what it is at has a moment to end then, else it is left behind."""
         rounds = 0
         while True:
             with anyio.move_on_after(EVERY_SECONDS):
                 await self._wish.wait()
             self._wish = anyio.Event()
             await self._keeper.poll()  # memory first: erasing looks whether it is let go of
-            await self._try("erasures", lambda: run_erasures(self._registry))
+            await self._try("erasures", lambda: run_erasures(self._registry, lambda: self._is_over))
             if self._begun:
                 await self._try("erasure seconds", self._measure)
             if rounds % CLEAR_UP_EVERY == 0:
@@ -52,8 +54,15 @@ class Housekeeping:
             rounds += 1
 
     async def _try(self, what: str, work: Callable[[], object]) -> None:
+        working = start_aside("housekeeping", work)
         try:
-            await self._door.through(work)
+            await asyncio.shield(working)
+        except asyncio.CancelledError:
+            self._is_over = True
+            # An erasure may take long, and survives being left anywhere; but mostly there is little left of it.
+            with anyio.move_on_after(LEAVE_SECONDS, shield=True):
+                await asyncio.wait([working])
+            raise
         except Exception as error:  # whatever it is, the next round may do better
             log(logging.ERROR, "housekeeping.failed", what=what, error=error)
 

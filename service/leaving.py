@@ -26,6 +26,7 @@ async def unless_gone(request: Request, work: Coroutine[Any, Any, T]) -> T:  # A
         working.cancel()
         watching.cancel()
         await asyncio.gather(working, watching, return_exceptions=True)
+        del working, watching  # an error knows this frame: if it were known here, both would stay, with the pictures
 
 
 async def _gone(request: Request) -> None:

@@ -5,6 +5,8 @@ import logging
 import sys
 from datetime import UTC, datetime
 
+from service.redacting import without_secrets
+
 LOGGER = "alacarte.service"
 
 
@@ -21,7 +23,7 @@ class JsonLines(logging.Formatter):
         line |= getattr(record, "fields", {"logger": record.name})
         if record.exc_info:
             line["trace"] = self.formatException(record.exc_info)
-        return json.dumps(line, default=str)
+        return without_secrets(json.dumps(line, default=str))
 
 
 def log(level: int, event: str, *, error: Exception | None = None, **fields: object) -> None:
@@ -35,5 +37,5 @@ def log_on_stderr(level: str) -> None:
     handler = logging.StreamHandler(sys.stderr)
     handler.setFormatter(JsonLines())
     logging.basicConfig(level=level.upper(), handlers=[handler], force=True)
-    for chatty in ("httpx", "httpcore", "botocore", "urllib3"):
+    for chatty in ("alembic", "botocore", "httpcore", "httpx", "python_multipart", "urllib3"):
         logging.getLogger(chatty).setLevel(logging.WARNING)

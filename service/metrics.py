@@ -8,6 +8,7 @@ from prometheus_client.registry import Collector
 
 from service.engine.facts import BatchObserved, EngineFacts
 
+SHORT_SECONDS = (0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 1, 5)
 SECONDS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30)
 LONG_SECONDS = (0.5, 1, 2.5, 5, 10, 30, 60, 300, 900, 3600, 86400)
 COUNTS = (1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024, 2048)
@@ -23,6 +24,13 @@ class Metrics:
             "From the first byte of a request to the last of its answer.",
             ["method", "route", "status"],
             buckets=SECONDS,
+            registry=self.registry,
+        )
+        self.rights_seconds = Histogram(
+            "alacarte_rights_seconds",
+            "Reading what a caller may use, first and again just before the answer leaves.",
+            ["look"],
+            buckets=SHORT_SECONDS,
             registry=self.registry,
         )
         self.erasure_seconds = Histogram(

@@ -8,6 +8,8 @@ from python_multipart.multipart import MultipartParser, parse_options_header
 
 from service.errors import BodyUnreadable
 
+BYTES = "application/octet-stream"
+JSON = "application/json"
 MULTIPART = "multipart/form-data"
 MAX_PARTS = 2000
 

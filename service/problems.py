@@ -17,17 +17,22 @@ from registry.belonging import StoreNotOurs
 from registry.errors import DatabaseUnreachable, DomainError
 from registry.objects.errors import StoreUnreachable
 from registry.scratch import ScratchUnusable
-from service.engine.errors import BackboneUnavailable
+from service.engine.errors import BackboneUnavailable, IdentityMismatch
+from service.errors import MethodNotAllowed, TokenMissing
 from service.logs import log
+from service.redacting import without_secrets
 
 MEDIA_TYPE = "application/problem+json"
 RETRY_SECONDS = 2
+MAX_TOLD = 20  # faults of one request
+MAX_TOLD_LENGTH = 200
 OPEN_INFERENCE = "/v2"  # its clients look for a member "error"
 
 # Their messages are for the operator: they name hosts, folders and files.
 _OPERATORS = (
     BackboneUnavailable,
     DatabaseUnreachable,
+    IdentityMismatch,
     ScratchUnusable,
     StoreNotOurs,
     StoreUnreachable,
@@ -49,7 +54,12 @@ class Problem:
     @property
     def title(self) -> str:
         """The kind in words."""
-        return self.kind.replace("-", " ").capitalize()
+        return title_of(self.kind)
+
+
+def title_of(kind: str) -> str:
+    """The kind in words."""
+    return kind.replace("-", " ").capitalize()
 
 
 def problem_of(error: Exception) -> Problem:
@@ -101,28 +111,38 @@ def _response(problem: Problem, request_id: str | None, path: str) -> Response:
         document["request_id"] = request_id
     if path == OPEN_INFERENCE or path.startswith(f"{OPEN_INFERENCE}/"):
         document["error"] = problem.detail
-    # ASCII: what is told of a request may hold characters that no encoding has.
-    return Response(json.dumps(document), problem.status, dict(problem.headers), MEDIA_TYPE)
+    # ASCII: what is told of a request may hold characters that no encoding has. And it may hold a token by mistake.
+    return Response(without_secrets(json.dumps(document)), problem.status, dict(problem.headers), MEDIA_TYPE)
 
 
 def _headers(status: int, error: Exception) -> dict[str, str]:
-    if status == HTTPStatus.SERVICE_UNAVAILABLE:
+    if status in (HTTPStatus.SERVICE_UNAVAILABLE, HTTPStatus.TOO_MANY_REQUESTS):
         return {"Retry-After": str(getattr(error, "retry_after", RETRY_SECONDS))}
     if status == HTTPStatus.UNAUTHORIZED:
-        return {"WWW-Authenticate": 'Bearer realm="alacarte"'}
+        fault = "" if isinstance(error, TokenMissing) else ', error="invalid_token"'
+        return {"WWW-Authenticate": f'Bearer realm="alacarte"{fault}'}
+    if isinstance(error, MethodNotAllowed):
+        return {"Allow": error.methods}
     return {}
 
 
 def _places(error: RequestValidationError) -> list[dict[str, Any]]:
     """Where the request is wrong, and how; never what stands there, which may be a secret or a picture."""
     return [
-        {"loc": list(found["loc"]), "msg": str(found["msg"]), "type": str(found["type"])} for found in error.errors()
+        {"loc": _loc(found), "msg": str(found["msg"])[:MAX_TOLD_LENGTH], "type": str(found["type"])}
+        for found in error.errors()[:MAX_TOLD]
     ]
 
 
 def _first(error: RequestValidationError) -> str:
-    found = error.errors()[0]
-    return f"{'.'.join(str(part) for part in found['loc'])}: {found['msg']}"
+    found, *others = error.errors()
+    told = f"{'.'.join(str(part) for part in _loc(found))}: {str(found['msg'])[:MAX_TOLD_LENGTH]}"
+    return f"{told} (and {len(others)} more)" if others else told
+
+
+def _loc(found: Mapping[str, Any]) -> list[str | int]:
+    """The place, whose parts may be names that the caller made up."""
+    return [part if isinstance(part, int) else str(part)[:MAX_TOLD_LENGTH] for part in found["loc"]]
 
 
 def _kebab(name: str) -> str:

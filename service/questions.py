@@ -13,11 +13,11 @@ from pydantic import BaseModel, ValidationError
 
 from registry.errors import Invalid
 from service.door import Door
-from service.errors import BodyUnreadable, MediaTypeRefused
+from service.errors import BodyUnreadable
 from service.parts import MULTIPART, Beginning, boundary_of, media_type_of, parts_of
 from service.schemas.predictions import Question, Wish
 
-JSON = "application/json"
+MAX_VALUES = 100_000  # in one document: parsing more would keep everybody waiting
 IMAGE = "image"  # the field of a multipart question that holds a picture; repeated for more
 _MANY = frozenset({"sources"})  # fields that may be repeated
 
@@ -35,13 +35,17 @@ class Asking:
 async def read_question(request: Request, door: Door, max_pictures: int) -> Asking:
     """What the request asks, with at least one picture."""
     content_type = request.headers.get("content-type", "")
-    match media_type_of(content_type):
-        case "multipart/form-data":
-            return await _from_parts(parts_of(request.stream(), boundary_of(content_type)), max_pictures)
-        case "application/json":
-            body = await request.body()
-            return await door.through(lambda: _from_json(body, max_pictures))
-    raise MediaTypeRefused(content_type, f'{MULTIPART} with the field {IMAGE!r}, or {JSON} with "images"')
+    if media_type_of(content_type) == MULTIPART:
+        return await _from_parts(parts_of(request.stream(), boundary_of(content_type)), max_pictures)
+    body = await request.body()
+    return await door.through(lambda: _from_json(body, max_pictures))
+
+
+def parsed(body: bytes) -> Any:  # Any: whatever JSON has
+    """The document in a body; ValueError or RecursionError if there is none."""
+    if body.count(b",") > MAX_VALUES:
+        raise Invalid(f"one document holds at most {MAX_VALUES} values: send several")
+    return json.loads(body)
 
 
 def checked(model: type[M], read: Callable[[], Any]) -> M:  # Any: whatever JSON or a form has
@@ -49,7 +53,7 @@ def checked(model: type[M], read: Callable[[], Any]) -> M:  # Any: whatever JSON
     try:
         return model.model_validate(read())
     except ValidationError as error:
-        found = [{**one, "loc": ("body", *one["loc"])} for one in error.errors(include_url=False)]
+        found = [{**one, "loc": ("body", *one["loc"])} for one in error.errors(include_url=False, include_input=False)]
         raise RequestValidationError(found) from error
     except (ValueError, RecursionError) as error:
         raise BodyUnreadable("the body is no JSON") from error
@@ -69,7 +73,7 @@ def decoded(texts: Sequence[str], max_pictures: int) -> tuple[bytes, ...]:
 
 
 def _from_json(body: bytes, max_pictures: int) -> Asking:
-    question = checked(Question, lambda: json.loads(body))
+    question = checked(Question, lambda: parsed(body))
     wish = Wish.model_validate(question.model_dump(exclude={"images"}))
     return Asking(decoded(question.images, max_pictures), wish)
 

@@ -1,7 +1,9 @@
 """Whether this replica can answer: asked often and by anybody, so the answer is kept for a moment."""
 
+import asyncio
 import logging
 import time
+from collections.abc import Callable
 
 import anyio
 
@@ -9,6 +11,7 @@ from registry import migrate
 from registry.errors import DomainError
 from registry.registry import Registry
 from service.door import Door
+from service.engine.engine import Engine
 from service.errors import NotReady
 from service.logs import log
 from service.replica import ReplicaKeeper
@@ -18,41 +21,64 @@ OBJECTS_SECONDS = 10.0
 WAIT_SECONDS = 5.0
 
 
+class Look:
+    """A look at one thing: made by one for all who ask meanwhile, none of whom waits for a second one."""
+
+    def __init__(self, what: str, door: Door, work: Callable[[], object], seconds: float) -> None:
+        self.what = what
+        self._door = door
+        self._work = work
+        self._seconds = seconds  # how long it is believed
+        self._looked_at: float | None = None
+        self._held = False
+        self._looking: asyncio.Task[bool] | None = None
+
+    async def holds(self) -> bool:
+        """Whether it is there; while somebody looks again the others hear what was found before."""
+        if self._looked_at is not None:
+            is_fresh = time.monotonic() <= self._looked_at + self._seconds
+            if is_fresh or self._looking is not None:
+                return self._held
+        if self._looking is None:
+            self._looking = asyncio.create_task(self._look())
+        return await asyncio.shield(self._looking)  # which goes on though whoever asked be gone
+
+    async def _look(self) -> bool:
+        try:
+            with anyio.fail_after(WAIT_SECONDS):
+                await self._door.through(self._work, leave_behind=True)
+            self._held = True
+        except (DomainError, TimeoutError) as error:
+            log(logging.WARNING, "not-ready", what=self.what, reason=str(error) or type(error).__name__)
+            self._held = False
+        finally:
+            self._looked_at, self._looking = time.monotonic(), None
+        return self._held
+
+
 class Readiness:
     """Looks at SQL, objects and this replica, each not more often than it costs."""
 
-    def __init__(self, registry: Registry, keeper: ReplicaKeeper) -> None:
+    def __init__(self, registry: Registry, keeper: ReplicaKeeper, engine: Engine) -> None:
         self._registry = registry
         self._keeper = keeper
+        self._engine = engine
         self._door = Door(2)
         self._newest = migrate.revisions()[-1]
-        self._turn = anyio.Lock()
-        self._found: dict[str, tuple[float, bool]] = {}
+        self._looks = (
+            Look("the database", self._door, self._look_at_rows, ROWS_SECONDS),
+            Look("the object store", self._door, registry.objects.check, OBJECTS_SECONDS),
+        )
 
     async def require(self) -> None:
         """NotReady says what is missing."""
-        async with self._turn:
-            missing = [] if self._keeper.is_enrolled else ["this replica's place among the others"]
-            if not await self._holds("the database", ROWS_SECONDS):
-                missing.append("the database")
-            if not await self._holds("the object store", OBJECTS_SECONDS):
-                missing.append("the object store")
+        missing = [] if self._keeper.is_enrolled else ["this replica's place among the others"]
+        if not self._engine.is_well:
+            missing.append("a device that computes")
+        found = await asyncio.gather(*(look.holds() for look in self._looks))
+        missing += [look.what for look, holds in zip(self._looks, found, strict=True) if not holds]
         if missing:
             raise NotReady(f"not ready, for want of {' and '.join(missing)}")
-
-    async def _holds(self, what: str, seconds: float) -> bool:
-        looked_at, holds = self._found.get(what, (0.0, False))
-        if what not in self._found or time.monotonic() > looked_at + seconds:
-            look = self._look_at_rows if what == "the database" else self._registry.objects.check
-            try:
-                with anyio.fail_after(WAIT_SECONDS):
-                    await self._door.through(look, leave_behind=True)
-                holds = True
-            except (DomainError, TimeoutError) as error:
-                log(logging.WARNING, "not-ready", what=what, reason=str(error) or type(error).__name__)
-                holds = False
-            self._found[what] = (time.monotonic(), holds)
-        return holds
 
     def _look_at_rows(self) -> None:
         if migrate.current(self._registry.database) != self._newest:

@@ -1,21 +1,21 @@
 """Uploads from the wire into the registry: streamed into a scratch room, looked at there, taken in or refused."""
 
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from anyio import from_thread
 from fastapi import Request
 from fastapi.exceptions import RequestValidationError
 from pydantic import BaseModel, ValidationError
 
+from registry.callers import Caller
 from registry.ids import new_id
 from registry.registry import Registry
 from registry.uploading.receive import receive
-from service.errors import MediaTypeRefused
 from service.parts import MULTIPART, Beginning, boundary_of, media_type_of, parts_of
-from service.service import Service
+from service.visit import Visit
 
 ARCHIVE = "archive"  # the field of a multipart upload that holds the pictures
 ARCHIVE_TYPES = (
@@ -35,46 +35,62 @@ M = TypeVar("M", bound=BaseModel)
 
 
 @dataclass(frozen=True)
-class Delivery:
-    """What is said of an upload, by the query or by fields, and its archive, still on the wire."""
+class Said:
+    """One thing that is said of an upload, and where: in the query or in the body."""
 
-    fields: dict[str, str]
+    place: str
+    name: str
+    text: str
+
+
+@dataclass(frozen=True)
+class Delivery:
+    """What is said of an upload, and its archive, still on the wire."""
+
+    said: tuple[Said, ...]
     archive: AsyncIterator[bytes]
 
     def read_as(self, model: type[M]) -> M:
-        """The fields, checked."""
+        """What is said, checked; each thing may be said once."""
+        fields: dict[str, Said] = {}
+        for said in self.said:
+            if said.name in fields:
+                fault = {"loc": (said.place, said.name), "msg": "it is said more than once", "type": "repeated"}
+                raise RequestValidationError([fault])
+            fields[said.name] = said
         try:
-            return model.model_validate(self.fields)
+            return model.model_validate({name: said.text for name, said in fields.items()})
         except ValidationError as error:
-            found = [{**one, "loc": ("query", *one["loc"])} for one in error.errors(include_url=False)]
-            raise RequestValidationError(found) from error
+            raise RequestValidationError([_placed(one, fields) for one in error.errors(include_url=False)]) from error
 
 
 async def open_delivery(request: Request) -> Delivery:
     """The delivery in a request: a raw archive with a query, or a multipart form whose last part is the archive."""
     content_type = request.headers.get("content-type", "")
-    fields = dict(request.query_params)
-    kind = media_type_of(content_type)
-    if kind in ARCHIVE_TYPES:
-        return Delivery(fields, request.stream())
-    if kind != MULTIPART:
-        raise MediaTypeRefused(content_type, f"{MULTIPART}, or the archive itself as {ARCHIVE_TYPES[0]} and the like")
+    by_query = tuple(Said("query", name, text) for name, text in request.query_params.multi_items())
+    if media_type_of(content_type) != MULTIPART:
+        return Delivery(by_query, request.stream())
     parts = parts_of(request.stream(), boundary_of(content_type))
-    fields |= await _fields_before_archive(parts)
-    return Delivery(fields, _archive_of(parts))
+    by_fields = await _fields_before_archive(parts)
+    return Delivery((*by_query, *by_fields), _archive_of(parts))
 
 
-async def take_in(service: Service, delivery: Delivery, keep: Callable[[Registry, Path], T]) -> T:
-    """Streams the archive into a room of the scratch folder, and keeps what is in it; the room is gone in the end."""
+async def take_in(visit: Visit, delivery: Delivery, keep: Callable[[Registry, Caller, Path], T]) -> T:
+    """Streams the archive into a room of the scratch folder, and keeps what is in it; the room is gone in the end.
+
+    Busy, before any of the archive is read, where no place is left for an upload of this user.
+    """
+    service = visit.service
 
     def work() -> T:
         # A room of its own: whoever clears up after this process finds the file, though no source knows it yet.
         with service.registry.scratch.room(new_id()) as room:
             body = room / ARCHIVE
             receive(_pulled(delivery.archive), body, service.settings.max_upload_bytes)
-            return keep(service.registry, body)
+            return keep(service.registry, visit.caller_now(), body)
 
-    return await service.uploads.through_now(work, "too many uploads are under way: send it again in a moment")
+    with service.upload_places.taken_by(visit.user_id, "too many uploads are under way: send it again in a moment"):
+        return await service.uploading.through(work)
 
 
 def _pulled(chunks: AsyncIterator[bytes]) -> Iterator[bytes]:
@@ -87,15 +103,16 @@ def _pulled(chunks: AsyncIterator[bytes]) -> Iterator[bytes]:
         yield chunk
 
 
-async def _fields_before_archive(parts: AsyncIterator[Beginning | bytes]) -> dict[str, str]:
-    fields: dict[str, bytearray] = {}
+async def _fields_before_archive(parts: AsyncIterator[Beginning | bytes]) -> list[Said]:
+    fields: list[tuple[str, bytearray]] = []
     current = bytearray()
     size_bytes = 0
     async for event in parts:
         if isinstance(event, Beginning):
             if event.name == ARCHIVE:
-                return {name: value.decode("utf-8", "replace") for name, value in fields.items()}
-            current = fields[event.name] = bytearray()
+                return [Said("body", name, value.decode("utf-8", "replace")) for name, value in fields]
+            current = bytearray()
+            fields.append((event.name, current))
         else:
             size_bytes += len(event)
             if size_bytes > MAX_FIELDS_BYTES:
@@ -109,6 +126,12 @@ async def _archive_of(parts: AsyncIterator[Beginning | bytes]) -> AsyncIterator[
         if isinstance(event, Beginning):
             raise _refused(f"the field {ARCHIVE!r} must be the last: {event.name[:100]!r} comes after it")
         yield event
+
+
+def _placed(fault: Any, fields: Mapping[str, Said]) -> dict[str, Any]:  # Any: a fault as pydantic tells it
+    """The fault, told where it was said; what was not said at all is missing in the query."""
+    said = fields.get(str(fault["loc"][0])) if fault["loc"] else None
+    return {**fault, "loc": ("query" if said is None else said.place, *fault["loc"])}
 
 
 def _refused(reason: str) -> RequestValidationError:

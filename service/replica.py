@@ -1,5 +1,6 @@
 """This process as a replica: it lets go of what was forgotten, says so in SQL, and counts as dead if it cannot."""
 
+import gc
 import logging
 import os
 import socket
@@ -22,6 +23,7 @@ from registry.replicas import (
 from registry.usable_set import UsablePrompt
 from service.door import Door
 from service.engine.engine import Engine
+from service.engine.loading import Matches
 from service.errors import NotReady
 from service.flights import Flights
 from service.logs import log
@@ -29,6 +31,7 @@ from service.logs import log
 LEASE_SECONDS = 20.0
 RENEW_SECONDS = 5.0  # a report without news: each is a write
 POLL_SECONDS = 1.0
+LEAVE_SECONDS = 5.0  # for the farewell: nobody's shutdown waits for a database that hangs
 
 
 @dataclass(frozen=True)
@@ -44,6 +47,10 @@ class _Letting:
         return any(
             prompt.source_id == gone.source_id and gone.shard_id in (None, prompt.shard_id) for gone in self.evictions
         )
+
+
+def _everything(_: UsablePrompt) -> bool:
+    return True
 
 
 class ReplicaKeeper:
@@ -82,7 +89,7 @@ class ReplicaKeeper:
         """Looks once at what was forgotten; whatever goes wrong is tried again at the next."""
         async with self._turn:
             try:
-                with anyio.fail_after(LEASE_SECONDS / 2):
+                with anyio.fail_after(self._most_seconds()):
                     await (self._keep_up() if self.is_enrolled else self._enrol())
             except LeaseLost:
                 self._drop()
@@ -95,27 +102,35 @@ class ReplicaKeeper:
 
     async def leave(self) -> None:
         """Nothing is in memory any more, and nobody waits for this replica."""
-        self._engine.evict(lambda _: True)
+        self._engine.evict(_everything)
         replica, self._id = self._id, None
+        if self._engine.holds(_everything):  # a pass that nobody waits for: while it may run the lease holds
+            return
         if replica is not None:
             try:
-                await self._door.through(lambda: self._leave(replica))
-            except DomainError as error:  # then its lease runs out
-                log(logging.WARNING, "replica.left-late", reason=str(error))
+                with anyio.fail_after(LEAVE_SECONDS):
+                    await self._door.through(lambda: self._leave(replica), leave_behind=True)
+            except (DomainError, TimeoutError) as error:  # then its lease runs out
+                log(logging.WARNING, "replica.left-late", reason=str(error) or type(error).__name__)
 
     def _drop(self) -> None:
         """Lets go of everything; predictions that are under way may bring some of it back until they have ended."""
         self._id = None
         self._letting.clear()
-        self._engine.evict(lambda _: True)
+        self._engine.evict(_everything)
         if self._drained is None:
             self._drained = self._flights.mark()
 
+    def _most_seconds(self) -> float:
+        """How long a look may take: who counts as dead by then must have let go of everything."""
+        if not self.is_enrolled:
+            return LEASE_SECONDS / 2
+        return min(LEASE_SECONDS / 2, self._renewed_at + LEASE_SECONDS - time.monotonic())
+
     async def _enrol(self) -> None:
-        if self._drained is not None and not self._flights.have_landed(self._drained):
-            self._engine.evict(lambda _: True)
+        self._engine.evict(_everything)
+        if self._drained is not None and not self._is_gone(self._drained, _everything):
             return
-        self._engine.evict(lambda _: True)
         started = time.monotonic()
         self._id, self._seen = await self._door.through(self._new_replica, leave_behind=True)
         self._reported, self._renewed_at, self._drained = self._seen, started, None
@@ -126,14 +141,22 @@ class ReplicaKeeper:
             self._letting.append(_Letting(self._seen, tuple(evictions), self._flights.mark()))
         self._seen = epoch
         if self._letting:
-            landed = [letting for letting in self._letting if self._flights.have_landed(letting.mark)]
             self._engine.evict(lambda prompt: any(letting.takes(prompt) for letting in self._letting))
-            self._letting = [letting for letting in self._letting if letting not in landed]
+            self._letting = [letting for letting in self._letting if not self._is_gone(letting.mark, letting.takes)]
         clear = self._letting[0].since if self._letting else self._seen
         if clear > self._reported or time.monotonic() > self._renewed_at + RENEW_SECONDS:
             started = time.monotonic()
             await self._door.through(lambda: self._report(clear), leave_behind=True)
             self._reported, self._renewed_at = clear, started
+
+    def _is_gone(self, mark: int, matches: Matches) -> bool:
+        """Whether nothing that matches is in memory, and no prediction from before the mark can bring it back."""
+        if not self._flights.have_landed(mark):
+            return False
+        if self._engine.holds(matches):
+            gc.collect()  # what nobody can reach may hold on to it
+        # A prediction may have landed, its client gone, while the pass that it began still runs.
+        return not self._engine.holds(matches)
 
     def _new_replica(self) -> tuple[UUID, int]:
         with self._database.writing() as session:

@@ -11,6 +11,9 @@ from service.engine.engine import Engine
 from service.flights import Flights
 from service.housekeeping import Housekeeping
 from service.metrics import Metrics
+from service.places import Places
+from service.proving.prover import Prover
+from service.rates import Rates
 from service.readiness import Readiness
 from service.replica import ReplicaKeeper
 from service.settings import ServiceSettings
@@ -22,8 +25,11 @@ class Service:
 
     settings: ServiceSettings
     registry: Registry
+    prover: Prover
+    rates: Rates
     door: Door  # to the registry
-    uploads: Door  # for whole uploads, which take their time
+    uploading: Door  # for whole uploads, which take their time
+    upload_places: Places
     backbones: Backbones
     engine: Engine
     flights: Flights

@@ -1,6 +1,6 @@
 """Pictures in the tensors of the Open Inference Protocol: base64 in JSON, or binary behind it."""
 
-import json
+import math
 import struct
 from collections.abc import Iterator
 from typing import Any
@@ -8,7 +8,7 @@ from typing import Any
 from pydantic import ValidationError
 
 from registry.errors import Invalid
-from service.questions import Asking, checked, decoded
+from service.questions import Asking, checked, decoded, parsed
 from service.schemas.oip import InferAsked, InferInput
 from service.schemas.predictions import Wish
 
@@ -25,16 +25,14 @@ def read_infer(body: bytes, header_length: int | None, max_pictures: int) -> tup
     behind = b"" if header_length is None else body[header_length:]
     if header_length is not None and header_length > len(body):
         raise Invalid("the header length is more than the request has")
-    asked = checked(InferAsked, lambda: json.loads(header))
+    asked = checked(InferAsked, lambda: parsed(header))
     if [found.name for found in asked.inputs] != [IMAGE]:
         raise Invalid(f"one input is wanted, {IMAGE!r}")
     image = asked.inputs[0]
     if image.datatype != BYTES:
         raise Invalid(f"the input {IMAGE!r} holds {BYTES}, not {image.datatype[:20]!r}")
     pictures = _pictures(image, behind, max_pictures)
-    count = 1
-    for side in image.shape:
-        count *= max(0, side)
+    count = math.prod(image.shape)
     if not pictures or count != len(pictures):
         raise Invalid(f"the shape of {IMAGE!r} says {count} pictures, and there are {len(pictures)}")
     return asked, pictures

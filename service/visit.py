@@ -1,57 +1,70 @@
 """One caller's request to the registry: each piece of work is one transaction, through the door."""
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Annotated, TypeVar
+from uuid import UUID
 
 from fastapi import Depends, Request, Security
 from fastapi.security import HTTPBearer
 from sqlalchemy.orm import Session
 
 from registry.callers import Caller
+from registry.proofs import Proof, authenticate
 from registry.registry import Registry
+from service.looking import look
 from service.service import Service, service_of
+
+READ_SECONDS = 30.0  # some lists are long
 
 T = TypeVar("T")
 
 
 @dataclass(frozen=True)
 class Visit:
-    """Who asks, and the service that they ask."""
+    """Who asks, and the service that they ask.
+
+    Who they are is read again by whatever is done for them: their body may have taken long to come.
+    """
 
     service: Service
-    caller: Caller
-    token: str = field(repr=False)
+    user_id: UUID  # as it was when the request began: for turns, and no right to anything
+    proof: Proof
+
+    def caller_now(self) -> Caller:
+        """Who the proof is of at this moment, or Unauthenticated; blocks."""
+        with self.service.registry.database.reading() as session:
+            return authenticate(session, self.proof)
 
     async def read(self, work: Callable[[Session, Caller], T]) -> T:
         """The work in a transaction that changes nothing."""
 
         def within() -> T:
             with self.service.registry.database.reading() as session:
-                return work(session, self.caller)
+                return work(session, authenticate(session, self.proof))
 
-        return await self.service.door.through(within)
+        return await look(self.service.door, within, READ_SECONDS)
 
     async def write(self, work: Callable[[Session, Caller], T]) -> T:
         """The work in a transaction that is committed before anybody hears of it."""
 
         def within() -> T:
             with self.service.registry.database.writing() as session:
-                return work(session, self.caller)
+                return work(session, authenticate(session, self.proof))
 
         return await self.service.door.through(within)
 
     async def do(self, work: Callable[[Registry, Caller], T]) -> T:
         """Work that has transactions of its own."""
-        return await self.service.door.through(lambda: work(self.service.registry, self.caller))
+        return await self.service.door.through(lambda: work(self.service.registry, self.caller_now()))
 
 
 # For the description of the API alone: tokens are looked at before a request is routed.
-_BEARER = Security(HTTPBearer(auto_error=False, description="A token that an admin has issued."))
+_BEARER = Security(HTTPBearer(auto_error=False, description="A token that an admin has issued, or a JWT."))
 
 
 async def _visit(request: Request, _: object = _BEARER) -> Visit:
-    return Visit(service_of(request.scope), request.state.caller, request.state.token)
+    return Visit(service_of(request.scope), request.state.caller.user_id, request.state.proof)
 
 
 Visiting = Annotated[Visit, Depends(_visit)]

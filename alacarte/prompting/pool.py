@@ -23,18 +23,24 @@ class PromptPool:
 
 
 @dataclass(frozen=True)
-class ReadyPrompt:
-    """What a pass reads of a prompt, on the backbone's device: functions of the prompt alone."""
+class Attending:
+    """What a pass reads of a prompt in attention, on the backbone's device: functions of the prompt alone."""
 
     token: Tensor | None  # (D), none for head-only
     keys_values: Tensor | None  # (L, 2, H, M, d), none for shallow and head-only
-    head_weight: Tensor  # (C, D)
-    head_bias: Tensor  # (C)
 
     @property
     def memory(self) -> int:
         """How many memory tokens a block it has."""
         return 0 if self.keys_values is None else self.keys_values.shape[3]
+
+
+@dataclass(frozen=True)
+class ReadyPrompt(Attending):
+    """All that a pass reads of a prompt."""
+
+    head_weight: Tensor  # (C, D)
+    head_bias: Tensor  # (C)
 
 
 def memory_keys_values(backbone: Backbone, memory: Tensor) -> Tensor:
@@ -79,7 +85,7 @@ class Slots:
         return (backbone.width + keys_values + memory) * backbone.dtype.itemsize
 
     @torch.inference_mode()
-    def put(self, slot: int, prompt: ReadyPrompt) -> None:
+    def put(self, slot: int, prompt: Attending) -> None:
         """The slot holds this prompt, and nothing of whatever it held before."""
         assert prompt.token is not None, "a head-only prompt takes no part in attention"
         count = prompt.memory
@@ -94,6 +100,17 @@ class Slots:
         self._held[slot] = count
 
     @torch.inference_mode()
+    def take_out(self, slot: int) -> Attending:
+        """What the slot held, which is cleared."""
+        own = self._held[slot]
+        keys_values = torch.stack(
+            [self._keys[:, slot, :, :own], self._values[:, slot, :, :own]], dim=1
+        )  # (L, 2, H, M, d)
+        held = Attending(self._tokens[slot].clone(), keys_values)
+        self.clear(slot)
+        return held
+
+    @torch.inference_mode()
     def clear(self, slot: int) -> None:
         """Nothing of the slot's prompt is left in it."""
         self._tokens[slot] = 0
@@ -101,10 +118,18 @@ class Slots:
         self._values[:, slot] = 0
         self._held[slot] = 0
 
+    @property
+    def widest(self) -> int:
+        """The most memory tokens that a prompt in these slots has."""
+        return max(self._held)
+
     def pool(self, used: Iterable[int]) -> PromptPool:
-        """All slots as a pool for a pass that reads the used ones only."""
-        is_padded = any(self._held[slot] < self.memory for slot in used)
-        return PromptPool(self._tokens, self._keys, self._values, self._absent if is_padded else None)
+        """All slots as a pool for a pass that reads the used ones only, and no more of them than the widest has."""
+        held = [self._held[slot] for slot in used]
+        memory = max(held, default=self.memory)
+        keys, values = self._keys[..., :memory, :], self._values[..., :memory, :]
+        absent = self._absent[..., :memory] if any(own < memory for own in held) else None
+        return PromptPool(self._tokens, keys, values, absent)
 
 
 def pool_prompts(backbone: Backbone, prompts: Sequence[PromptTensors]) -> PromptPool:

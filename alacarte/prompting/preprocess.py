@@ -46,6 +46,8 @@ def decode(source: bytes | Path, max_pixels: int = MAX_PIXELS) -> Image.Image:
             width, height = image.size
             if width * height > max_pixels:
                 raise PictureUnreadable(f"{width} x {height} pixels are more than the {max_pixels:,} allowed")
+            if getattr(image, "default_image", False):
+                image.seek(1)  # an APNG whose first picture is for those who know no animations
             image.load()
             # PNG may carry its EXIF behind the pixels: ask only now.
             return _turn_upright(_to_rgb(image), image)

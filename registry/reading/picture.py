@@ -36,6 +36,8 @@ def decode(file: BinaryIO, max_pixels: int) -> Image.Image:
                 width, height = image.size
                 if width * height > max_pixels:
                     raise PictureUnreadable(f"{width} x {height} pixels are more than {max_pixels}")
+                if getattr(image, "default_image", False):
+                    image.seek(1)  # the first picture of an APNG may be for those who know no animations
                 image.load()
                 return image.convert("RGB")
         except PictureUnreadable:

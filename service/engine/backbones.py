@@ -2,7 +2,9 @@
 
 import asyncio
 import logging
+import time
 from collections.abc import Callable
+from functools import partial
 
 import torch
 
@@ -10,10 +12,13 @@ from alacarte.prompting.backbone import Backbone
 from alacarte.prompting.build import build_backbone
 from alacarte.prompting.errors import PromptingError
 from registry.usable_set import TaskFacts
+from service.aside import start_aside
 from service.engine.errors import BackboneUnavailable, IdentityMismatch
 from service.engine.settings import EngineSettings
 
 log = logging.getLogger(__name__)
+
+RETRY_SECONDS = 10.0  # after a build that failed: it may have taken seconds to find out, and would again
 
 Key = tuple[str, int | None]  # its name and the side of its pictures
 Build = Callable[[str, int | None, EngineSettings], Backbone]  # may take seconds: it runs in a thread
@@ -33,6 +38,7 @@ class Backbones:
         self._build = build
         self._kept: dict[Key, Backbone] = {}  # the longest unused first
         self._building: dict[Key, asyncio.Future[Backbone]] = {}
+        self._failed: dict[Key, tuple[float, str]] = {}  # when, and why
 
     @property
     def kept(self) -> tuple[Backbone, ...]:
@@ -57,13 +63,25 @@ class Backbones:
         """Built once for everyone who waits, and to the end even if they all go."""
         building = self._building.get(key)
         if building is None:
-            building = asyncio.ensure_future(asyncio.to_thread(self._build, *key, self._settings))
+            self._require_rest(key)
+            # Left behind if the process ends: a download of gigabytes cannot be interrupted.
+            building = start_aside("backbone", partial(self._build, *key, self._settings))
             self._building[key] = building
             building.add_done_callback(_forgetting(self._building, key))
         try:
             return await asyncio.shield(building)
         except PromptingError as error:
-            raise BackboneUnavailable(f"this replica cannot build {key[0]}: {error}") from error
+            reason = f"this replica cannot build {key[0]}: {error}"
+            self._failed[key] = (time.monotonic(), reason)
+            raise BackboneUnavailable(reason, RETRY_SECONDS) from error
+
+    def _require_rest(self, key: Key) -> None:
+        """BackboneUnavailable while the last build that failed is but a moment ago."""
+        failed_at, reason = self._failed.get(key, (-RETRY_SECONDS, ""))
+        left_s = failed_at + RETRY_SECONDS - time.monotonic()
+        if left_s > 0:
+            raise BackboneUnavailable(reason, left_s)
+        self._failed.pop(key, None)
 
 
 def _forgetting(building: dict[Key, asyncio.Future[Backbone]], key: Key) -> Callable[[asyncio.Future[Backbone]], None]:

@@ -1,6 +1,7 @@
 """The one thread that computes: whenever it is free it takes what waits, and answers everyone in the batch."""
 
 import asyncio
+import contextlib
 import logging
 import threading
 import time
@@ -15,9 +16,14 @@ from alacarte.prompting.logits import pass_logits
 from service.engine.errors import ComputationFailed, DeadlinePassed, Missed, Overloaded
 from service.engine.facts import BatchObserved
 from service.engine.loading import Loaded
-from service.engine.residence import Residence, Resident
+from service.engine.residence import Residence
+from service.engine.seating import Resident
+from service.engine.threads import compute_with
 
 log = logging.getLogger(__name__)
+
+FAILURES = 5  # pictures in a row that failed: then it is the device, and no picture's fault
+PAUSE_SECONDS = 30.0  # after which a device that failed may be tried again
 
 Observe = Callable[[BatchObserved], None]  # called from the device's thread
 
@@ -50,19 +56,27 @@ class Device:
     def __init__(self, max_pictures: int, max_pairs: int, threads: int | None, observe: Observe) -> None:
         self._max_pictures = max_pictures
         self._max_pairs = max_pairs
-        self._threads = threads
+        self._threads = threads or torch.get_num_threads()
         self._observe = observe
         self._ready: deque[Work] = deque()
         self._change = threading.Condition()
         self._is_stopping = False
         self._thread = threading.Thread(target=self._run, name="device", daemon=True)
         self.batches = self.pictures = self.pairs = self.failures = 0
+        self._failures_lately = 0  # since the last pass that went well
+        self._failed_at = 0.0
         self.seconds_each = 0.05  # of a picture in a batch, lately
 
     @property
     def ready(self) -> int:
         """How much waits for the device alone."""
         return len(self._ready)
+
+    @property
+    def is_well(self) -> bool:
+        """Whether it computes; a device on which everything failed counts as well again after a pause, to be tried."""
+        has_rested = time.monotonic() > self._failed_at + PAUSE_SECONDS
+        return self._thread.is_alive() and (self._failures_lately < FAILURES or has_rested)
 
     def start(self) -> None:
         self._thread.start()
@@ -83,11 +97,24 @@ class Device:
             self._change.notify()
 
     def _run(self) -> None:
-        if self._threads is not None:
-            torch.set_num_threads(self._threads)
-        while (batch := self._take()) is not None:
-            self._answer(batch)
-            del batch  # who waits for work holds on to nobody's picture or prompt
+        compute_with(self._threads)
+        batch: list[Work] | None = None
+        try:
+            while (batch := self._take()) is not None:
+                self._answer(batch)
+                batch = None  # who waits for work holds on to nobody's picture or prompt
+        except BaseException as error:
+            log.critical("the device's thread has ended: nothing is computed any more", exc_info=error)
+            self._give_up(batch or [], error)
+
+    def _give_up(self, batch: Sequence[Work], error: BaseException) -> None:
+        """Nothing more is taken in, and everyone who waits hears of it."""
+        with self._change:
+            self._is_stopping = True
+            waiting = [*batch, *self._ready]
+            self._ready.clear()
+        with contextlib.suppress(RuntimeError):  # the event loop has ended, and so has everyone who waited
+            tell([(work, ComputationFailed(error)) for work in waiting])
 
     def _take(self) -> list[Work] | None:
         with self._change:
@@ -102,13 +129,9 @@ class Device:
         batch: list[Work] = []
         rest: deque[Work] = deque()
         pairs = 0
-        now = time.monotonic()
         while self._ready and len(batch) < self._max_pictures:
             work = self._ready.popleft()
-            if work.said.cancelled():
-                continue
-            if work.deadline <= now:
-                tell([(work, DeadlinePassed())])
+            if not is_wanted(work):
                 continue
             fits = pairs + len(work.digests) <= self._max_pairs and work.residence is (batch or [work])[0].residence
             if batch and not fits:
@@ -127,10 +150,12 @@ class Device:
             tell(self._compute(batch))
         except Exception as error:
             if len(batch) > 1:  # one picture or prompt may be the reason: then it fails alone
-                for work in batch:
+                for work in filter(is_wanted, batch):
                     self._answer([work])
                 return
             self.failures += 1
+            self._failures_lately += 1
+            self._failed_at = time.monotonic()
             log.exception("a picture could not be computed")
             tell([(batch[0], ComputationFailed(error))])
 
@@ -163,6 +188,7 @@ class Device:
     def _note(self, seated: Sequence[Work], began: float) -> None:
         seconds = time.monotonic() - began
         pairs = sum(len(work.digests) for work in seated)
+        self._failures_lately = 0
         self.batches += 1
         self.pictures += len(seated)
         self.pairs += pairs
@@ -180,6 +206,16 @@ def stack(images: Sequence[Tensor], device: torch.device) -> Tensor:
     first = images[0]
     batch = torch.empty(len(images), *first.shape, dtype=first.dtype, pin_memory=True)
     return torch.stack(list(images), out=batch)
+
+
+def is_wanted(work: Work) -> bool:
+    """Whether somebody still waits; whoever has waited too long is told so."""
+    if work.said.done():
+        return False
+    if work.deadline <= time.monotonic():
+        tell([(work, DeadlinePassed())])
+        return False
+    return True
 
 
 def tell(told: Sequence[tuple[Work, Said | Exception]]) -> None:

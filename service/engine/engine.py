@@ -7,9 +7,11 @@ import asyncio
 import time
 from collections.abc import Callable, Collection, Coroutine, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from types import TracebackType
-from typing import Self
+from typing import Self, TypeVar
 from uuid import UUID
+from weakref import WeakSet
 
 from alacarte.prompting.backbone import Backbone
 from alacarte.prompting.compose import Composition, Weighting
@@ -18,15 +20,20 @@ from alacarte.prompting.predict import Answer, require_way
 from registry.errors import Invalid
 from registry.usable_set import TaskFacts, UsablePrompt
 from service.engine.backbones import Backbones
+from service.engine.decoding import Decoders
 from service.engine.device import Device, Said
 from service.engine.errors import DeadlinePassed, Overloaded
 from service.engine.facts import BatchObserved, EngineFacts
-from service.engine.loading import Matches, ReadPrompt
-from service.engine.preparing import compose_said, prepare
+from service.engine.loading import Loader, Matches, ReadPrompt
+from service.engine.preparing import compose_said
+from service.engine.residence import Residence
 from service.engine.room import Room
 from service.engine.settings import EngineSettings, cores
 from service.engine.station import Station
+from service.engine.threads import compute_alone
 from service.engine.turns import Turn, Turns
+
+T = TypeVar("T")
 
 
 class Engine:
@@ -43,14 +50,18 @@ class Engine:
         self._read_prompt = read_prompt
         self._settings = settings
         self._stations: dict[Backbone, Station] = {}
+        self._residences: WeakSet[Residence] = WeakSet()  # also those of stations that are gone, while they are in use
+        self._loaders: WeakSet[Loader] = WeakSet()
         self._pinned: frozenset[str] = frozenset()
         self._past = (0, 0)  # hits and misses of stations that are gone
         self._device = Device(settings.batch_pictures, settings.batch_pairs, settings.compute_threads, observe)
         self._turns = Turns(settings.places, settings.queue_pictures, lambda: self._device.seconds_each)
         self._room = Room(settings.load_bytes)
-        self._decoders = ThreadPoolExecutor(settings.decode_threads or cores(), "decode")
-        self._readers = ThreadPoolExecutor(settings.load_threads, "load")
-        self._composer = ThreadPoolExecutor(1, "compose")  # its own: an answer does not wait behind pictures
+        # One more than cores, so that there is one that a single user does not have.
+        self._decoders = Decoders(settings.decode_threads or cores() + 1, settings.places)
+        self._readers = ThreadPoolExecutor(settings.load_threads, "load", compute_alone)
+        # Its own: an answer does not wait behind pictures.
+        self._composer = ThreadPoolExecutor(1, "compose", compute_alone)
         self._asking: set[asyncio.Future[None]] = set()
         self._arriving = 0  # pictures that wait for a backbone to be built
         self._is_open = False
@@ -73,7 +84,8 @@ class Engine:
 
     def _stop(self) -> None:
         self._device.stop()
-        for threads in (self._decoders, self._readers, self._composer):
+        self._decoders.shutdown()
+        for threads in (self._readers, self._composer):
             threads.shutdown(cancel_futures=True)
 
     async def answer(
@@ -86,15 +98,17 @@ class Engine:
         *,
         user: UUID,
         deadline: float,
-    ) -> list[Answer]:
-        """One answer a picture, by these prompts and nothing else; members are named by the prompts' ids.
+        tell: Callable[[list[Answer]], T],
+    ) -> T:
+        """What is told of the answers, one a picture, by these prompts and nothing else; in the thread that composes.
 
-        The deadline is a moment of time.monotonic(). Raises Overloaded at once or while it waits, and DeadlinePassed.
+        Members are named by the prompts' ids. The deadline is a moment of time.monotonic(). Raises Overloaded at once
+        or while it waits, and DeadlinePassed.
         """
         self._check(pictures, prompts, composition, weighting)
         since = time.monotonic()
         if not pictures:
-            return []
+            return tell([])
         if deadline <= since:
             raise DeadlinePassed
         turns: list[Turn] = []
@@ -109,14 +123,14 @@ class Engine:
                 async def ask(picture: bytes, turn: Turn, name: str) -> Said:
                     await turn.granted
                     try:
-                        preprocessing = station.backbone.preprocessing
-                        image = await loop.run_in_executor(self._decoders, prepare, picture, preprocessing, name)
+                        image = await self._decoders.decode(picture, station.backbone.preprocessing, name, user)
                         return await station.say(image, prompts, since, deadline)
                     finally:
                         self._turns.leave(turn)
 
                 said = await for_each(ask, pictures, turns)
-                return await loop.run_in_executor(self._composer, compose_said, prompts, said, composition, weighting)
+                compose = partial(compose_said, prompts, said, composition, weighting)
+                return await loop.run_in_executor(self._composer, lambda: tell(compose()))
         except TimeoutError:
             if limit.expired():
                 raise DeadlinePassed from None
@@ -134,11 +148,24 @@ class Engine:
         under way is used by it, and then leaves too if it was read already. What such a question has still to read can
         come to stay: evict again when the questions that began before have ended.
         """
-        return sum(station.evict(prompts_of) for station in self._stations.values())
+        # What is on its way comes first: what enters its slot between the two is found there.
+        for loader in list(self._loaders):
+            loader.evict(prompts_of)  # first: what enters its slot between the two is found by the second
+        return sum(residence.evict(prompts_of) for residence in list(self._residences))
 
-    def pin(self, prompts: Collection[UsablePrompt]) -> None:
-        """From now on these, and no others, leave their slots last; evicting takes them all the same."""
-        self._pinned = frozenset(prompt.digest for prompt in prompts)
+    def holds(self, prompts_of: Matches) -> bool:
+        """Whether anything of such a prompt is in memory, also if nobody waits for it any more."""
+        holders: list[Loader | Residence] = [*self._loaders, *self._residences]
+        return any(holder.holds(prompts_of) for holder in holders)
+
+    @property
+    def is_well(self) -> bool:
+        """Whether the device computes what it is given."""
+        return self._device.is_well
+
+    def pin(self, digests: Collection[str]) -> None:
+        """From now on these prompts, and no others, leave their slots last; evicting takes them all the same."""
+        self._pinned = frozenset(digests)
         for station in self._stations.values():
             station.residence.pin(self._pinned)
 
@@ -189,6 +216,8 @@ class Engine:
         if backbone not in self._stations:
             station = Station(backbone, self._settings, self._device, self._room, self._read_prompt, self._readers)
             station.residence.pin(self._pinned)
+            self._residences.add(station.residence)
+            self._loaders.add(station.loader)
             self._close_stations(self._backbones.kept)
             self._stations[backbone] = station
         return self._stations[backbone]
@@ -214,6 +243,9 @@ async def for_each(
             ]
     except ExceptionGroup as errors:
         failures = errors.exceptions
-    if failures:
-        raise failures[0]
-    return [task.result() for task in tasks]
+    try:
+        if failures:
+            raise failures[0]
+        return [task.result() for task in tasks]
+    finally:
+        del failures, tasks, group  # an error knows this frame: if it were known here, neither would ever go

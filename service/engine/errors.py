@@ -25,10 +25,20 @@ class DeadlinePassed(DomainError):
         self.retry_after = 1
 
 
+class EngineRefused(DomainError):
+    """The settings name a device or weights with which nothing could ever be computed."""
+
+    status = 500
+
+
 class BackboneUnavailable(DomainError):
     """This replica cannot build the task's backbone."""
 
     status = 503
+
+    def __init__(self, message: str, retry_after: float) -> None:
+        super().__init__(message)
+        self.retry_after = max(1, ceil(retry_after))  # seconds
 
 
 class IdentityMismatch(DomainError):
@@ -54,7 +64,7 @@ class ComputationFailed(DomainError):
 
     status = 500
 
-    def __init__(self, error: Exception) -> None:
+    def __init__(self, error: BaseException) -> None:
         super().__init__(f"the answer could not be computed ({type(error).__name__}): see the log of this replica")
 
 

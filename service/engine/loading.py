@@ -3,20 +3,23 @@
 import asyncio
 from collections.abc import Callable, Sequence
 from concurrent.futures import Executor
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from uuid import UUID
-from weakref import WeakValueDictionary
+from weakref import WeakSet, WeakValueDictionary
 
 from torch import Tensor
 
 from alacarte.prompting.artifact import prompt_from_bytes
 from alacarte.prompting.backbone import Backbone
 from alacarte.prompting.errors import PromptingError
-from alacarte.prompting.pool import ReadyPrompt, make_ready
+from alacarte.prompting.pool import ReadyPrompt, Slots, make_ready
 from alacarte.prompting.predict import require_own
+from alacarte.prompting.tensors import MOST_MEMORY
 from registry.usable_set import UsablePrompt
 from service.engine.errors import PromptUnusable
+
+STORED_BYTES = 4  # of a number in a prompt's file
 
 ReadPrompt = Callable[[UsablePrompt], bytes]  # the bytes whose digest the prompt names, or a DomainError; any thread
 Matches = Callable[[UsablePrompt], bool]
@@ -34,6 +37,14 @@ class Loaded:
     stays: bool = True  # no more if it was evicted on its way
 
 
+@dataclass(eq=False)
+class Loading:
+    """A prompt that is being read."""
+
+    loaded: asyncio.Future[Loaded]
+    owners: dict[UUID, UsablePrompt] = field(default_factory=dict)
+
+
 class Loader:
     """Reads, checks and prepares prompts of one backbone, in threads; called on the event loop only."""
 
@@ -41,8 +52,9 @@ class Loader:
         self._backbone = backbone
         self._read_prompt = read_prompt
         self._threads = threads
-        self._loading: dict[str, asyncio.Future[Loaded]] = {}
+        self._loading: dict[str, Loading] = {}
         self._loaded: WeakValueDictionary[str, Loaded] = WeakValueDictionary()
+        self._alive: WeakSet[Loaded] = WeakSet()  # also those that others have been read after
 
     async def fetch(self, prompts: Sequence[UsablePrompt]) -> dict[str, Loaded]:
         """The prompts by their digests; each is read once, however many ask at the same time."""
@@ -57,9 +69,13 @@ class Loader:
         if waiting:
             # Whoever stops waiting stops nothing: others may wait for the same.
             await asyncio.wait(waiting.values(), return_when=asyncio.FIRST_EXCEPTION)
-            for failed in (future for future in waiting.values() if future.done() and future.exception()):
-                failed.result()
-            found |= {digest: future.result() for digest, future in waiting.items()}
+            failed = next((future for future in waiting.values() if future.done() and future.exception()), None)
+            try:
+                if failed is not None:
+                    failed.result()
+                found |= {digest: future.result() for digest, future in waiting.items()}
+            finally:
+                del failed, waiting  # an error knows this frame: if it were known here, both would stay
         for prompt in prompts:
             found[prompt.digest].owners[prompt.id] = prompt
         return found
@@ -70,19 +86,25 @@ class Loader:
             if any(map(matches, loaded.owners.values())):
                 loaded.stays = False
 
+    def holds(self, matches: Matches) -> bool:
+        """Whether something that matches is being read, or waits to enter its slot, though it be for nobody."""
+        owned: list[Loading | Loaded] = [*self._loading.values(), *self._alive]
+        return any(any(map(matches, one.owners.values())) for one in owned)
+
     def _load(self, prompt: UsablePrompt) -> asyncio.Future[Loaded]:
         loading = self._loading.get(prompt.digest)
         if loading is None:
-            loop = asyncio.get_running_loop()
-            loading = loop.run_in_executor(self._threads, self._read, prompt)
-            self._loading[prompt.digest] = loading
-            loading.add_done_callback(partial(self._finish, prompt.digest))
-        return loading
+            loaded = asyncio.get_running_loop().run_in_executor(self._threads, self._read, prompt)
+            loading = self._loading[prompt.digest] = Loading(loaded)
+            loaded.add_done_callback(partial(self._finish, prompt.digest))
+        loading.owners[prompt.id] = prompt
+        return loading.loaded
 
-    def _finish(self, digest: str, loading: asyncio.Future[Loaded]) -> None:
+    def _finish(self, digest: str, loaded: asyncio.Future[Loaded]) -> None:
         del self._loading[digest]
-        if not loading.cancelled() and loading.exception() is None:
-            self._loaded[digest] = loading.result()
+        if not loaded.cancelled() and loaded.exception() is None:
+            self._loaded[digest] = loaded.result()
+            self._alive.add(loaded.result())
 
     def _read(self, prompt: UsablePrompt) -> Loaded:
         """In a thread: the bytes, their checks, and all that depends on the prompt alone."""
@@ -93,3 +115,9 @@ class Loader:
             raise PromptUnusable(f"prompt {prompt.id} cannot be used: {error}; train its shard again") from error
         ready = make_ready(self._backbone, read.tensors)
         return Loaded(prompt.digest, ready, read.facts.labels, read.tensors.prototypes, {prompt.id: prompt})
+
+
+def most_bytes(backbone: Backbone, prompt: UsablePrompt) -> int:
+    """What a prompt of its size can take at most once it is ready: memory that all blocks share is stored but once."""
+    memory = min(MOST_MEMORY, prompt.size_bytes // (STORED_BYTES * backbone.width))
+    return Slots.bytes_each(backbone, memory) + prompt.size_bytes

@@ -6,44 +6,17 @@ at any time; what the running batch uses then leaves right after it.
 
 import threading
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
-from uuid import UUID
-
-from torch import Tensor
+from dataclasses import replace
+from weakref import WeakSet
 
 from alacarte.prompting.backbone import Backbone
 from alacarte.prompting.logits import Seat
 from alacarte.prompting.pool import PromptPool, Slots
 from registry.usable_set import UsablePrompt
 from service.engine.loading import Loaded, Matches
+from service.engine.seating import Resident, Seating
 
-USUAL_MEMORY = 5  # memory tokens a block: slots begin as wide as the paper's prompts, and become as wide as asked
-
-
-@dataclass(eq=False)
-class Resident:
-    """A prompt that a pass finds on the device."""
-
-    digest: str
-    seat: Seat
-    labels: tuple[str, ...]
-    prototypes: Tensor  # (K, D), on the host
-    owners: dict[UUID, UsablePrompt]
-    beside_bytes: int  # what it takes besides its slot
-    stays: bool
-
-
-@dataclass
-class Seating:
-    """Who of a batch found all their prompts, by their place in it, and who did not."""
-
-    seated: list[int] = field(default_factory=list)
-    missed: list[int] = field(default_factory=list)  # a prompt has left: fetch it, and ask again
-    later: list[int] = field(default_factory=list)  # the slots are full: after this batch
-    residents: dict[str, Resident] = field(default_factory=dict)
-    entering: list[tuple[int, Loaded]] = field(default_factory=list)  # what must be put into which slot
-    slots: int = 0  # taken by residents
-    beside_bytes: int = 0  # taken by residents
+USUAL_MEMORY = 5  # memory tokens a block: slots are as wide as the paper's prompts, unless a wider one is here
 
 
 class Residence:
@@ -56,8 +29,10 @@ class Residence:
         self._residents: dict[str, Resident] = {}  # the longest unused first
         self._in_use: dict[str, Resident] = {}  # by the running batch
         self._leaving: list[Resident] = []  # evicted while in use
+        self._alive: WeakSet[Resident] = WeakSet()  # also those that have left, and whose heads somebody still reads
         self._pinned: frozenset[str] = frozenset()
         self._beside_bytes = 0
+        self._free: list[int] = []  # slots
         self.hits = self.misses = 0
         self._lay_slots(USUAL_MEMORY)
 
@@ -102,7 +77,7 @@ class Residence:
         """Seats for a batch: for each picture the digests it asks for, and those of them that it has fetched."""
         seating = Seating()
         with self._lock:
-            self._widen(loaded for _, fetched in asked for loaded in fetched.values())
+            self._fit_slots(loaded for _, fetched in asked for loaded in fetched.values())
             for place, (digests, fetched) in enumerate(asked):
                 self._seat_one(place, digests, fetched, seating)
             self._trim()
@@ -130,6 +105,11 @@ class Residence:
             for digest in gone:
                 self._leave(digest)
         return len(gone)
+
+    def holds(self, matches: Matches) -> bool:
+        """Whether something of a prompt that matches is here, though it has left for all who come."""
+        with self._lock:
+            return any(any(map(matches, resident.owners.values())) for resident in self._alive)
 
     def pin(self, digests: Collection[str]) -> None:
         """Once here, these stay while any other can leave instead; nothing else is pinned."""
@@ -193,6 +173,7 @@ class Residence:
             stays=loaded.stays,
         )
         self._residents[loaded.digest] = self._in_use[loaded.digest] = resident
+        self._alive.add(resident)
         self._beside_bytes += resident.beside_bytes
 
     def _trim(self) -> None:
@@ -224,17 +205,41 @@ class Residence:
             self._slots.clear(resident.seat.slot)
             self._free.append(resident.seat.slot)
 
-    def _widen(self, coming: Iterable[Loaded]) -> None:
-        """Slots as wide as the widest prompt that ever came: fewer of them, and whoever was there is fetched again."""
+    def _fit_slots(self, coming: Iterable[Loaded]) -> None:
+        """Slots as wide as the widest prompt that is here or comes: no longer than it stays do others have fewer."""
         widest = max((loaded.ready.memory for loaded in coming), default=0)
-        if widest > self._slots.memory:
-            for digest in list(self._residents):
-                self._leave(digest)
-            self._lay_slots(widest)
+        if self._slots.memory > USUAL_MEMORY:
+            widest = max(widest, self._slots.widest)
+        memory = max(widest, USUAL_MEMORY)
+        if memory != self._slots.memory:
+            self._move(memory)
+
+    def _move(self, memory: int) -> None:
+        """Everyone is in slots of another width; where those are fewer, who was used longest ago has left."""
+        while self._slots.count - len(self._free) > self._count_within(memory):
+            self._leave(self._least_used(with_slot=True))
+        moving = [
+            (resident, self._slots.take_out(resident.seat.slot))
+            for resident in self._residents.values()
+            if resident.seat.slot is not None
+        ]
+        # Should there be no memory for the other slots, then nobody is here.
+        residents, self._residents = self._residents, {}
+        beside_bytes, self._beside_bytes = self._beside_bytes, 0
+        self._free = list(range(self._slots.count))
+        self._lay_slots(memory)
+        for resident, ready in moving:
+            slot = self._free.pop()
+            self._slots.put(slot, ready)
+            resident.seat = replace(resident.seat, slot=slot)
+        self._residents, self._beside_bytes = residents, beside_bytes
+
+    def _count_within(self, memory: int) -> int:
+        return max(1, self._half_bytes // Slots.bytes_each(self.backbone, memory))
 
     def _lay_slots(self, memory: int) -> None:
         self._slot_bytes = Slots.bytes_each(self.backbone, memory)
-        self._slots = Slots(self.backbone, max(1, self._half_bytes // self._slot_bytes), memory)
+        self._slots = Slots(self.backbone, self._count_within(memory), memory)
         self._free = list(range(self._slots.count))
 
 

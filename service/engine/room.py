@@ -10,13 +10,13 @@ class Room:
     """A number of bytes that are lent out and come back; on the event loop only."""
 
     def __init__(self, size_bytes: int) -> None:
-        self._size = self._free = size_bytes
+        self.size_bytes = self._free = size_bytes
         self._line: deque[tuple[int, asyncio.Future[None]]] = deque()
 
     @asynccontextmanager
     async def hold(self, size_bytes: int) -> AsyncIterator[None]:
         """Inside, that many bytes are the caller's; who needs more than there is gets all of it, alone."""
-        size = min(size_bytes, self._size)
+        size = min(size_bytes, self.size_bytes)
         place: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._line.append((size, place))
         self._advance()

@@ -18,12 +18,12 @@ class EngineSettings:
     weights: Path | Literal["random"] | None = None  # of every backbone; from the hub if none is given
     backbones: int = 2  # that stay in memory
     prompt_bytes: int = 512 * MIB  # of prompts on the device, for each backbone
-    batch_pictures: int = 16  # in one pass at most
+    batch_pictures: int = 32  # in one pass at most
     batch_pairs: int = 1024  # of a picture and a prompt, in one pass at most
     queue_pictures: int = 256  # that may wait
-    decode_threads: int | None = None  # as many as cores
+    decode_threads: int | None = None  # one more than cores, so that there is one that a single user does not have
     load_threads: int = 8  # that read prompts from the object store
-    load_bytes: int = 256 * MIB  # of prompts on their way from the store into their slots
+    load_bytes: int = 256 * MIB  # of prompts on their way from the store into their slots, made ready for them
     compute_threads: int | None = None  # of one pass on a CPU; as torch would choose
 
     def __post_init__(self) -> None:

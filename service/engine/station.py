@@ -1,7 +1,7 @@
 """A station: one backbone, the prompts in its slots, the way there, and how a picture is asked through it."""
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from concurrent.futures import Executor
 
 from torch import Tensor
@@ -10,7 +10,7 @@ from alacarte.prompting.backbone import Backbone
 from registry.usable_set import UsablePrompt
 from service.engine.device import Device, Said, Work
 from service.engine.errors import Missed
-from service.engine.loading import Loader, Matches, ReadPrompt
+from service.engine.loading import Loader, ReadPrompt, most_bytes
 from service.engine.residence import Residence
 from service.engine.room import Room
 from service.engine.settings import EngineSettings
@@ -30,7 +30,7 @@ class Station:
     ) -> None:
         self.backbone = backbone
         self.residence = Residence(backbone, settings.prompt_bytes)
-        self._loader = Loader(backbone, read_prompt, readers)
+        self.loader = Loader(backbone, read_prompt, readers)
         self._device = device
         self._room = room
         self._max_pairs = settings.batch_pairs
@@ -41,8 +41,7 @@ class Station:
         left = prompts
         is_certain = False
         while left:
-            part = self._next_pass(left)
-            wanted = part if is_certain else self.residence.missing(part)
+            part, wanted = self._next_pass(left, is_certain)
             try:
                 said.append(await self._pass(image, part, wanted, since, deadline))
             except Missed:
@@ -53,20 +52,17 @@ class Station:
             is_certain = False
         return said[0] if len(said) == 1 else merge(said)
 
-    def evict(self, matches: Matches) -> int:
-        """Lets go of what matches, in its slot or on its way there."""
-        self._loader.evict(matches)  # first: what enters its slot between the two is found by the second
-        return self.residence.evict(matches)
-
-    def _next_pass(self, left: Sequence[UsablePrompt]) -> Sequence[UsablePrompt]:
-        """As many of the prompts, and at least one, as a pass has seats and bytes for."""
-        most = min(self.residence.capacity, self._max_pairs)
-        size_bytes = 0
-        for count, prompt in enumerate(left[:most]):
-            size_bytes += prompt.size_bytes
-            if count and size_bytes > self.residence.pass_bytes:
-                return left[:count]
-        return left[:most]
+    def _next_pass(
+        self, left: Sequence[UsablePrompt], is_certain: bool
+    ) -> tuple[Sequence[UsablePrompt], Sequence[UsablePrompt]]:
+        """As many of the prompts, and at least one, as a pass has seats and bytes for; and which to fetch."""
+        part = left[: min(self.residence.capacity, self._max_pairs)]
+        part = part[: fitting((prompt.size_bytes for prompt in part), self.residence.pass_bytes)]
+        wanted = part if is_certain else self.residence.missing(part)
+        fetched = fitting((most_bytes(self.backbone, prompt) for prompt in wanted), self._room.size_bytes)
+        if fetched < len(wanted):
+            part, wanted = part[: part.index(wanted[fetched])], wanted[:fetched]
+        return part, wanted
 
     async def _pass(
         self,
@@ -78,13 +74,27 @@ class Station:
     ) -> Said:
         digests = tuple(dict.fromkeys(prompt.digest for prompt in part))
         said: asyncio.Future[Said] = asyncio.get_running_loop().create_future()
-        if not wanted:
-            self._device.hand_in(Work(self.residence, image, digests, {}, since, deadline, said))
-            return await said
-        async with self._room.hold(sum(prompt.size_bytes for prompt in wanted)):
-            fetched = await self._loader.fetch(wanted)
-            self._device.hand_in(Work(self.residence, image, digests, fetched, since, deadline, said))
-            return await said
+        try:
+            if not wanted:
+                self._device.hand_in(Work(self.residence, image, digests, {}, since, deadline, said))
+                return await said
+            async with self._room.hold(sum(most_bytes(self.backbone, prompt) for prompt in wanted)):
+                fetched = await self.loader.fetch(wanted)
+                self._device.hand_in(Work(self.residence, image, digests, fetched, since, deadline, said))
+                return await said
+        finally:
+            del said  # an error knows this frame: if it were known here, both would stay, with the picture
+
+
+def fitting(sizes_bytes: Iterable[int], room_bytes: int) -> int:
+    """How many of them, from the first on, fit into the room; one does in any case."""
+    total_bytes = count = 0
+    for size_bytes in sizes_bytes:
+        total_bytes += size_bytes
+        if count and total_bytes > room_bytes:
+            break
+        count += 1
+    return count
 
 
 def merge(said: Sequence[Said]) -> Said:

@@ -15,7 +15,7 @@ from registry.models.erasures import Erasure
 from registry.registry import Registry
 from service.schemas.base import DEFAULT_PAGE, DIGEST_EXAMPLE, After, Limit, PageOf, page_of
 from service.schemas.erasures import CheckTold, ErasureTold, VerdictTold
-from service.schemas.problem import problems
+from service.schemas.problem import located, problems
 from service.visit import Visit, Visiting
 
 router = APIRouter(tags=["forgetting"])
@@ -24,14 +24,19 @@ Digest = Annotated[
 ]
 
 
-@router.delete("/sources/{source_id}", status_code=202, summary="Forget a source", responses=problems(403, 404))
+@router.delete(
+    "/sources/{source_id}", status_code=202, summary="Forget a source", responses=located(202) | problems(403, 404)
+)
 async def source(response: Response, visit: Visiting, source_id: UUID) -> ErasureTold:
     """Nobody sees or uses the source from the moment of this answer on; the rest follows, and ends in a receipt."""
     return await _forget(visit, response, lambda registry, caller: forget_source(registry, caller, source_id))
 
 
 @router.delete(
-    "/sources/{source_id}/shards/{shard_id}", status_code=202, summary="Forget a shard", responses=problems(403, 404)
+    "/sources/{source_id}/shards/{shard_id}",
+    status_code=202,
+    summary="Forget a shard",
+    responses=located(202) | problems(403, 404),
 )
 async def shard(response: Response, visit: Visiting, source_id: UUID, shard_id: UUID) -> ErasureTold:
     """Nobody uses the shard from the moment of this answer on, and none of its pictures comes back unasked."""
@@ -39,14 +44,17 @@ async def shard(response: Response, visit: Visiting, source_id: UUID, shard_id: 
 
 
 @router.delete(
-    "/sources/{source_id}/samples/{digest}", status_code=202, summary="Forget a picture", responses=problems(403, 404)
+    "/sources/{source_id}/samples/{digest}",
+    status_code=202,
+    summary="Forget a picture",
+    responses=located(202) | problems(403, 404),
 )
 async def sample(response: Response, visit: Visiting, source_id: UUID, digest: Digest) -> ErasureTold:
     """The picture's shard stops serving at once, is trained again without it, and comes back."""
     return await _forget(visit, response, lambda registry, caller: forget_sample(registry, caller, source_id, digest))
 
 
-@router.get("/erasures", summary="List erasures", responses=problems())
+@router.get("/erasures", summary="List erasures")
 async def index(visit: Visiting, after: After = None, limit: Limit = DEFAULT_PAGE) -> PageOf[ErasureTold]:
     """What you asked to be forgotten, or all for admins, the oldest first."""
     return await visit.read(

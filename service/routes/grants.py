@@ -17,7 +17,7 @@ OfSource = Annotated[UUID | None, Query(description="Only those to this source."
 OfUser = Annotated[UUID | None, Query(description="Only those of this user or group.")]
 
 
-@router.get("/grants", summary="List grants", responses=problems())
+@router.get("/grants", summary="List grants")
 async def index(
     visit: Visiting, source: OfSource = None, user: OfUser = None, after: After = None, limit: Limit = DEFAULT_PAGE
 ) -> PageOf[GrantTold]:

@@ -18,13 +18,13 @@ class Health(Told):
     status: str
 
 
-@router.get("/healthz", summary="Whether the process lives", responses=problems())
+@router.get("/healthz", summary="Whether the process lives")
 async def live() -> Health:
     """Answers as long as the process does; needs no token."""
     return Health(status="alive")
 
 
-@router.get("/readyz", summary="Whether requests can be answered", responses=problems())
+@router.get("/readyz", summary="Whether requests can be answered")
 async def ready(request: Request) -> Health:
     """Whether database and object store can be reached and this replica has its place; needs no token."""
     await service_of(request.scope).readiness.require()
@@ -39,5 +39,5 @@ async def ready(request: Request) -> Health:
 )
 async def metrics(visit: Visiting) -> Response:
     """All that this replica has counted, for admins."""
-    require_admin(visit.caller)
+    await visit.read(lambda _, caller: require_admin(caller))
     return Response(generate_latest(visit.service.metrics.registry), media_type=CONTENT_TYPE_LATEST)

@@ -1,10 +1,13 @@
 """`/v2`: the Open Inference Protocol, so that clients of KServe and Triton work; a task is a model."""
 
+from collections.abc import Sequence
 from importlib.metadata import version
 from typing import Annotated
 
-from fastapi import APIRouter, Header, Path, Request
+from fastapi import APIRouter, Header, Path, Request, Response
 
+from registry.errors import Invalid
+from service import parts
 from service.answering import Answered, answer, look_up
 from service.errors import NothingUsable
 from service.explaining import best
@@ -28,28 +31,40 @@ from service.visit import Visiting
 
 router = APIRouter(tags=["open inference protocol"])
 VERSION = "1"
+VERSIONED = f"/v2/models/{{task}}/versions/{VERSION}"
+OUTPUTS = ("label", "score")
+_INFER_BODY = {
+    "requestBody": {
+        "required": True,
+        "content": {
+            parts.JSON: {"schema": component(InferAsked), "example": example_of(InferAsked)},
+            parts.BYTES: {"schema": {"type": "string", "format": "binary"}},
+        },
+    }
+}
 Task = Annotated[str, Path(description="A task's name or id.")]
 
 
-@router.get("/v2", summary="About the server", responses=problems())
+@router.get("/v2", summary="About the server")
 async def server(visit: Visiting) -> ServerTold:  # noqa: ARG001  # it wants a token, whoever's it is
     """The server's name and version, and the extensions that it knows."""
     return ServerTold(name="alacarte", version=version("alacarte"), extensions=["binary_tensor_data"])
 
 
-@router.get("/v2/health/live", summary="Whether the server lives", responses=problems())
+@router.get("/v2/health/live", summary="Whether the server lives")
 async def live() -> Alive:
     """Answers as long as the process does; needs no token."""
     return Alive()
 
 
-@router.get("/v2/health/ready", summary="Whether the server can answer", responses=problems())
+@router.get("/v2/health/ready", summary="Whether the server can answer")
 async def ready(request: Request) -> ServerReady:
     """As `/readyz`; needs no token."""
     await service_of(request.scope).readiness.require()
     return ServerReady()
 
 
+@router.get(VERSIONED, name="model_version", summary="About the one version of a task", responses=problems(404))
 @router.get("/v2/models/{task}", summary="About a task", responses=problems(404))
 async def model(visit: Visiting, task: Task) -> ModelTold:
     """What the task reads and answers with."""
@@ -66,6 +81,12 @@ async def model(visit: Visiting, task: Task) -> ModelTold:
     )
 
 
+@router.get(
+    f"{VERSIONED}/ready",
+    name="model_version_ready",
+    summary="Whether the one version of a task can answer you",
+    responses=problems(404, 409),
+)
 @router.get("/v2/models/{task}/ready", summary="Whether a task can answer you", responses=problems(404, 409))
 async def model_ready(visit: Visiting, task: Task) -> ModelReady:
     """Whether there is a prompt that you may use."""
@@ -76,22 +97,19 @@ async def model_ready(visit: Visiting, task: Task) -> ModelReady:
 
 
 @router.post(
+    f"{VERSIONED}/infer",
+    name="infer_version",
+    summary="Predict labels by the one version of a task",
+    response_model=InferTold,
+    responses=problems(404, 409),
+    openapi_extra=_INFER_BODY,
+)
+@router.post(
     "/v2/models/{task}/infer",
     summary="Predict labels",
-    response_model_exclude_none=True,
+    response_model=InferTold,
     responses=problems(404, 409),
-    openapi_extra={
-        "requestBody": {
-            "required": True,
-            "content": {
-                "application/json": {
-                    "schema": component(InferAsked),
-                    "example": example_of(InferAsked),
-                },
-                "application/octet-stream": {"schema": {"type": "string", "format": "binary"}},
-            },
-        }
-    },
+    openapi_extra=_INFER_BODY,
 )
 async def infer(
     request: Request,
@@ -101,7 +119,7 @@ async def infer(
         int | None,
         Header(alias="Inference-Header-Content-Length", ge=0, description="The size of the JSON before binary data."),
     ] = None,
-) -> InferTold:
+) -> Response:
     """Labels for the pictures in the input `image`, each by the sources that you may use.
 
     The pictures are files: in base64 as JSON strings, or as they are by the binary extension. The parameters `top_k`,
@@ -111,23 +129,28 @@ async def infer(
     service = visit.service
     body = await request.body()
     asked, pictures = await service.door.through(lambda: read_infer(body, header_length, service.settings.max_pictures))
+    wanted = OUTPUTS if asked.outputs is None else [output.name for output in asked.outputs]
+    if strangers := [name for name in wanted if name not in OUTPUTS]:
+        raise Invalid(f"there is no output {strangers[0][:100]!r}: {' and '.join(OUTPUTS)} are there")
     asking = asking_of(asked, pictures, task)
-    answered = await unless_gone(request, answer(visit, asking))
-    return _told(answered, asked, asking.wish.top_k)
+
+    def tell(answered: Answered) -> bytes:
+        return _told(answered, asked.id, wanted, asking.wish.top_k).model_dump_json(exclude_none=True).encode()
+
+    return Response(await unless_gone(request, answer(visit, asking, tell)), media_type=parts.JSON)
 
 
-def _told(answered: Answered, asked: InferAsked, top_k: int) -> InferTold:
+def _told(answered: Answered, request_id: str | None, wanted: Sequence[str], top_k: int) -> InferTold:
     ranked = [best(found, top_k) for found in answered.answers]
     shape = [len(ranked)] if top_k == 1 else [len(ranked), min(len(labels) for labels in ranked)]
     outputs = [
         InferOutput(name="label", datatype="BYTES", shape=shape, data=[one.label for row in ranked for one in row]),
         InferOutput(name="score", datatype="FP32", shape=shape, data=[one.score for row in ranked for one in row]),
     ]
-    wanted = None if asked.outputs is None else {output.name for output in asked.outputs}
     return InferTold(
         model_name=answered.used.task.name,
         model_version=VERSION,
-        id=asked.id,
+        id=request_id,
         parameters={"set_digest": answered.answers[0].set_digest},
-        outputs=[output for output in outputs if wanted is None or output.name in wanted],
+        outputs=[output for output in outputs if output.name in wanted],
     )

@@ -2,13 +2,13 @@
 
 from typing import Any
 
-from fastapi import APIRouter, Request
+from fastapi import APIRouter, Request, Response
 
 from service.answering import answer
 from service.explaining import told
 from service.leaving import unless_gone
-from service.parts import MULTIPART
-from service.questions import IMAGE, JSON, read_question
+from service.parts import JSON, MULTIPART
+from service.questions import IMAGE, read_question
 from service.schemas.base import component, example_of
 from service.schemas.predictions import Prediction, Question, Wish
 from service.schemas.problem import problems
@@ -26,8 +26,8 @@ def _form() -> dict[str, Any]:  # Any: a JSON schema
 @router.post(
     "/predict",
     summary="Predict labels",
-    response_model_exclude_none=True,
-    responses=problems(404, 409, 415),
+    response_model=Prediction,
+    responses=problems(404, 409),
     openapi_extra={
         "requestBody": {
             "required": True,
@@ -41,7 +41,7 @@ def _form() -> dict[str, Any]:  # Any: a JSON schema
         }
     },
 )
-async def predict(request: Request, visit: Visiting) -> Prediction:
+async def predict(request: Request, visit: Visiting) -> Response:
     """Answers each picture by the prompts of the sources that you own or were granted, and by no others.
 
     Send picture files as multipart fields `image`, or base64 in JSON. Rights are read when the request comes and
@@ -49,5 +49,5 @@ async def predict(request: Request, visit: Visiting) -> Prediction:
     """
     service = visit.service
     asking = await read_question(request, service.door, service.settings.max_pictures)
-    answered = await unless_gone(request, answer(visit, asking))
-    return await service.door.through(lambda: told(answered, asking.wish))
+    document = await unless_gone(request, answer(visit, asking, lambda answered: told(answered, asking.wish)))
+    return Response(document, media_type=JSON)

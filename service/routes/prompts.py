@@ -13,8 +13,6 @@ from registry.registry import Registry
 from registry.rights import require_right
 from registry.tasks import find_task
 from registry.usable_set import TaskFacts
-from service.errors import MediaTypeRefused
-from service.parts import media_type_of
 from service.schemas.problem import problems
 from service.schemas.sources import PromptTold
 from service.visit import Visiting
@@ -26,7 +24,7 @@ TYPES = ("application/octet-stream", "application/x-safetensors")
 @router.put(
     "/sources/{source_id}/prompt",
     summary="Send a prompt that was trained elsewhere",
-    responses=problems(403, 404, 409, 415),
+    responses=problems(403, 404, 409),
     openapi_extra={
         "requestBody": {
             "required": True,
@@ -39,9 +37,6 @@ async def publish(request: Request, visit: Visiting, source_id: UUID) -> PromptT
 
     It counts once its backbone is the task's, its shapes fit, and all its numbers are finite.
     """
-    content_type = request.headers.get("content-type", "")
-    if media_type_of(content_type) not in TYPES:
-        raise MediaTypeRefused(content_type, f"the prompt's file itself as {TYPES[0]}")
     task = await visit.read(lambda session, caller: _task_to_manage(session, caller, source_id))
     data = await request.body()
     service = visit.service

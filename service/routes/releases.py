@@ -10,7 +10,7 @@ from registry.callers import Caller
 from registry.releases import list_releases, pin_release, remove_release, show_release
 from registry.tasks import find_task
 from service.schemas.base import DEFAULT_PAGE, After, Limit, PageOf, page_of
-from service.schemas.problem import problems
+from service.schemas.problem import located, problems
 from service.schemas.releases import ContentsTold, LossTold, MemberTold, ReleaseTold, ReleaseToPin
 from service.visit import Visiting
 
@@ -31,7 +31,7 @@ async def index(
     return await visit.read(work)
 
 
-@router.post("/releases", status_code=201, summary="Pin a release", responses=problems(403, 404, 409))
+@router.post("/releases", status_code=201, summary="Pin a release", responses=located(201) | problems(403, 404, 409))
 async def pin(visit: Visiting, release: ReleaseToPin, response: Response) -> ReleaseTold:
     """Pins all prompts that the task has now, for admins."""
 

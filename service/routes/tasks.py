@@ -7,20 +7,20 @@ from fastapi import APIRouter, Path, Response
 
 from registry.tasks import create_task, find_task, list_tasks, remove_task
 from service.schemas.base import DEFAULT_PAGE, After, Limit, PageOf, page_of
-from service.schemas.problem import problems
+from service.schemas.problem import located, problems
 from service.schemas.tasks import TaskTold, TaskToMake
 from service.visit import Visiting
 
 router = APIRouter(tags=["tasks"])
 
 
-@router.get("/tasks", summary="List tasks", responses=problems())
+@router.get("/tasks", summary="List tasks")
 async def index(visit: Visiting, after: After = None, limit: Limit = DEFAULT_PAGE) -> PageOf[TaskTold]:
     """All tasks, the oldest first."""
     return await visit.read(lambda session, _: page_of(list_tasks(session, after, limit), TaskTold.model_validate))
 
 
-@router.post("/tasks", status_code=201, summary="Make a task", responses=problems(403, 409))
+@router.post("/tasks", status_code=201, summary="Make a task", responses=located(201) | problems(403, 409))
 async def make(visit: Visiting, task: TaskToMake, response: Response) -> TaskTold:
     """Makes a task, for admins."""
     made = await visit.write(

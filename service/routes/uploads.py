@@ -1,6 +1,5 @@
 """Uploads: new sources, and pictures for those that are there."""
 
-import json
 from pathlib import Path
 from typing import Any
 from uuid import UUID
@@ -10,19 +9,18 @@ from sqlalchemy.orm import Session
 
 from registry.callers import Caller
 from registry.names import checked_name
+from registry.quotas import require_room
 from registry.registry import Registry
 from registry.rights import require_right
 from registry.sources import create_source, require_new_source
 from registry.tasks import find_task
 from registry.uploading.admit import Admission
 from registry.uploading.upload import add_samples, upload_source
-from service.authentication import caller_of
-from service.errors import BodyTooLarge
-from service.parts import MULTIPART, media_type_of
-from service.questions import JSON, checked
-from service.receiving import ARCHIVE, ARCHIVE_TYPES, MAX_FIELDS_BYTES, open_delivery, take_in
+from service.parts import JSON, MULTIPART, media_type_of
+from service.questions import checked, parsed
+from service.receiving import ARCHIVE, ARCHIVE_TYPES, open_delivery, take_in
 from service.schemas.base import component, example_of
-from service.schemas.problem import problems
+from service.schemas.problem import LOCATION, located, problems
 from service.schemas.sources import (
     MAX_TOLD_REFUSALS,
     AdmissionTold,
@@ -56,8 +54,9 @@ def _bodies(model: type[UploadOfSource] | type[UploadOfSamples], *others: dict[s
     status_code=202,
     summary="Upload a source",
     responses={
-        **problems(403, 404, 409, 415),
-        201: {"description": "A source without pictures was made.", "model": AdmissionTold},
+        **located(202),
+        **problems(403, 404, 409),
+        201: {"description": "A source without pictures was made.", "model": AdmissionTold, "headers": LOCATION},
     },
     openapi_extra=_bodies(
         UploadOfSource,
@@ -72,7 +71,7 @@ async def upload(request: Request, response: Response, visit: Visiting) -> Admis
     is kept, and its training is done in the end: see `GET /sources/{id}`.
     """
     if media_type_of(request.headers.get("content-type", "")) == JSON:
-        made = await _make_empty(visit, await _small_body(request))
+        made = await _make_empty(visit, await request.body())
         response.status_code = 201
     else:
         made = await _take_source(visit, request)
@@ -84,7 +83,7 @@ async def upload(request: Request, response: Response, visit: Visiting) -> Admis
     "/sources/{source_id}/samples",
     status_code=202,
     summary="Add pictures to a source",
-    responses=problems(403, 404, 409, 415),
+    responses=located(202) | problems(403, 404, 409),
     openapi_extra=_bodies(UploadOfSamples),
 )
 async def add(request: Request, response: Response, visit: Visiting, source_id: UUID) -> AdmissionTold:
@@ -92,14 +91,15 @@ async def add(request: Request, response: Response, visit: Visiting, source_id: 
 
     Pictures that were forgotten come back only with `readmit`, which takes the right to have them forgotten too.
     """
-    await visit.read(lambda session, caller: _require_to_add(session, caller, source_id))
+    quota_bytes = visit.service.registry.quota_bytes
+    await visit.read(lambda session, caller: _require_to_add(session, caller, source_id, quota_bytes))
     delivery = await open_delivery(request)
     said = delivery.read_as(UploadOfSamples)
 
-    def keep(registry: Registry, archive: Path) -> Admission:
+    def keep(registry: Registry, caller: Caller, archive: Path) -> Admission:
         return add_samples(
             registry,
-            caller_of(visit.service, visit.token),  # again: sending may have taken long
+            caller,
             source_id,
             archive,
             shards=said.shards,
@@ -109,7 +109,7 @@ async def add(request: Request, response: Response, visit: Visiting, source_id: 
             consume=True,
         )
 
-    made = _told(await take_in(visit.service, delivery, keep))
+    made = _told(await take_in(visit, delivery, keep))
     response.headers["Location"] = f"/sources/{source_id}"
     return made
 
@@ -122,14 +122,15 @@ async def _take_source(visit: Visit, request: Request) -> AdmissionTold:
         # Refused before the archive is read, not after.
         task_id = find_task(session, said.task).id
         require_new_source(session, caller, task_id, checked_name("source", said.name), said.owner)
+        require_room(session, said.owner or caller.user_id, visit.service.registry.quota_bytes)
         return task_id
 
     task_id = await visit.read(approach)
 
-    def keep(registry: Registry, archive: Path) -> Admission:
+    def keep(registry: Registry, caller: Caller, archive: Path) -> Admission:
         return upload_source(
             registry,
-            caller_of(visit.service, visit.token),
+            caller,
             task_id,
             said.name,
             archive,
@@ -140,11 +141,11 @@ async def _take_source(visit: Visit, request: Request) -> AdmissionTold:
             consume=True,
         )
 
-    return _told(await take_in(visit.service, delivery, keep))
+    return _told(await take_in(visit, delivery, keep))
 
 
 async def _make_empty(visit: Visit, body: bytes) -> AdmissionTold:
-    source = checked(SourceToMake, lambda: json.loads(body))
+    source = checked(SourceToMake, lambda: parsed(body))
 
     def work(session: Session, caller: Caller) -> AdmissionTold:
         task_id = find_task(session, source.task).id
@@ -154,17 +155,8 @@ async def _make_empty(visit: Visit, body: bytes) -> AdmissionTold:
     return await visit.write(work)
 
 
-async def _small_body(request: Request) -> bytes:
-    body = bytearray()
-    async for chunk in request.stream():
-        body += chunk
-        if len(body) > MAX_FIELDS_BYTES:
-            raise BodyTooLarge(MAX_FIELDS_BYTES)
-    return bytes(body)
-
-
-def _require_to_add(session: Session, caller: Caller, source_id: UUID) -> None:
-    require_right(session, caller, "manage", source_id)
+def _require_to_add(session: Session, caller: Caller, source_id: UUID, quota_bytes: int | None) -> None:
+    require_room(session, require_right(session, caller, "manage", source_id).owner_id, quota_bytes)
 
 
 def _told(admission: Admission) -> AdmissionTold:

@@ -1,9 +1,14 @@
-"""`/users`: who there is, and who is in which group."""
+"""`/users`: who there is, who is in which group, who vouches for them, and how much they may store."""
 
 from uuid import UUID
 
 from fastapi import APIRouter, Response
+from sqlalchemy.orm import Session
 
+from registry.callers import Caller
+from registry.errors import Invalid
+from registry.quotas import set_quota, show_quota
+from registry.subjects import bind_subject, unbind_subject
 from registry.users import (
     add_member,
     create_user,
@@ -15,15 +20,15 @@ from registry.users import (
     remove_user,
 )
 from service.schemas.base import DEFAULT_PAGE, After, Limit, PageOf, page_of
-from service.schemas.problem import problems
-from service.schemas.users import UserTold, UserToMake
+from service.schemas.problem import located, problems
+from service.schemas.users import QuotaTold, QuotaToSet, SubjectToBind, UserTold, UserToMake
 from service.visit import Visiting
 
 router = APIRouter(tags=["users"])
 Users = PageOf[UserTold]
 
 
-@router.get("/users", summary="List users", responses=problems())
+@router.get("/users", summary="List users")
 async def index(visit: Visiting, after: After = None, limit: Limit = DEFAULT_PAGE) -> Users:
     """The users and groups that you may see, the oldest first: all for admins, else yourself and your groups."""
     return await visit.read(
@@ -31,7 +36,7 @@ async def index(visit: Visiting, after: After = None, limit: Limit = DEFAULT_PAG
     )
 
 
-@router.post("/users", status_code=201, summary="Make a user or a group", responses=problems(403, 409))
+@router.post("/users", status_code=201, summary="Make a user or a group", responses=located(201) | problems(403, 409))
 async def make(visit: Visiting, user: UserToMake, response: Response) -> UserTold:
     """Makes a user, or a group, which holds grants for its members; for admins."""
     made = await visit.write(
@@ -43,12 +48,10 @@ async def make(visit: Visiting, user: UserToMake, response: Response) -> UserTol
     return made
 
 
-@router.get("/users/me", summary="Show yourself", responses=problems())
+@router.get("/users/me", summary="Show yourself")
 async def show_me(visit: Visiting) -> UserTold:
     """Whose token it is."""
-    me = visit.caller.user_id
-    assert me is not None
-    return await visit.read(lambda session, caller: UserTold.model_validate(find_user(session, caller, me)))
+    return await visit.read(lambda session, caller: UserTold.model_validate(find_user(session, caller, visit.user_id)))
 
 
 @router.get("/users/{user_id}", summary="Show a user", responses=problems(404))
@@ -93,3 +96,41 @@ async def join(visit: Visiting, group_id: UUID, user_id: UUID) -> None:
 async def part(visit: Visiting, group_id: UUID, user_id: UUID) -> None:
     """Ends what a user has through the group, for admins."""
     await visit.write(lambda session, caller: remove_member(session, caller, group_id, user_id))
+
+
+@router.put("/users/{user_id}/subject", summary="Bind a subject", responses=problems(403, 404, 409))
+async def bind(visit: Visiting, user_id: UUID, told: SubjectToBind) -> UserTold:
+    """Lets a subject of an issuer prove to be this user, by its JWTs, instead of any that did so before; for admins."""
+    issuer = told.issuer or visit.service.settings.oidc_issuer
+    if issuer is None:
+        raise Invalid("this service believes no issuer: name one, or set ALACARTE_OIDC_ISSUER")
+    return await visit.write(
+        lambda session, caller: UserTold.model_validate(bind_subject(session, caller, user_id, issuer, told.subject))
+    )
+
+
+@router.delete("/users/{user_id}/subject", status_code=204, summary="Unbind a subject", responses=problems(403, 404))
+async def unbind(visit: Visiting, user_id: UUID) -> None:
+    """Ends what the user's subject proves, at once, however long its JWTs are still good for; for admins."""
+    await visit.write(lambda session, caller: unbind_subject(session, caller, user_id))
+
+
+@router.get("/users/{user_id}/quota", summary="Show a user's quota", responses=problems(404))
+async def quota(visit: Visiting, user_id: UUID) -> QuotaTold:
+    """What a user that you may see stores, and may store."""
+    default = visit.service.registry.quota_bytes
+    return await visit.read(
+        lambda session, caller: QuotaTold.model_validate(show_quota(session, caller, user_id, default))
+    )
+
+
+@router.put("/users/{user_id}/quota", summary="Set a user's quota", responses=problems(403, 404))
+async def allow(visit: Visiting, user_id: UUID, told: QuotaToSet) -> QuotaTold:
+    """Says what a user may store, for admins; what is stored already stays."""
+    default = visit.service.registry.quota_bytes
+
+    def work(session: Session, caller: Caller) -> QuotaTold:
+        set_quota(session, caller, user_id, told.quota_bytes)
+        return QuotaTold.model_validate(show_quota(session, caller, user_id, default))
+
+    return await visit.write(work)

@@ -1,10 +1,11 @@
 """What all documents share: they are read from rows and dataclasses, and refuse members that nobody knows."""
 
 from collections.abc import Callable
-from typing import Annotated, Generic, TypeVar
+from typing import Annotated, Any, Generic, TypeVar
 
 from fastapi import Query
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic_core import PydanticCustomError
 
 from registry.pages import DEFAULT_LIMIT, MAX_CURSOR_LENGTH, MAX_LIMIT, Page
 
@@ -16,6 +17,7 @@ After = Annotated[
 ]
 Limit = Annotated[int, Query(ge=1, le=MAX_LIMIT, description="How many rows the page has at most.")]
 DEFAULT_PAGE = DEFAULT_LIMIT
+MAX_STRANGERS = 20  # members that a document does not have, and each of which is told
 UUID_EXAMPLE = "01930b5e-7c1a-7f3e-9d52-0c2f6a1b8e44"
 DIGEST_EXAMPLE = "9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08"
 MOMENT_EXAMPLE = "2025-03-01T12:00:00Z"
@@ -31,6 +33,18 @@ class Asked(BaseModel):
     """A document that a caller sends."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
+
+    @model_validator(mode="before")
+    @classmethod
+    def _has_few_members(cls, document: Any) -> Any:  # Any: whatever JSON or a form has
+        return require_few(document, len(cls.model_fields) + MAX_STRANGERS)
+
+
+def require_few(document: Any, most: int) -> Any:  # Any: whatever JSON or a form has
+    """The document, unless it has more members than this: each of them could be wrong in a way of its own."""
+    if isinstance(document, dict) and len(document) > most:
+        raise PydanticCustomError("too_many_members", "at most {most} members are looked at here", {"most": most})
+    return document
 
 
 class PageOf(Told, Generic[D]):

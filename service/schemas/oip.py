@@ -1,8 +1,11 @@
 """The documents of the Open Inference Protocol, as far as they are used here."""
 
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
+
+MAX_SIDE = 10_000
+MAX_SIDES = 8
 
 Parameters = dict[str, bool | int | float | str]
 
@@ -83,7 +86,7 @@ class InferInput(BaseModel):
     model_config = ConfigDict(extra="ignore")
 
     name: str
-    shape: list[int]
+    shape: Annotated[list[Annotated[int, Field(ge=0, le=MAX_SIDE)]], Field(fail_fast=True, max_length=MAX_SIDES)]
     datatype: str
     parameters: dict[str, Any] = Field(default_factory=dict)  # Any: those of extensions
     data: list[Any] | None = None  # Any: strings, nested as the shape is
@@ -119,8 +122,8 @@ class InferAsked(BaseModel):
     )
 
     id: str | None = Field(default=None, max_length=200)
-    inputs: list[InferInput]
-    outputs: list[WantedOutput] | None = None
+    inputs: Annotated[list[InferInput], Field(fail_fast=True)]
+    outputs: Annotated[list[WantedOutput], Field(fail_fast=True)] | None = None
     parameters: dict[str, Any] = Field(default_factory=dict)  # Any: ours are checked, others ignored
 
 

@@ -1,5 +1,6 @@
 """Questions and answers as documents."""
 
+from typing import Annotated
 from uuid import UUID
 
 from pydantic import ConfigDict, Field
@@ -16,9 +17,8 @@ class Wish(Asked):
     """What is asked for beside the pictures."""
 
     task: str | None = Field(default=None, description="By name or id; may be left out where there is only one.")
-    sources: list[str] | None = Field(
+    sources: Annotated[list[str], Field(fail_fast=True, max_length=MAX_WISHES)] | None = Field(
         default=None,
-        max_length=MAX_WISHES,
         description="Use only these, by name or id. It narrows what you may use, and never widens it.",
     )
     release: str | None = Field(default=None, description="Use only what this release pins, by name or id.")
@@ -42,7 +42,9 @@ class Question(Wish):
         }
     )
 
-    images: list[str] = Field(min_length=1, description="Each a picture's file in base64.")
+    images: Annotated[list[str], Field(fail_fast=True)] = Field(
+        min_length=1, description="Each a picture's file in base64."
+    )
 
 
 class Scored(Told):

@@ -1,16 +1,21 @@
 """Tasks as documents."""
 
 from datetime import datetime
-from typing import Annotated
+from typing import Annotated, Any
 from uuid import UUID
 
-from pydantic import ConfigDict, Field, StrictBool, StrictFloat, StrictInt, StrictStr
+from pydantic import BeforeValidator, ConfigDict, Field, StrictBool, StrictFloat, StrictInt, StrictStr
 
 from registry.models.collections import Composition, Weighting
-from registry.tasks import MAX_LABELS
-from service.schemas.base import MOMENT_EXAMPLE, UUID_EXAMPLE, Asked, Told
+from registry.tasks import MAX_LABELS, MAX_RECIPE_BYTES
+from service.schemas.base import MOMENT_EXAMPLE, UUID_EXAMPLE, Asked, Told, require_few
 
+MAX_WORDS = MAX_RECIPE_BYTES // len('"a":1,')
 Setting = StrictBool | StrictInt | StrictFloat | StrictStr
+
+
+def _few_words(recipe: Any) -> Any:  # Any: whatever JSON has
+    return require_few(recipe, MAX_WORDS)
 
 
 class TaskToMake(Asked):
@@ -30,12 +35,14 @@ class TaskToMake(Asked):
     name: str = Field(description="A name that no task has yet.")
     backbone: str = Field(description="As timm names it.")
     size: int | None = Field(default=None, description="Pixels of a side; the backbone's own if none is given.")
-    labels: Annotated[list[str], Field(max_length=MAX_LABELS)] | None = Field(
+    labels: Annotated[list[str], Field(fail_fast=True, max_length=MAX_LABELS)] | None = Field(
         default=None, description="The labels that sources may have; whatever they bring if none are given."
     )
     composition: Composition = Field(default="average", description="How prompts are composed, unless asked otherwise.")
     weighting: Weighting = Field(default="none", description="How prompts are weighted, unless asked otherwise.")
-    recipe: dict[str, Setting] = Field(default_factory=dict, description="What training is told beyond its defaults.")
+    recipe: Annotated[dict[str, Setting], BeforeValidator(_few_words)] = Field(
+        default_factory=dict, description="What training is told beyond its defaults."
+    )
 
 
 class TaskTold(Told):

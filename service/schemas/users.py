@@ -6,6 +6,8 @@ from uuid import UUID
 from pydantic import ConfigDict, Field
 
 from registry.models.people import Right, Role
+from registry.quotas import MAX_QUOTA_BYTES
+from registry.subjects import MAX_ISSUER_LENGTH, MAX_SUBJECT_LENGTH
 from registry.tokens import MAX_LIFETIME
 from service.schemas.base import MOMENT_EXAMPLE, UUID_EXAMPLE, Asked, Told
 
@@ -31,6 +33,9 @@ class UserTold(Told):
                 "role": "owner",
                 "is_group": False,
                 "created_at": MOMENT_EXAMPLE,
+                "issuer": None,
+                "subject": None,
+                "quota_bytes": None,
             }
         }
     )
@@ -40,6 +45,45 @@ class UserTold(Told):
     role: Role
     is_group: bool
     created_at: datetime
+    issuer: str | None = Field(description="Who vouches for them elsewhere, if somebody does.")
+    subject: str | None = Field(description="As the issuer calls them.")
+    quota_bytes: int | None = Field(description="What they may store; null: what the default says.")
+
+
+class SubjectToBind(Asked):
+    """Whom an issuer vouches for."""
+
+    model_config = ConfigDict(json_schema_extra={"example": {"subject": "248289761001"}})
+
+    subject: str = Field(
+        min_length=1, max_length=MAX_SUBJECT_LENGTH, description="As the issuer's JWTs have it in `sub`."
+    )
+    issuer: str | None = Field(
+        default=None,
+        min_length=1,
+        max_length=MAX_ISSUER_LENGTH,
+        description="As its JWTs have it in `iss`; the one that this service believes if none is given.",
+    )
+
+
+class QuotaToSet(Asked):
+    """What a user may store."""
+
+    model_config = ConfigDict(json_schema_extra={"example": {"quota_bytes": 10737418240}})
+
+    quota_bytes: int | None = Field(ge=0, le=MAX_QUOTA_BYTES, description="Null: what the default says.")
+
+
+class QuotaTold(Told):
+    """What a user stores and may store."""
+
+    model_config = ConfigDict(
+        json_schema_extra={"example": {"used_bytes": 1048576, "quota_bytes": 107374182400, "is_default": True}}
+    )
+
+    used_bytes: int = Field(description="Pictures of their sources, and prompts that were sent to them.")
+    quota_bytes: int | None = Field(description="Null: as much as there is room for.")
+    is_default: bool = Field(description="Whether nothing else was said of this user.")
 
 
 class TokenToIssue(Asked):

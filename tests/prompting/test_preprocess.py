@@ -162,6 +162,14 @@ def test_of_an_animation_the_first_frame_is_seen(form: str) -> None:
     assert np.abs(pixels(seen) - [255, 0, 0]).max() <= 4
 
 
+def test_a_picture_that_animations_do_not_show_is_not_seen() -> None:
+    shown, hidden = noise(9, 7), noise(9, 7, seed=1)
+    file = io.BytesIO()
+    hidden.save(file, "PNG", save_all=True, default_image=True, append_images=[shown, noise(9, 7, seed=2)])
+
+    assert np.array_equal(np.asarray(decode(file.getvalue())), np.asarray(shown))
+
+
 def test_a_picture_of_the_most_allowed_pixels_is_read_and_one_more_is_not() -> None:
     assert decode(encoded(noise(10, 10)), max_pixels=100).size == (10, 10)
     with pytest.raises(PictureUnreadable, match="11 x 10 pixels are more than the 100 allowed"):

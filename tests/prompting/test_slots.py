@@ -31,17 +31,41 @@ def test_a_slot_that_held_another_prompt_before_holds_nothing_of_it(backbone: Ba
 
 
 def test_garbage_that_lay_in_a_slot_never_comes_through(backbone: Backbone) -> None:
-    slots = Slots(backbone, count=1, memory=6)
+    slots = Slots(backbone, count=2, memory=6)
     with torch.inference_mode():
         for numbers in (slots._tokens, slots._keys, slots._values, slots._absent):
             numbers.fill_(torch.nan)
 
-    slots.put(0, make_ready(backbone, small_prompt(backbone, memory=2).tensors))
+    for slot, memory in enumerate((2, 6)):
+        slots.put(slot, make_ready(backbone, small_prompt(backbone, memory=memory).tensors))
 
-    pool = slots.pool([0])
+    pool = slots.pool([0, 1])
     assert pool.absent is not None
     assert all(numbers.isfinite().all() for numbers in (pool.tokens, pool.keys, pool.values))
     assert pool.absent[0, 0].tolist() == [0, 0] + [-torch.inf] * 4
+
+
+def test_a_pass_reads_no_more_memory_than_the_widest_prompt_that_it_uses(backbone: Backbone) -> None:
+    slots = Slots(backbone, count=3, memory=12)
+    for slot, memory in enumerate((2, 5, 12)):
+        slots.put(slot, make_ready(backbone, small_prompt(backbone, memory=memory).tensors))
+
+    assert [slots.pool(used).keys.shape[3] for used in ([0], [1, 0], [0, 2])] == [2, 5, 12]
+
+
+def test_what_is_taken_out_of_a_slot_is_the_same_in_another_and_its_own_is_cleared(backbone: Backbone) -> None:
+    wide, narrow = Slots(backbone, count=1, memory=12), Slots(backbone, count=1, memory=5)
+    ready = make_ready(backbone, small_prompt(backbone).tensors)
+    wide.put(0, ready)
+
+    narrow.put(0, wide.take_out(0))
+
+    pool, left = narrow.pool([0]), wide.pool([])
+    assert ready.token is not None
+    assert ready.keys_values is not None
+    assert torch.equal(pool.tokens[0], ready.token)
+    assert torch.equal(torch.stack([pool.keys[:, 0], pool.values[:, 0]], 1), ready.keys_values)
+    assert not any(numbers.any() for numbers in (left.tokens, left.keys, left.values))
 
 
 def test_a_cleared_slot_is_all_zeros_and_its_neighbour_is_untouched(backbone: Backbone) -> None:

@@ -40,11 +40,20 @@ def saved_as(kind: str) -> bytes:
     return file.getvalue()
 
 
+def animated_badly() -> bytes:
+    """An APNG whose first picture is sound, and for those only who know no animations; the next is cut off."""
+    file = BytesIO()
+    first, second = Image.new("RGB", (4, 4)), Image.new("RGB", (4, 4), "red")
+    first.save(file, "PNG", save_all=True, append_images=[second], default_image=True)
+    return file.getvalue()[: file.getvalue().rindex(b"fdAT") + 10]
+
+
 UNREADABLE = {
     "format that is seldom used and seldom tested": saved_as("PCX"),
     "text": b"no picture at all",
     "empty": b"",
     "cut off": noise(40)[:2000],
+    "animation that training could not see": animated_badly(),
     "bomb": png_that_claims(50_000, 50_000),
     "just over Pillow's own limit": png_that_claims(10_000, 10_000),
     "many pixels": png_that_claims(8_000, 8_000),

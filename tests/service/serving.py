@@ -4,9 +4,8 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-import uvicorn
-
 from service.app import create_app
+from service.serving import make_server
 from service.settings import ServiceSettings
 
 START_SECONDS = 30.0
@@ -16,18 +15,8 @@ START_SECONDS = 30.0
 def serve(settings: ServiceSettings) -> Iterator[str]:
     """The URL of a service that has started, and is drained and stopped at the end."""
     has_ended = threading.Event()
-    server = uvicorn.Server(
-        uvicorn.Config(
-            create_app(settings),
-            host="127.0.0.1",
-            port=0,
-            log_config=None,
-            access_log=False,
-            server_header=False,
-            timeout_keep_alive=settings.keep_alive_s,
-            timeout_graceful_shutdown=10,
-        )
-    )
+    told = settings.model_copy(update={"host": "127.0.0.1", "port": 0, "drain_s": 10})
+    server = make_server(create_app(told), told)
 
     def run() -> None:
         try:

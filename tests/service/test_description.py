@@ -5,7 +5,16 @@ from typing import Any
 import pytest
 import schemathesis
 from hypothesis import HealthCheck, Phase, given, settings
+from hypothesis.errors import Unsatisfiable
+from schemathesis import GenerationMode
+from schemathesis.checks import not_a_server_error
 from schemathesis.core.result import Ok
+from schemathesis.specs.openapi.checks import (
+    content_type_conformance,
+    response_headers_conformance,
+    response_schema_conformance,
+    status_code_conformance,
+)
 
 from service.app import create_app
 from service.settings import ServiceSettings
@@ -13,6 +22,13 @@ from tests.service.world import World
 
 EXAMPLES = 6  # of each route: a look, not a siege
 PROBLEM = "application/problem+json"
+CHECKS = [
+    not_a_server_error,
+    status_code_conformance,
+    content_type_conformance,
+    response_headers_conformance,
+    response_schema_conformance,
+]
 
 
 @pytest.fixture(scope="module")
@@ -40,7 +56,49 @@ def test_every_route_says_how_it_refuses(described: dict[str, Any]) -> None:
         for status, response in operation["responses"].items():
             if int(status) >= 400:
                 assert PROBLEM in response["content"], f"{name} {status}"
-        assert {"401", "422", "503"} <= operation["responses"].keys(), name
+        statuses = operation["responses"].keys()
+        assert {"500", "503"} <= statuses, name
+        assert ({"401", "429"} <= statuses) == ("security" in operation), name
+        assert ({"400", "408", "413", "415"} <= statuses) == ("requestBody" in operation), name
+        assert ("422" in statuses) == ("requestBody" in operation or "parameters" in operation), name
+
+
+def test_every_answer_says_which_headers_it_has(described: dict[str, Any]) -> None:
+    wanted = {"401": "WWW-Authenticate", "429": "Retry-After", "503": "Retry-After"}
+    for name, operation in operations(described):
+        for status, response in operation["responses"].items():
+            assert "X-Request-ID" in response["headers"], f"{name} {status}"
+            assert status not in wanted or wanted[status] in response["headers"], f"{name} {status}"
+    made = {name for name, operation in operations(described) if "Location" in _made(operation)}
+    assert {"post /tasks", "post /users", "post /sources", "post /releases", "delete /sources/{source_id}"} <= made
+
+
+def _made(operation: dict[str, Any]) -> set[str]:
+    """The headers of the answers that tell of something new."""
+    return {header for status in ("201", "202") for header in operation["responses"].get(status, {}).get("headers", {})}
+
+
+@pytest.mark.parametrize(
+    ("status", "method", "path", "request_"),
+    [
+        (400, "POST", "/predict", {"content": b"{", "headers": {"Content-Type": "application/json"}}),
+        (404, "GET", "/tasks/nope", {}),
+        (413, "POST", "/users", {"json": {"name": "x" * 100_000}}),
+        (415, "POST", "/users", {"content": b"x"}),
+        (422, "POST", "/users", {"json": {}}),
+    ],
+)
+def test_the_example_of_a_problem_is_of_its_kind(
+    status: int, method: str, path: str, request_: Any, world: World, described: dict[str, Any]
+) -> None:
+    answer = world.ask("admin", method, path, **request_)
+
+    assert answer.status_code == status
+    operation = described["paths"][path.replace("nope", "{task}")][method.lower()]
+    example = operation["responses"][str(status)]["content"][PROBLEM]["example"]
+    assert {name: answer.json()[name] for name in ("type", "title", "status")} == {
+        name: example[name] for name in ("type", "title", "status")
+    }
 
 
 def test_everything_but_health_wants_a_token(described: dict[str, Any]) -> None:
@@ -76,15 +134,41 @@ def test_every_reference_leads_somewhere(described: dict[str, Any]) -> None:
     assert references(described) <= known
 
 
-def test_nothing_that_the_description_allows_is_an_internal_error(world: World) -> None:
+# What must have been done at least once, so that a run which is refused everywhere shows nothing.
+REACHED = {
+    "GET /tasks",
+    "GET /sources",
+    "GET /erasures",
+    "GET /users",
+    "GET /users/me",
+    "GET /tokens",
+    "GET /grants",
+    "GET /releases",
+    "GET /healthz",
+    "GET /readyz",
+    "GET /metrics",
+    "GET /v2",
+    "GET /v2/health/live",
+    "GET /v2/health/ready",
+    "POST /tasks",
+    "POST /tokens",
+    "POST /users",
+}
+
+
+@pytest.mark.parametrize("mode", list(GenerationMode), ids=lambda mode: mode.value)
+def test_every_answer_is_one_that_the_description_has(mode: GenerationMode, world: World) -> None:
     headers = {"Authorization": f"Bearer {world.tokens['admin']}"}
     schema = schemathesis.openapi.from_url(f"{world.url}/openapi.json", headers=headers)
     seen: dict[str, set[int]] = {}
+    reading: set[str] = set()
     for found in schema.get_all_operations():
         assert isinstance(found, Ok)
         operation = found.ok()
+        if operation.body:
+            reading.add(operation.label)
 
-        @given(case=operation.as_strategy())
+        @given(case=operation.as_strategy(mode))
         @settings(
             max_examples=EXAMPLES,
             deadline=None,
@@ -96,10 +180,18 @@ def test_nothing_that_the_description_allows_is_an_internal_error(world: World) 
         def check(case: Any) -> None:
             answer = case.call(headers=headers)
             seen.setdefault(case.operation.label, set()).add(answer.status_code)
-            assert answer.status_code < 500, f"{case.as_curl_command()}: {answer.text}"
-            if answer.status_code >= 400:
-                assert answer.headers["content-type"] == [PROBLEM]
+            case.validate_response(answer, checks=CHECKS)
 
-        check()
+        try:
+            check()
+        except Unsatisfiable:  # nothing can be wrong where nothing is read
+            assert mode is GenerationMode.NEGATIVE
 
+    if mode is GenerationMode.POSITIVE:
+        reached = {label for label, statuses in seen.items() if any(status < 300 for status in statuses)}
+        assert reached >= REACHED
+    else:
+        refusing = {label for label, statuses in seen.items() if any(400 <= status < 500 for status in statuses)}
+        assert reading
+        assert refusing >= reading
     assert len(seen) > 40

@@ -19,7 +19,8 @@ from service.readiness import Readiness
 from service.routes import tasks
 from service.settings import read_service_settings
 from tests.service.conftest import MakeWorld
-from tests.service.world import TASK, World, picture
+from tests.service.waiting import wait_for
+from tests.service.world import GARBAGE, TASK, World, picture
 
 
 def test_a_request_id_that_is_given_comes_back(world: World) -> None:
@@ -60,6 +61,48 @@ def test_every_refusal_is_a_problem(method: str, path: str, status: int, world: 
     problem = answer.json()
     assert problem["type"].startswith("urn:alacarte:problem:")
     assert {"title", "status", "detail", "request_id"} <= problem.keys()
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "allowed"),
+    [
+        ("PUT", "/sources", "GET, HEAD, POST"),
+        ("PATCH", "/tasks/animals", "DELETE, GET, HEAD"),
+        ("GET", "/predict", "POST"),
+        ("HEAD", "/predict", "POST"),
+    ],
+)
+def test_a_method_that_does_nothing_is_told_those_that_do(method: str, path: str, allowed: str, world: World) -> None:
+    answer = world.ask("user", method, path)
+
+    assert answer.status_code == 405
+    assert answer.headers["allow"] == allowed
+    assert method == "HEAD" or allowed in answer.json()["detail"]
+
+
+@pytest.mark.parametrize("path", ["/healthz", "/readyz", "/v2/health/live", "/tasks", "/openapi.json", "/"])
+def test_head_is_answered_as_get_without_the_body(path: str, world: World) -> None:
+    full = world.ask("user", "GET", path)
+
+    bare = world.ask("user", "HEAD", path)
+
+    assert (bare.status_code, bare.content) == (full.status_code, b"")
+    assert bare.headers["content-length"] == full.headers["content-length"]
+    assert bare.headers["content-type"] == full.headers["content-type"]
+
+
+@pytest.mark.parametrize(
+    ("method", "path"),
+    [("POST", "/users"), ("POST", "/tokens"), ("PUT", "/users/{}/quota"), ("POST", f"/v2/models/{TASK}/infer")],
+)
+@pytest.mark.parametrize("kind", ["text/plain", "text/html", "application/x-www-form-urlencoded"])
+def test_a_content_type_that_is_not_read_is_refused_as_such(kind: str, method: str, path: str, world: World) -> None:
+    headers = {"Content-Type": kind}
+
+    answer = world.ask("admin", method, path.format(world.users["user"]), content=b"{}", headers=headers)
+
+    assert answer.status_code == 415, answer.text
+    assert "application/json" in answer.json()["detail"]
 
 
 def test_a_fault_in_a_document_is_told_by_its_place_and_not_by_its_value(world: World) -> None:
@@ -122,7 +165,11 @@ def test_a_request_is_one_line_without_secrets(world: World, caplog: pytest.LogC
 
     world.ask("user", "POST", "/predict", files={"image": picture()}, data={"task": TASK, "sources": "private name"})
 
-    lines = [JsonLines().format(record) for record in caplog.records if record.name == LOGGER]
+    def logged() -> list[str]:
+        return [JsonLines().format(record) for record in caplog.records if record.name == LOGGER]
+
+    wait_for(lambda: any('"request"' in line for line in logged()))  # it is written once the answer has left
+    lines = logged()
     line = next(json.loads(line) for line in lines if '"request"' in line)
     assert (line["method"], line["route"], line["status"]) == ("POST", "/predict", 404)
     assert line["user"] == str(world.users["user"])
@@ -152,20 +199,37 @@ def test_requests_are_measured_by_their_route(world: World) -> None:
         assert f"alacarte_{name}" in text
 
 
+def test_a_request_of_nobody_is_measured_by_its_route_too(world: World) -> None:
+    world.ask(None, "GET", f"/erasures/{world.source}")
+
+    text = world.ask("admin", "GET", "/metrics").text
+
+    assert 'method="GET",route="/erasures/{erasure_id}",status="401"' in text
+
+
 def test_methods_and_paths_of_strangers_are_no_labels(world: World) -> None:
     for who in (None, "user"):
-        world.ask(who, "BREW", "/pots/17")
+        world.ask(who, "PROPFIND", "/pots/17")
 
     text = world.ask("admin", "GET", "/metrics").text
 
     assert 'method="other",route="unmatched"' in text
-    assert "BREW" not in text
+    assert "PROPFIND" not in text
     assert "pots" not in text
 
 
 @pytest.mark.parametrize("text", ["Bearer", "Basic abc", "Bearer a b", "bearer", "Bearer " + "x" * 10_000])
 def test_a_header_that_is_no_bearer_token_is_refused(text: str, world: World) -> None:
     assert world.ask(None, "GET", "/tasks", headers={"Authorization": text}).status_code == 401
+
+
+def test_who_sends_no_token_is_told_that_one_is_wanted(world: World) -> None:
+    missing, wrong = world.ask(None, "GET", "/tasks"), world.ask(GARBAGE, "GET", "/tasks")
+
+    assert "is wanted" in missing.json()["detail"]
+    assert missing.headers["www-authenticate"] == 'Bearer realm="alacarte"'
+    assert "revoked" in wrong.json()["detail"]
+    assert wrong.headers["www-authenticate"] == 'Bearer realm="alacarte", error="invalid_token"'
 
 
 def test_the_scheme_of_a_token_may_be_in_any_case(world: World) -> None:

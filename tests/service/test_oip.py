@@ -56,6 +56,18 @@ def test_the_client_gets_the_labels_that_predict_gives(is_binary: bool, client: 
     assert result.get_response()["parameters"]["set_digest"] == told["set_digest"]
 
 
+def test_the_version_that_the_metadata_names_can_be_asked(client: Any, world: World) -> None:
+    [version] = client.get_model_metadata(TASK, headers=headers(world))["versions"]
+    asked = [image_input([picture(4)], is_binary=True)]
+
+    assert client.get_model_metadata(TASK, version, headers=headers(world))["name"] == TASK
+    assert client.is_model_ready(TASK, version, headers=headers(world))
+    answer = client.infer(TASK, asked, model_version=version, headers=headers(world)).get_response()
+    assert answer["model_version"] == version
+    assert [output["name"] for output in answer["outputs"]] == ["label", "score"]
+    assert not client.is_model_ready(TASK, "2", headers=headers(world))
+
+
 def test_more_labels_come_as_a_second_dimension(client: Any, world: World) -> None:
     asked = [image_input([picture(1), picture(2)], is_binary=True)]
     wanted = [triton.InferRequestedOutput("label", binary_data=False)]
@@ -92,6 +104,10 @@ def asked(**changes: Any) -> dict[str, Any]:
         asked(datatype="FP32"),
         asked(shape=[2]),
         asked(shape=[-1]),
+        asked(shape=[10**4000 - 1, 10**4000 - 1]),
+        asked(shape=[10**4000 - 1] * 2000),
+        asked(shape=[1] * 9),
+        {**asked(), "outputs": [{"name": "logits"}]},
         asked(shape=[0], data=[]),
         asked(data=None),
         asked(data=[1]),

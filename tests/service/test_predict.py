@@ -19,6 +19,7 @@ from registry.database import Database
 from registry.erasures.begin import forget_source
 from registry.errors import DatabaseUnreachable
 from registry.grants import grant, revoke
+from registry.proofs import Proof
 from registry.usable_set import UsableSet
 from service import answering
 from tests.service.world import LABELS, TASK, World, backbone, picture, prompt_bytes
@@ -151,7 +152,13 @@ def test_a_caller_without_sources_gets_no_guess(world: World) -> None:
     problem = refusal(world, 409, who="stranger", files={"image": picture()}, data={"task": TASK})
 
     assert problem["type"] == "urn:alacarte:problem:nothing-usable"
-    assert "grant" in problem["detail"]
+    assert "ask its owner or an admin for a grant" in problem["detail"]
+
+
+def test_an_admin_without_a_grant_is_told_to_give_it(world: World) -> None:
+    problem = refusal(world, 409, who="admin", files={"image": picture()}, data={"task": TASK})
+
+    assert "give yourself a grant" in problem["detail"]
 
 
 def test_a_source_that_has_learnt_nothing_gives_no_guess(world: World) -> None:
@@ -212,8 +219,8 @@ def after_first_look(monkeypatch: pytest.MonkeyPatch, *happenings: Any) -> None:
     left = list(happenings)
     look = rights.usable
 
-    def usable(database: Database, token: str, **options: Any) -> UsableSet:
-        found = look(database, token, **options)
+    def usable(database: Database, proof: Proof, **options: Any) -> UsableSet:
+        found = look(database, proof, **options)
         if left:
             left.pop(0)()
         return found

@@ -1,6 +1,7 @@
 """A replica and SQL in step: what is forgotten leaves memory before it is said to have left."""
 
 from collections.abc import Callable
+from contextlib import AbstractContextManager
 
 import anyio
 import pytest
@@ -16,7 +17,7 @@ from registry.registry import Registry
 from registry.usable_set import UsablePrompt
 from service.errors import NotReady
 from service.flights import Flights
-from service.replica import ReplicaKeeper
+from service.replica import LEASE_SECONDS, ReplicaKeeper
 from tests.registry.factories import make_prompt, make_shard, make_source, make_task
 
 pytestmark = pytest.mark.anyio
@@ -37,6 +38,9 @@ class Memory:
 
     def __init__(self) -> None:
         self.prompts: list[UsablePrompt] = []
+
+    def holds(self, matches: Callable[[UsablePrompt], bool]) -> bool:
+        return any(map(matches, self.prompts))
 
     def evict(self, matches: Callable[[UsablePrompt], bool]) -> int:
         before = len(self.prompts)
@@ -176,6 +180,36 @@ async def test_a_replica_that_cannot_renew_in_time_drops_everything(
 
     assert stage.memory.prompts == []
     assert not stage.is_enrolled()
+
+
+class Clock:
+    """A clock that stands still."""
+
+    def __init__(self) -> None:
+        self.now = 1000.0
+
+    def monotonic(self) -> float:
+        return self.now
+
+
+async def test_a_look_takes_no_longer_than_the_lease_lasts(stage: Stage, monkeypatch: pytest.MonkeyPatch) -> None:
+    clock, allowed = Clock(), []
+    fail_after = anyio.fail_after
+
+    def noted(seconds: float) -> AbstractContextManager[anyio.CancelScope]:
+        allowed.append(seconds)
+        return fail_after(60)
+
+    monkeypatch.setattr("service.replica.time", clock)
+    monkeypatch.setattr("service.replica.RENEW_SECONDS", 100.0)
+    monkeypatch.setattr(anyio, "fail_after", noted)
+
+    await stage.keeper.poll()
+    for passed in (0.0, LEASE_SECONDS - 3, LEASE_SECONDS - 1):
+        clock.now = 1000.0 + passed
+        await stage.keeper.poll()
+
+    assert allowed == [LEASE_SECONDS / 2, LEASE_SECONDS / 2, 3, 1]
 
 
 async def test_a_replica_that_leaves_is_waited_for_by_nobody(stage: Stage) -> None:

@@ -7,7 +7,7 @@ import signal
 import socket
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -15,15 +15,28 @@ import httpx
 import pytest
 
 from registry.callers import OPERATOR
+from registry.opening import make_registry
 from registry.registry import Registry
+from registry.settings import RegistrySettings
 from registry.tasks import create_task
 from registry.tokens import issue_token
 from registry.users import create_user
+from service.app import create_app
+from service.engine.errors import EngineRefused
+from service.settings import ServiceSettings
+from tests.servers.postgres import serve_postgres
 from tests.service.waiting import wait_for
 from tests.service.world import archive
 
 ROOT = Path(__file__).parents[2]
 COMMAND = [sys.executable, "-c", "from alacarte.cli.serve import serve; serve(port=0)"]
+IMPATIENT = """
+from functools import partial
+from registry import opening
+from service import housekeeping, replica
+opening.Database = partial(opening.Database, answer_seconds=3)
+housekeeping.LEAVE_SECONDS = replica.LEAVE_SECONDS = 1
+"""
 
 
 @pytest.fixture
@@ -32,9 +45,11 @@ def home() -> str:
 
 
 @contextmanager
-def process(environment: dict[str, str], log: Path) -> Iterator[subprocess.Popen[bytes]]:
+def process(
+    environment: dict[str, str], log: Path, command: Sequence[str] = COMMAND
+) -> Iterator[subprocess.Popen[bytes]]:
     with log.open("wb") as file:
-        started = subprocess.Popen(COMMAND, cwd=ROOT, env=environment, stderr=file)
+        started = subprocess.Popen(command, cwd=ROOT, env=environment, stderr=file)
     try:
         yield started
     finally:
@@ -74,7 +89,9 @@ def test_what_was_begun_is_finished_before_the_end(
     log = tmp_path / "log"
     with process(environment, log) as started:
         port = port_of(log, started)
+        before = log.read_text()
         assert httpx.get(f"http://127.0.0.1:{port}/readyz").status_code == 200
+        assert log.read_text() == before  # a look that is made every second is no event
         with socket.create_connection(("127.0.0.1", port), timeout=30) as wire:
             head = (
                 "POST /sources?task=animals&name=late HTTP/1.1\r\nHost: x\r\n"
@@ -94,6 +111,61 @@ def test_what_was_begun_is_finished_before_the_end(
     assert lines[-1] == "stopped"
     assert all(json.loads(line)["event"] for line in lines[:-1])
     assert token not in log.read_text()
+
+
+def test_what_is_not_finished_in_time_is_told_to_ask_again(
+    registry: Registry, environment: dict[str, str], tmp_path: Path
+) -> None:
+    with registry.database.writing() as session:
+        admin = create_user(session, OPERATOR, "admin", "admin")
+        token = issue_token(session, OPERATOR, admin.id).text
+        create_task(session, OPERATOR, "animals", backbone="vit")
+    log = tmp_path / "log"
+    with process(environment | {"ALACARTE_DRAIN_S": "1", "ALACARTE_READ_TIMEOUT_S": "5"}, log) as started:
+        port = port_of(log, started)
+        with socket.create_connection(("127.0.0.1", port), timeout=30) as wire:
+            wire.sendall(
+                "POST /sources?task=animals&name=late HTTP/1.1\r\nHost: x\r\n"
+                f"Authorization: Bearer {token}\r\nContent-Type: application/zip\r\n"
+                "Expect: 100-continue\r\nContent-Length: 100\r\n\r\n".encode()
+            )
+            assert b" 100 " in wire.recv(4096)  # it waits for the rest
+            os.kill(started.pid, signal.SIGINT)
+            answer = wire.recv(4096)
+
+        assert b" 503 " in answer.splitlines()[0]
+        assert started.wait(60) == 0
+
+    assert "Traceback" not in log.read_text()
+
+
+def test_a_database_that_hangs_does_not_keep_a_service_from_its_end(tmp_path: Path) -> None:
+    log = tmp_path / "log"
+    command = [*COMMAND[:2], IMPATIENT + COMMAND[2]]
+    with serve_postgres() as server:
+        make_registry(RegistrySettings(home=tmp_path, database=server.url, objects=""))
+        environment = os.environ | {"ALACARTE_HOME": str(tmp_path), "ALACARTE_DATABASE": server.url}
+        with process(environment | {"ALACARTE_OBJECTS": "", "ALACARTE_DRAIN_S": "1"}, log, command) as started:
+            port = port_of(log, started)
+            wait_for(lambda: httpx.get(f"http://127.0.0.1:{port}/readyz").status_code == 200)
+            server.freeze()
+            os.kill(started.pid, signal.SIGINT)
+
+            assert started.wait(60) == 0
+
+    assert "replica.left-late" in log.read_text()
+    assert "Traceback" not in log.read_text()
+
+
+@pytest.mark.parametrize("device", ["banana", "cuda:99", "meta", ""])
+def test_a_device_that_is_not_there_is_refused_before_anything_listens(device: str) -> None:
+    with pytest.raises(EngineRefused, match="ALACARTE_DEVICE"):
+        create_app(ServiceSettings(device=device))
+
+
+def test_weights_that_are_not_there_are_refused_before_anything_listens(tmp_path: Path) -> None:
+    with pytest.raises(EngineRefused, match=r"none\.safetensors.*ALACARTE_WEIGHTS"):
+        create_app(ServiceSettings(weights=str(tmp_path / "none.safetensors")))
 
 
 def test_a_database_without_tables_is_told_in_one_line(tmp_path: Path) -> None:

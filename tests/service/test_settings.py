@@ -1,8 +1,11 @@
 """The page of settings is true."""
 
+from dataclasses import asdict
 from pathlib import Path
 
 from registry.settings import RegistrySettings
+from service.app import engine_settings
+from service.engine.settings import EngineSettings
 from service.settings import ServiceSettings
 
 ROOT = Path(__file__).parents[2]
@@ -17,3 +20,24 @@ def test_every_setting_stands_in_the_documents_as_it_is() -> None:
         else:
             default = "" if field.default is None else f"`{field.default}`"
             assert f"| `ALACARTE_{name.upper()}` | {default} | {field.description} |" in page
+
+
+def test_whatever_the_engine_can_be_told_is_a_setting_and_has_one_default() -> None:
+    told = ServiceSettings(
+        device="mps",
+        dtype="bfloat16",
+        weights="random",
+        max_backbones=3,
+        prompt_cache_bytes=1,
+        max_batch=1,
+        max_pairs=1,
+        max_waiting=1,
+        compute_threads=1,
+        decode_threads=1,
+        load_threads=1,
+        load_bytes=1,
+    )
+
+    assert engine_settings(ServiceSettings()) == EngineSettings()
+    defaults = asdict(EngineSettings())
+    assert {name for name, value in asdict(engine_settings(told)).items() if value != defaults[name]} == set(defaults)

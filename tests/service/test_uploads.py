@@ -5,6 +5,7 @@ import socket
 import tarfile
 from collections.abc import Iterator
 from pathlib import Path
+from select import select
 from typing import Any
 from urllib.parse import urlsplit
 from uuid import UUID
@@ -12,6 +13,7 @@ from uuid import UUID
 import httpx
 import pytest
 
+from service import bodies
 from tests.service.conftest import MakeWorld
 from tests.service.waiting import wait_for
 from tests.service.world import TASK, World, archive, picture
@@ -142,6 +144,27 @@ def test_what_is_said_of_an_upload_is_checked(said: dict[str, str], status: int,
     refused(world.ask("owner", "POST", "/sources", params=said, content=archive(), headers=ZIP), status)
 
 
+@pytest.mark.parametrize(
+    ("query", "fields", "loc"),
+    [
+        ([("name", "a"), ("name", "b")], None, ["query", "name"]),
+        ([], [("name", b"a"), ("name", b"b")], ["body", "name"]),
+        ([("name", "a")], [("name", b"b")], ["body", "name"]),
+        ([], [("name", b"a"), ("shards", b"none")], ["body", "shards"]),
+        ([("name", "a"), ("shards", "none")], None, ["query", "shards"]),
+    ],
+)
+def test_what_is_said_twice_or_wrongly_is_told_where_it_was_said(
+    query: list[tuple[str, str]], fields: list[tuple[str, bytes]] | None, loc: list[str], world: World
+) -> None:
+    raw = {"content": archive(), "headers": ZIP}
+    body = raw if fields is None else form(*fields, ("archive", archive()))
+
+    answer = world.ask("owner", "POST", "/sources", params=[("task", TASK), *query], **body)
+
+    assert refused(answer, 422)["errors"][0]["loc"] == loc
+
+
 def test_a_misspelt_setting_is_refused(world: World) -> None:
     refused(upload(world, archive(), name=world.name("source"), shard="2"), 422)
 
@@ -265,6 +288,34 @@ def test_more_uploads_than_there_is_room_for_are_asked_to_come_again(small: Worl
 
     refused(answer, 503)
     assert int(answer.headers["retry-after"]) >= 1
+
+
+def test_one_user_has_at_most_half_of_the_places(make_world: MakeWorld) -> None:
+    world = make_world(max_uploads=2)
+    with connection(world) as wire:
+        path = "/sources?task=animals&name=holding"
+        wire.sendall(head(world, "POST", path, "Content-Type: application/zip", "Content-Length: 100") + b"PK")
+        wait_for(lambda: rooms(world) != [])
+
+        refused(upload(world, archive(), name=world.name("source")), 503)
+        assert upload(world, archive(), who="admin", name=world.name("source")).status_code == 202
+
+
+def test_an_upload_that_trickles_is_let_go(make_world: MakeWorld, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(bodies, "GRACE_SECONDS", 0.5)
+    world = make_world()
+    with connection(world) as wire:
+        path = "/sources?task=animals&name=trickle"
+        wire.sendall(head(world, "POST", path, "Content-Type: application/zip", f"Content-Length: {MIB}") + b"PK")
+        sent = 2
+        while not select([wire], [], [], 0.05)[0]:
+            assert sent < MIB // 2  # long after a patient service would have let it go
+            wire.sendall(b"x")
+            sent += 1
+        answer = wire.recv(4096)
+
+    assert b" 408 " in answer
+    wait_for(lambda: rooms(world) == [])
 
 
 def test_a_client_that_leaves_in_the_middle_leaves_nothing(small: World) -> None:

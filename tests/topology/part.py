@@ -39,6 +39,12 @@ class Part:
         return self._process is not None and self._process.poll() is None
 
     @property
+    def pid(self) -> int:
+        """The number of the process."""
+        assert self._process is not None, f"{self.name} was never started"
+        return self._process.pid
+
+    @property
     def said(self) -> str:
         """What stands in the log of this run."""
         with self.log.open("rb") as log:

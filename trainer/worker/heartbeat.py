@@ -12,6 +12,8 @@ from registry.leasing import Lease, lost, renew_lease
 from trainer.worker.events import tell
 from trainer.worker.faults import logged
 
+LEAVE_SECONDS = 5.0
+
 
 class Heartbeat:
     """Renews a lease, and says how far its training is, until the block is left or the lease is lost.
@@ -49,7 +51,8 @@ class Heartbeat:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self._stop.set()
-        self._thread.join()
+        # A database that hangs keeps nobody in the attempt, whose files are to go; a beat that comes late does no harm.
+        self._thread.join(LEAVE_SECONDS)
 
     def _beat(self) -> None:
         is_away = False

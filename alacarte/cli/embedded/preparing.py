@@ -1,5 +1,6 @@
 """What must be there before anything starts: a port to listen on, and a first admin."""
 
+import errno
 import socket
 
 from alacarte.cli.faults import CommandRefused
@@ -13,15 +14,17 @@ ADMIN = "admin"
 
 
 def free_port(host: str, port: int) -> int:
-    """The port, or a free one for 0; refused if somebody listens there."""
+    """The port, or a free one for 0; refused if nobody can listen there."""
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     try:
         with socket.create_server((host, port), family=family) as probe:
             found: int = probe.getsockname()[1]
             return found
     except OSError as error:
+        is_about_the_port = error.errno in (errno.EADDRINUSE, errno.EACCES)
+        advice = "choose another port with --port" if is_about_the_port else "set ALACARTE_HOST to one of this machine"
         reason = error.strerror or str(error)
-        raise CommandRefused(f"cannot listen on {host}:{port} ({reason}): choose another port with --port") from error
+        raise CommandRefused(f"cannot listen on {host}:{port} ({reason}): {advice}") from error
 
 
 def make_first_admin(registry: Registry) -> str | None:

@@ -159,7 +159,9 @@ class Stage:
         weighting: Weighting = "none",
     ) -> list[Answer]:
         deadline = time.monotonic() + seconds
-        return await engine.answer(self.task, pictures, prompts, composition, weighting, user=user, deadline=deadline)
+        return await engine.answer(
+            self.task, pictures, prompts, composition, weighting, user=user, deadline=deadline, tell=list
+        )
 
 
 def slot_bytes(backbone: Backbone, memory: int) -> int:

@@ -8,7 +8,7 @@ import pytest
 from alacarte.prompting.backbone import Backbone
 from alacarte.prompting.errors import WeightsUnavailable
 from registry.usable_set import TaskFacts
-from service.engine.backbones import Backbones, build
+from service.engine.backbones import RETRY_SECONDS, Backbones, build
 from service.engine.errors import BackboneUnavailable, IdentityMismatch
 from service.engine.settings import EngineSettings
 from tests.service.engine.stage import Stage
@@ -76,7 +76,22 @@ async def test_a_task_without_an_identity_takes_the_weights_that_there_are(stage
     assert await Backbones(EngineSettings(), Builder(stage)).get(task) is stage.backbone
 
 
-async def test_a_build_that_failed_is_tried_again_by_the_next_question(stage: Stage) -> None:
+async def test_a_build_that_failed_is_not_begun_again_for_a_moment(stage: Stage) -> None:
+    builder = Builder(stage)
+    builder.errors = [WeightsUnavailable("no hub answers")]
+    backbones = Backbones(EngineSettings(), builder)
+
+    for _ in range(3):
+        with pytest.raises(BackboneUnavailable, match="no hub answers") as caught:
+            await backbones.get(stage.task)
+        assert 1 <= caught.value.retry_after <= RETRY_SECONDS
+
+    assert len(builder.built) == 1
+    assert await backbones.get(named(stage, "another")) is stage.backbone
+
+
+async def test_a_build_that_failed_is_tried_again_after_a_moment(stage: Stage, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("service.engine.backbones.RETRY_SECONDS", 0.0)
     builder = Builder(stage)
     builder.errors = [WeightsUnavailable("no hub answers")]
     backbones = Backbones(EngineSettings(), builder)

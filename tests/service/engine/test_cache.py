@@ -7,10 +7,11 @@ from uuid import UUID
 
 import pytest
 
+from alacarte.prompting.pool import make_ready
 from alacarte.prompting.tensors import Variant
 from registry.errors import DomainError
 from registry.usable_set import UsablePrompt
-from service.engine.loading import Loaded
+from service.engine.loading import Loaded, most_bytes
 from service.engine.settings import EngineSettings
 from tests.prompting.reference import small_prompt
 from tests.service.engine.stage import BEN, Stage, picture, same, until
@@ -173,7 +174,7 @@ async def test_an_idle_engine_keeps_nothing_of_a_prompt_but_its_slot(
 async def test_pinned_prompts_stay_while_others_come_and_go(stage: Stage) -> None:
     prompts = prompts_of(stage, 8)
     async with stage.engine(small(stage, slots=3)) as engine:
-        engine.pin(prompts[:1])
+        engine.pin([prompts[0].digest])
         await stage.ask(engine, [picture(0)], prompts[:1])
         for prompt in prompts[1:]:
             await stage.ask(engine, [picture(0)], [prompt])
@@ -191,3 +192,29 @@ async def test_prompts_of_different_widths_share_the_slots(stage: Stage) -> None
         for count in (2, 3, 5):
             answers = await stage.ask(engine, [picture(count)], prompts[:count])
             same(answers, stage.expect([picture(count)], prompts[:count]))
+
+
+@pytest.mark.parametrize(("variant", "memory"), [("deep", 5), ("deep-shared", 64), ("shallow", 3), ("head-only", 3)])
+def test_no_prompt_takes_more_than_it_was_expected_to(stage: Stage, variant: Variant, memory: int) -> None:
+    prompt = stage.add(small_prompt(stage.backbone, variant, memory=memory))
+    tensors = stage.prompts[str(prompt.id)].tensors
+
+    ready = make_ready(stage.backbone, tensors)
+
+    numbers = (ready.token, ready.keys_values, ready.head_weight, ready.head_bias, tensors.prototypes)
+    taken = sum(tensor.nbytes for tensor in numbers if tensor is not None)
+    assert taken <= most_bytes(stage.backbone, prompt)
+
+
+async def test_prompts_that_grow_on_their_way_come_in_as_many_passes_as_their_room_takes(stage: Stage) -> None:
+    prompts = [stage.add(small_prompt(stage.backbone, "deep-shared", seed=seed, memory=64)) for seed in range(8)]
+    each = most_bytes(stage.backbone, prompts[0])
+    assert 8 * prompts[0].size_bytes < 3 * each  # as they are stored they would all fit
+    async with stage.engine(EngineSettings(load_bytes=3 * each, decode_threads=1)) as engine:
+        answers = await stage.ask(engine, [picture(0)], prompts)
+        assert engine.facts().pictures == 3
+
+        await stage.ask(engine, [picture(0)], prompts)
+        assert engine.facts().pictures == 4  # once they are here they need no room on the way
+
+    same(answers, stage.expect([picture(0)], prompts))

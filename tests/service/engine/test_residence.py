@@ -9,7 +9,8 @@ from alacarte.prompting.backbone import Backbone
 from alacarte.prompting.pool import make_ready
 from registry.usable_set import UsablePrompt
 from service.engine.loading import Loaded
-from service.engine.residence import Residence, Resident, Seating
+from service.engine.residence import Residence
+from service.engine.seating import Resident, Seating
 from tests.prompting.reference import small_prompt
 from tests.service.engine.stage import Stage
 
@@ -175,6 +176,14 @@ def test_the_pinned_leave_last(stage: Stage, cast: list[Loaded]) -> None:
     assert here(residence, cast) == [1, 2, 3]
 
 
+def numbers_of(residence: Residence, prompt: Loaded) -> torch.Tensor:
+    """The keys and values of a prompt that is here."""
+    seating, pool = residence.seat([([prompt.digest], {})])
+    residence.release()
+    slot = seating.residents[prompt.digest].seat.slot
+    return torch.stack([pool.keys[:, slot], pool.values[:, slot]], dim=1)
+
+
 def test_a_wider_prompt_makes_all_slots_wider_and_fewer(stage: Stage, cast: list[Loaded]) -> None:
     residence = residence_of(stage, slots=6)
     use(residence, *cast)
@@ -185,8 +194,29 @@ def test_a_wider_prompt_makes_all_slots_wider_and_fewer(stage: Stage, cast: list
 
     assert (seating.seated, seating.missed) == ([0], [1])
     assert pool.keys.shape[3] == 12
-    assert residence.capacity < 6
-    assert residence.count == 1
+    assert residence.capacity == 2
+    assert here(residence, cast) == [5]  # who was used last has moved along
+    assert torch.equal(numbers_of(residence, cast[5]), ready_numbers(cast[5]))
+
+
+def test_slots_are_narrow_again_when_the_wider_prompt_has_left(stage: Stage, cast: list[Loaded]) -> None:
+    residence = residence_of(stage, slots=6)
+    wide = loaded(stage, stage.add(small_prompt(stage.backbone, seed=50, memory=12), source=50))
+    use(residence, wide)
+    use(residence, cast[0])
+    assert residence.capacity == 2
+
+    residence.evict(lambda prompt: prompt.source_id.int == 50)
+    use(residence, *cast[1:])
+
+    assert residence.capacity == 6
+    assert here(residence, cast) == [0, 1, 2, 3, 4, 5]
+    assert all(torch.equal(numbers_of(residence, one), ready_numbers(one)) for one in cast)
+
+
+def ready_numbers(prompt: Loaded) -> torch.Tensor:
+    assert prompt.ready.keys_values is not None
+    return prompt.ready.keys_values
 
 
 def test_heads_are_within_the_budget_too(backbone: Backbone) -> None:

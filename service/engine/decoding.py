@@ -1,0 +1,39 @@
+"""Pictures on their way to the device: decoded in threads, of which no user has all, so that a flood delays nobody."""
+
+import asyncio
+from concurrent.futures import ThreadPoolExecutor
+from uuid import UUID
+
+from torch import Tensor
+
+from alacarte.prompting.preprocess import Preprocessing
+from service.engine.preparing import prepare
+from service.engine.threads import compute_alone
+from service.engine.turns import Turns
+
+SECONDS_EACH = 0.05  # about as long as a large photograph takes
+
+
+class Decoders:
+    """So many threads, which users take in turns; called on the event loop only."""
+
+    def __init__(self, threads: int, waiting: int) -> None:
+        self._threads = ThreadPoolExecutor(threads, "decode", compute_alone)
+        self._turns = Turns(threads, waiting, lambda: SECONDS_EACH)
+
+    async def decode(self, picture: bytes, preprocessing: Preprocessing, name: str, user: UUID) -> Tensor:
+        """The picture as (3, S, S), or PictureUnreadable, which calls it by this name."""
+        (turn,) = self._turns.join(user, 1)
+        try:
+            await turn.granted
+            decoding = asyncio.get_running_loop().run_in_executor(self._threads, prepare, picture, preprocessing, name)
+        except BaseException:
+            self._turns.leave(turn)
+            raise
+        # Whoever goes away leaves a thread at work: until it has ended the turn is theirs.
+        decoding.add_done_callback(lambda _: self._turns.leave(turn))
+        return await asyncio.shield(decoding)
+
+    def shutdown(self) -> None:
+        """The threads have ended, and nothing that waited for one is begun."""
+        self._threads.shutdown(cancel_futures=True)

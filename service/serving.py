@@ -1,0 +1,66 @@
+"""The server that the service runs on: uvicorn with httptools and uvloop, and connections that are watched."""
+
+import logging
+import sys
+from functools import partial
+from importlib.util import find_spec
+
+import uvicorn
+from starlette.types import ASGIApp
+
+from service.connections import Patience, WatchedConnection
+from service.lobby import Lobby
+from service.logs import log
+from service.settings import ServiceSettings
+
+OWN_FILES = 512  # that are no connections of clients: the database, the store, scratch, libraries
+FEWEST_CONNECTIONS = 16
+
+
+def make_server(app: ASGIApp, settings: ServiceSettings) -> uvicorn.Server:
+    """The server of the app by its settings, not yet started."""
+    lobby = Lobby(_connections_within(settings.max_connections))
+    patience = Patience(settings.head_timeout_s, settings.send_timeout_s)
+    return uvicorn.Server(
+        uvicorn.Config(
+            app,
+            host=settings.host,
+            port=settings.port,
+            http=partial(WatchedConnection, lobby=lobby, patience=patience),  # type: ignore[arg-type]  # it is called only
+            loop="uvloop" if find_spec("uvloop") else "asyncio",  # there is no uvloop for Windows
+            ws="none",
+            log_config=None,  # logs are ours
+            access_log=False,
+            server_header=False,
+            proxy_headers=False,
+            timeout_keep_alive=settings.keep_alive_s,
+            timeout_graceful_shutdown=settings.drain_s,
+        )
+    )
+
+
+def raise_file_limit(max_connections: int) -> None:
+    """Lets this process have as many open files as the connections take, or as many as the system allows it."""
+    if sys.platform == "win32":  # which has no such limit
+        return
+    import resource
+
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    wanted = max_connections + OWN_FILES
+    if soft != resource.RLIM_INFINITY and soft < wanted:
+        allowed = wanted if hard == resource.RLIM_INFINITY else min(wanted, hard)
+        resource.setrlimit(resource.RLIMIT_NOFILE, (allowed, hard))
+
+
+def _connections_within(max_connections: int) -> int:
+    """As many connections as are wanted, or as open files are left for: without any, nobody could be answered."""
+    if sys.platform == "win32":
+        return max_connections
+    import resource
+
+    soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if soft == resource.RLIM_INFINITY or max_connections + OWN_FILES <= soft:
+        return max_connections
+    fitting = max(FEWEST_CONNECTIONS, soft - OWN_FILES)
+    log(logging.WARNING, "connections.limited", wanted=max_connections, fitting=fitting, open_files=soft)
+    return fitting

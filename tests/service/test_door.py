@@ -1,0 +1,137 @@
+"""The door lets so many through at once, whoever goes away meanwhile, and in whichever way."""
+
+import asyncio
+import threading
+
+import anyio
+import pytest
+
+from registry.errors import DatabaseUnreachable
+from service.door import Door
+from service.looking import look
+
+pytestmark = pytest.mark.anyio
+
+THREADS = 2
+
+
+@pytest.fixture
+def anyio_backend() -> str:
+    return "asyncio"
+
+
+class Work:
+    """Work that lasts until it may end, and counts how much of it there is."""
+
+    def __init__(self) -> None:
+        self.may_end = threading.Event()
+        self.begun = self.ended = 0
+
+    def __call__(self) -> str:
+        self.begun += 1
+        assert self.may_end.wait(30), "nobody let it end"
+        self.ended += 1
+        return "done"
+
+
+async def until_begun(work: Work, count: int) -> None:
+    async with asyncio.timeout(30):
+        while work.begun < count:
+            await asyncio.sleep(0)
+
+
+async def spin() -> None:
+    """Lets everyone else, other threads too, do what they can do now."""
+    for _ in range(50):
+        await asyncio.to_thread(lambda: None)
+
+
+async def test_tasks_that_are_cancelled_make_no_more_threads_work_than_there_may_be() -> None:
+    door, work = Door(THREADS), Work()
+    for count in range(1, THREADS + 1):
+        leaving = asyncio.create_task(door.through(work))
+        await until_begun(work, count)
+        leaving.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await leaving
+
+    following = [asyncio.create_task(door.through(work)) for _ in range(3)]
+    await spin()
+
+    assert work.begun == THREADS
+    work.may_end.set()
+    assert await asyncio.gather(*following) == ["done"] * 3
+    assert work.ended == THREADS + 3
+
+
+async def test_who_is_cancelled_in_the_line_is_not_begun_and_keeps_nobody() -> None:
+    door, work = Door(1), Work()
+    first, second, third = (asyncio.create_task(door.through(work)) for _ in range(3))
+    await until_begun(work, 1)
+    await spin()
+
+    second.cancel()
+    work.may_end.set()
+
+    assert [await first, await third] == ["done", "done"]
+    assert work.begun == 2
+
+
+async def test_a_scope_that_is_cancelled_waits_for_the_work() -> None:
+    door, work = Door(1), Work()
+    ended_before: list[int] = []
+
+    async def go() -> None:
+        with anyio.CancelScope() as scope:
+            scopes.append(scope)
+            await door.through(work)
+        ended_before.append(work.ended)
+
+    scopes: list[anyio.CancelScope] = []
+    going = asyncio.create_task(go())
+    await until_begun(work, 1)
+    scopes[0].cancel()
+    await spin()
+    assert not going.done()
+
+    work.may_end.set()
+    await going
+
+    assert ended_before == [1]
+
+
+async def test_what_is_left_behind_keeps_its_thread() -> None:
+    door, work = Door(1), Work()
+    with anyio.CancelScope() as scope:
+        async with anyio.create_task_group() as group:
+            group.start_soon(lambda: door.through(work, leave_behind=True))
+            await until_begun(work, 1)
+            scope.cancel()
+
+    following = asyncio.create_task(door.through(work))
+    await spin()
+
+    assert work.begun == 1
+    work.may_end.set()
+    assert await following == "done"
+
+
+async def test_an_error_of_the_work_comes_through() -> None:
+    door = Door(1)
+
+    def fail() -> None:
+        raise KeyError("x")
+
+    for _ in range(2):
+        with pytest.raises(KeyError):
+            await door.through(fail)
+
+
+async def test_a_look_that_takes_too_long_is_given_up() -> None:
+    door, work = Door(1), Work()
+
+    with pytest.raises(DatabaseUnreachable):
+        await look(door, work, seconds=0.01)
+
+    work.may_end.set()
+    assert await look(door, lambda: 3, seconds=30) == 3

@@ -1,0 +1,77 @@
+"""What is wrong with a request is told briefly, however much is wrong, and without keeping anybody waiting."""
+
+import json
+from typing import Any
+
+import pytest
+
+from service.problems import MAX_TOLD
+from tests.service.world import TASK, World
+
+MIB = 2**20
+BRIEF_BYTES = 10_000
+INFER = f"/v2/models/{TASK}/infer"
+
+
+def strangers(count: int) -> dict[str, int]:
+    """As many members, none of which any document has."""
+    return {f"x{number}": number for number in range(count)}
+
+
+@pytest.mark.parametrize(
+    ("path", "document"),
+    [
+        ("/predict", {"images": [1] * (MIB // 3)}),
+        ("/predict", {"images": [1] * 50_000}),
+        ("/predict", {"images": ["eHh4"], "sources": [1] * 50_000}),
+        ("/predict", {"images": ["eHh4"], **strangers(50_000)}),
+        ("/predict", {"images": ["eHh4"], "x" * MIB: 1}),
+        (INFER, {"inputs": [1] * 50_000}),
+        (INFER, {"inputs": [], "outputs": [1] * 50_000}),
+        (INFER, {"inputs": [{"name": "image", "datatype": "BYTES", "shape": ["x"] * 50_000}]}),
+        ("/tasks", {"name": "a", "backbone": "b", "labels": [1] * MIB}),
+        ("/tasks", {"name": "a", "backbone": "b", "recipe": {f"x{number}": None for number in range(50_000)}}),
+        ("/tasks", strangers(50_000)),
+        ("/users", strangers(300_000)),
+        ("/users", strangers(3_000)),
+        ("/sources", strangers(3_000)),
+    ],
+    ids=lambda value: value if isinstance(value, str) else "",
+)
+def test_many_faults_get_a_short_answer(path: str, document: dict[str, Any], world: World) -> None:
+    answer = world.ask("admin", "POST", path, json=document)
+
+    assert answer.status_code in (413, 422), answer.text[:1000]
+    assert len(answer.content) < BRIEF_BYTES
+
+
+def test_many_fields_of_a_form_get_a_short_answer(world: World) -> None:
+    fields = {f"x{number}": "1" for number in range(1900)}
+
+    answer = world.ask("user", "POST", "/predict", files={"image": b"x"}, data=fields)
+
+    assert answer.status_code == 422
+    assert len(answer.content) < BRIEF_BYTES
+
+
+def test_the_first_faults_are_told_and_how_many_more_there_are(world: World) -> None:
+    answer = world.ask("admin", "POST", "/users", json=strangers(MAX_TOLD)).json()
+
+    assert len(answer["errors"]) == MAX_TOLD
+    assert answer["detail"].endswith(f"(and {MAX_TOLD} more)")  # the name is missing, too
+
+
+def test_a_document_of_one_thing_is_small(world: World) -> None:
+    answer = world.ask("admin", "POST", "/users", json={"name": "x" * 70_000})
+
+    assert answer.status_code == 413
+
+
+def test_a_task_may_have_many_labels(world: World) -> None:
+    labels = [f"label {number:06} with the words of a person" for number in range(20_000)]
+    assert len(json.dumps(labels)) > MIB // 2
+
+    made = world.ask("admin", "POST", "/tasks", json={"name": world.name(), "backbone": "vit", "labels": labels})
+
+    assert made.status_code == 201, made.text[:1000]
+    assert world.ask("admin", "DELETE", f"/tasks/{made.json()['id']}").status_code == 204

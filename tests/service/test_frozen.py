@@ -1,0 +1,84 @@
+"""A database that hangs: nobody is kept beyond the time that an answer may take, and afterwards all is well."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from registry import rights
+from registry.belonging import mark_store
+from registry.database import Database
+from registry.objects.folder import FolderStore
+from registry.registry import Registry
+from registry.scratch import ScratchHome
+from registry.signing import open_signer
+from service import answering
+from service.settings import ServiceSettings
+from tests.servers.postgres import PostgresServer
+from tests.service.serving import serve
+from tests.service.waiting import wait_for
+from tests.service.world import TASK, World, picture
+
+LOOK_SECONDS = 0.5
+CLIENT_SECONDS = 30.0  # much longer than any limit here: who waits so long was kept for ever
+
+
+@pytest.fixture
+def world(
+    migrated_postgres_url: str, postgres_server: PostgresServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> Iterator[World]:
+    """A world on PostgreSQL, which has answered once; its server is thawed at the end."""
+    monkeypatch.setattr("service.looking.LOOK_SECONDS", LOOK_SECONDS)
+    told = ServiceSettings(
+        home=tmp_path, database=migrated_postgres_url, objects="", weights="random", deadline_s=5.0, threads=2
+    )
+    objects = FolderStore(tmp_path / "objects")
+    objects.prepare()
+    database = Database(migrated_postgres_url)
+    mark_store(database, objects)
+    world = World(Registry(database, objects, ScratchHome(told.scratch_folder), open_signer(told.signing_key_file)))
+    try:
+        with serve(told) as world.url:
+            assert predict(world) == 200
+            yield world
+            postgres_server.thaw()
+    finally:
+        postgres_server.thaw()
+        world.client.close()
+        database.close()
+
+
+def predict(world: World) -> int:
+    asked = {"files": {"image": picture()}, "data": {"task": TASK}, "timeout": CLIENT_SECONDS}
+    return world.ask("user", "POST", "/predict", **asked).status_code
+
+
+def test_every_request_is_answered_while_the_database_hangs_and_after_it(
+    world: World, postgres_server: PostgresServer
+) -> None:
+    postgres_server.freeze()
+
+    # More of them than the door has threads: those that hang there keep nobody else.
+    answers = [world.ask("user", "GET", "/tasks", timeout=CLIENT_SECONDS) for _ in range(4)]
+    assert [answer.status_code for answer in answers] == [503] * 4
+    assert all(int(answer.headers["retry-after"]) >= 1 for answer in answers)
+    assert predict(world) == 503
+
+    postgres_server.thaw()
+    wait_for(lambda: predict(world) == 200)
+
+
+def test_a_database_that_hangs_under_a_prediction_ends_it(
+    world: World, postgres_server: PostgresServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def usable(*given: object, **named: object) -> object:
+        postgres_server.freeze()
+        return rights.usable(*given, **named)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(answering, "usable", usable)
+
+    assert predict(world) == 503
+
+    postgres_server.thaw()
+    monkeypatch.setattr(answering, "usable", rights.usable)
+    wait_for(lambda: predict(world) == 200)

@@ -1,0 +1,106 @@
+"""The last look at what a caller may use: nothing is left to do after it, and it is taken only where it can matter."""
+
+from base64 import b64encode
+from collections.abc import Callable
+from types import ModuleType
+from typing import Any
+
+import httpx
+import pytest
+from sqlalchemy import select, update
+
+from registry import rights
+from registry.callers import OPERATOR
+from registry.erasures.begin import forget_source
+from registry.models.collections import Task
+from registry.models.prompts import Prompt
+from registry.usable_set import UsableSet
+from service import answering
+from service.routes import oip, predict
+from tests.service.conftest import MakeWorld
+from tests.service.world import TASK, World, backbone, picture
+
+
+def ask(world: World, files: Any, **fields: str) -> httpx.Response:  # Any: as httpx has it
+    return world.ask("user", "POST", "/predict", files=files, data={"task": TASK, **fields})
+
+
+@pytest.mark.parametrize(("route", "tells"), [(predict, "told"), (oip, "_told")])
+def test_the_document_is_finished_before_the_last_look(
+    route: ModuleType, tells: str, world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    story: list[str] = []
+
+    def noted(what: str, work: Callable[..., Any]) -> Callable[..., Any]:
+        def wrapped(*given: Any, **named: Any) -> Any:
+            found = work(*given, **named)
+            story.append(what)
+            return found
+
+        return wrapped
+
+    monkeypatch.setattr(answering, "usable", noted("look", rights.usable))
+    monkeypatch.setattr(route, tells, noted("document", getattr(route, tells)))
+
+    if route is oip:
+        tensor = {"name": "image", "datatype": "BYTES", "shape": [1], "data": [b64encode(picture()).decode()]}
+        answer = world.ask("user", "POST", f"/v2/models/{TASK}/infer", json={"inputs": [tensor]})
+    else:
+        answer = ask(world, {"image": picture()})
+
+    assert answer.status_code == 200
+    assert story == ["look", "document", "look"]
+
+
+def looks_of(monkeypatch: pytest.MonkeyPatch) -> list[None]:
+    """One for each look at what a caller may use."""
+    looks: list[None] = []
+
+    def usable(*given: Any, **named: Any) -> UsableSet:
+        looks.append(None)
+        return rights.usable(*given, **named)
+
+    monkeypatch.setattr(answering, "usable", usable)
+    return looks
+
+
+def test_a_failure_that_nothing_forgotten_can_cause_costs_no_second_look(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    looks = looks_of(monkeypatch)
+
+    assert ask(world, {"image": b"no picture"}).status_code == 422
+
+    assert len(looks) == 1
+
+
+def test_an_object_that_is_missing_is_looked_for_again(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    source = world.add_source()
+    world.publish(source, 9)
+    with world.registry.database.reading() as session:
+        prompt = session.scalars(select(Prompt).where(Prompt.source_id == source)).one()
+    world.registry.objects.remove(prompt.key)
+    looks = looks_of(monkeypatch)
+
+    assert ask(world, {"image": picture()}, sources=str(source)).status_code == 500
+
+    assert len(looks) == 2
+    forget_source(world.registry, OPERATOR, source)
+
+
+def test_weights_that_do_not_fit_are_told_to_the_operator_alone(
+    make_world: MakeWorld, caplog: pytest.LogCaptureFixture
+) -> None:
+    world = make_world()
+    identity = "ab" * 32
+    with world.registry.database.writing() as session:
+        session.execute(update(Task).values(identity=identity))
+
+    answer = ask(world, {"image": picture()})
+
+    assert answer.status_code == 503
+    assert answer.json()["type"] == "urn:alacarte:problem:identity-mismatch"
+    assert identity[:12] not in answer.text
+    assert backbone().identity[:12] not in answer.text
+    logged = next(record for record in caplog.records if record.getMessage() == "request.unserved")
+    assert identity[:12] in logged.fields["reason"]  # type: ignore[attr-defined]

@@ -1,0 +1,70 @@
+"""What a pinned release holds stays in memory while others come and go."""
+
+import re
+from uuid import UUID
+
+import pytest
+
+from registry.callers import OPERATOR
+from registry.releases import pin_release, remove_release
+from service import pinning
+from service.settings import read_service_settings
+from tests.servers.processes import until
+from tests.service.conftest import MakeWorld
+from tests.service.engine.stage import slot_bytes
+from tests.service.world import TASK, World, backbone, picture
+
+SLOTS = 2
+
+
+def ask(world: World, source: UUID) -> None:
+    answer = world.ask("owner", "POST", "/predict", files={"image": picture()}, data={"sources": str(source)})
+    assert answer.status_code == 200, answer.text
+
+
+def misses(world: World) -> int:
+    found = re.search(r"^alacarte_prompt_cache_misses_total (\S+)", world.ask("admin", "GET", "/metrics").text, re.M)
+    assert found is not None
+    return int(float(found[1]))
+
+
+def stays(world: World, source: UUID, others: list[UUID]) -> bool:
+    """Whether the source is answered from memory after all the others had to be fetched."""
+    for one in (source, *others):
+        ask(world, one)
+    before = misses(world)
+    ask(world, source)
+    return misses(world) == before
+
+
+def test_a_pinned_releases_prompts_leave_memory_last_until_it_is_gone(
+    make_world: MakeWorld, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(pinning, "EVERY_SECONDS", 0.05)
+    budget_bytes = 2 * SLOTS * slot_bytes(backbone(), memory=5)
+    world = make_world(prompt_cache_bytes=budget_bytes, pinned=f"{TASK}/stable, {TASK}/another", rate_per_s=0)
+    with world.registry.database.writing() as session:
+        release = pin_release(session, OPERATOR, world.task, "stable")
+    others = [world.add_source() for _ in range(SLOTS)]
+    for seed, source in enumerate(others, start=1):
+        world.publish(source, seed)
+
+    until(lambda: stays(world, world.source, others), "the pinning")
+    for _ in range(3):
+        assert stays(world, world.source, others)
+
+    with world.registry.database.writing() as session:
+        remove_release(session, OPERATOR, release.id)
+    until(lambda: not stays(world, world.source, others), "the end of the pinning")
+
+
+@pytest.mark.parametrize("pinned", ["stable", "animals/", "/stable", "animals/stable,birds"])
+def test_a_release_is_pinned_by_its_task_and_its_name(pinned: str) -> None:
+    with pytest.raises(Exception, match="TASK/RELEASE"):
+        read_service_settings(pinned=pinned)
+
+
+def test_several_releases_can_be_pinned() -> None:
+    settings = read_service_settings(pinned="animals/stable, birds/v1/2 ,")
+
+    assert settings.pinned_releases == (("animals", "stable"), ("birds", "v1/2"))

@@ -1,0 +1,19 @@
+"""How long rights take to read is measured, at both looks of a prediction."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from tests.service.world import World
+
+
+def test_every_prediction_is_seen_to_read_its_rights_twice(world: World) -> None:
+    from tests.service.world import picture
+
+    for number in range(3):
+        assert world.ask("user", "POST", "/predict", files={"image": picture(number)}).status_code == 200
+    lines = world.ask("admin", "GET", "/metrics").text.splitlines()
+
+    assert 'alacarte_rights_seconds_count{look="first"} 3.0' in lines
+    assert 'alacarte_rights_seconds_count{look="again"} 3.0' in lines

@@ -1,0 +1,84 @@
+"""Ending waits for nothing that cannot be interrupted: it is left behind."""
+
+import asyncio
+import threading
+from collections.abc import Callable, Iterator
+
+import anyio
+import pytest
+
+from alacarte.prompting.backbone import Backbone
+from registry.registry import Registry
+from service import housekeeping
+from service.engine.backbones import Backbones
+from service.engine.settings import EngineSettings
+from service.flights import Flights
+from service.housekeeping import Housekeeping
+from service.metrics import Metrics
+from service.replica import ReplicaKeeper
+from tests.servers.processes import until
+from tests.service.engine.stage import Gate, Stage
+
+
+@pytest.fixture
+def home() -> str:
+    return "sqlite-folder"
+
+
+@pytest.fixture
+def anyio_backend() -> str:
+    return "asyncio"
+
+
+@pytest.fixture
+def gate() -> Iterator[Gate]:
+    """Closed, and opened in the end."""
+    gate = Gate()
+    gate.close()
+    yield gate
+    gate.open()
+
+
+@pytest.mark.anyio
+async def test_an_erasure_that_takes_long_is_left_behind_and_none_is_begun_after_it(
+    registry: Registry, backbone: Backbone, gate: Gate, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    looks: list[bool] = []
+
+    def erase(registry: Registry, is_over: Callable[[], bool]) -> int:
+        looks.append(is_over())
+        gate.pass_through()
+        looks.append(is_over())
+        return 0
+
+    monkeypatch.setattr(housekeeping, "run_erasures", erase)
+    monkeypatch.setattr(housekeeping, "EVERY_SECONDS", 0.01)
+    monkeypatch.setattr(housekeeping, "LEAVE_SECONDS", 0.01)
+    keeper = ReplicaKeeper(registry.database, Stage(backbone).new_engine(), Flights())
+
+    async with anyio.create_task_group() as group:
+        group.start_soon(Housekeeping(registry, keeper, Metrics()).run)
+        await gate.reached()
+        group.cancel_scope.cancel()
+
+    assert looks == [False]
+    gate.open()
+    until(lambda: len(looks) == 2, "the end of the erasure")
+    assert looks == [False, True]
+
+
+def test_a_backbone_that_is_being_built_is_left_behind(backbone: Backbone, gate: Gate) -> None:
+    def build(*_: object) -> Backbone:
+        gate.pass_through()
+        return backbone
+
+    async def begin() -> None:
+        building = asyncio.create_task(Backbones(EngineSettings(), build).get(Stage(backbone).task))
+        await gate.reached()
+        building.cancel()
+
+    process = threading.Thread(target=lambda: asyncio.run(begin()), daemon=True)
+    process.start()
+    process.join(20)
+
+    assert not process.is_alive()
