@@ -48,7 +48,7 @@ class Database:
         self._single: Engine
         if self.is_sqlite:
             self.engine = _sqlite_engine(parsed)
-            self._single = self.engine.execution_options(isolation_level="AUTOCOMMIT")
+            self._single = _sqlite_engine(parsed, isolation_level="AUTOCOMMIT", pool_reset_on_return=None)
         else:
             engine = partial(_postgres_engine, parsed, answer_seconds, pool_size=pool_size)
             self.engine = engine(isolation_level="READ COMMITTED", pool_pre_ping=True)
@@ -139,8 +139,8 @@ def _checked(url: str) -> URL:
     return parsed.set(drivername="sqlite")
 
 
-def _sqlite_engine(url: URL) -> Engine:
-    engine = create_engine(url)
+def _sqlite_engine(url: URL, **options: Any) -> Engine:  # Any: as `create_engine` has it
+    engine = create_engine(url, **options)
     event.listen(engine, "connect", _prepare_sqlite)
     event.listen(engine, "begin", _begin_sqlite)
     return engine

@@ -1,15 +1,17 @@
 """How a caller proves who they are: by a token of ours, or as a subject that an issuer vouched for."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
+from functools import cache
 from hmac import compare_digest as compare_digest  # by its name here, so that a test can watch it
 from typing import Any, ClassVar, Literal, cast
 
-from sqlalchemy import ColumnElement, Select, bindparam, or_, select
+from sqlalchemy import ColumnElement, Row, Select, bindparam, or_, select
 from sqlalchemy.orm import Session
 
 from registry.callers import Caller
+from registry.database import Database
 from registry.errors import Unauthenticated
 from registry.models.people import Role, Token, User
 from registry.moments import Moment, now
@@ -67,6 +69,7 @@ class SubjectProof:
 Proof = TokenProof | SubjectProof
 
 
+@cache
 def who_of(kind: ProofKind) -> Select[*tuple[Any, ...]]:  # Any: what is kept of the proof, the user's id and role
     """The statement that finds who a proof of the kind may be of: `kept`, `id`, `role`; it binds the proof's `binds`.
 
@@ -86,10 +89,18 @@ def who_of(kind: ProofKind) -> Select[*tuple[Any, ...]]:  # Any: what is kept of
 
 def authenticate(session: Session, proof: Proof) -> Caller:
     """Who proves themselves so now, or Unauthenticated."""
-    row = session.execute(who_of(proof.kind), dict(proof.binds)).one_or_none()
-    if row is None or not proof.holds_for(row.kept):
+    return _proved(session.execute(who_of(proof.kind), dict(proof.binds)).all(), proof)
+
+
+def caller_of(database: Database, proof: Proof) -> Caller:
+    """As `authenticate`, where it is all that is asked: by one statement, in one round trip."""
+    return _proved(database.fetch(who_of(proof.kind), proof.binds), proof)
+
+
+def _proved(rows: Sequence[Row[Any]], proof: Proof) -> Caller:  # Any: as `who_of` has them
+    if not rows or not proof.holds_for(rows[0].kept):
         raise Unauthenticated
-    return Caller(row.id, cast(Role, row.role))
+    return Caller(rows[0].id, cast(Role, rows[0].role))
 
 
 def _is_alive() -> ColumnElement[bool]:

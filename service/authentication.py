@@ -5,12 +5,11 @@ import re
 from starlette.datastructures import Headers
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from registry.callers import Caller
-from registry.proofs import Proof, authenticate
+from registry.proofs import caller_of
 from service.console.files import OPEN_PATHS
 from service.errors import TokenMissing
 from service.looking import look
-from service.service import Service, service_of
+from service.service import service_of
 
 OPEN = frozenset({"/healthz", "/readyz", "/v2/health/live", "/v2/health/ready"}) | OPEN_PATHS
 _BEARER = re.compile(r"bearer +(?P<token>\S+) *", re.IGNORECASE | re.ASCII)
@@ -27,16 +26,10 @@ class Authentication:
         if scope["type"] == "http" and scope["path"] not in OPEN:
             service = service_of(scope)
             proof = await service.prover.prove(_token_in(scope))
-            scope["state"]["caller"] = await look(service.door, lambda: _caller_of(service, proof))
+            scope["state"]["caller"] = await look(service.door, lambda: caller_of(service.registry.database, proof))
             scope["state"]["proof"] = proof
             service.rates.spend(proof.name)  # only now: of strangers nothing is remembered
         await self._app(scope, receive, send)
-
-
-def _caller_of(service: Service, proof: Proof) -> Caller:
-    """Who the proof is of now; blocks."""
-    with service.registry.database.reading() as session:
-        return authenticate(session, proof)
 
 
 def _token_in(scope: Scope) -> str:

@@ -10,7 +10,7 @@ from fastapi.security import HTTPBearer
 from sqlalchemy.orm import Session
 
 from registry.callers import Caller
-from registry.proofs import Proof, authenticate
+from registry.proofs import Proof, authenticate, caller_of
 from registry.registry import Registry
 from service.looking import look
 from service.service import Service, service_of
@@ -33,8 +33,7 @@ class Visit:
 
     def caller_now(self) -> Caller:
         """Who the proof is of at this moment, or Unauthenticated; blocks."""
-        with self.service.registry.database.reading() as session:
-            return authenticate(session, self.proof)
+        return caller_of(self.service.registry.database, self.proof)
 
     async def read(self, work: Callable[[Session, Caller], T]) -> T:
         """The work in a transaction that changes nothing."""

@@ -234,18 +234,25 @@ async def for_each(
     """Ask about all pictures at once; the first error ends the others."""
     if len(pictures) == 1:
         return [await ask(pictures[0], turns[0], "the picture")]
-    failures: tuple[Exception, ...] = ()
+    tasks = [
+        asyncio.create_task(ask(picture, turn, f"picture {number} of {len(pictures)}"))
+        for number, (picture, turn) in enumerate(zip(pictures, turns, strict=True), 1)
+    ]
+    failed: asyncio.Task[Said] | None = None
     try:
-        async with asyncio.TaskGroup() as group:
-            tasks = [
-                group.create_task(ask(picture, turn, f"picture {number} of {len(pictures)}"))
-                for number, (picture, turn) in enumerate(zip(pictures, turns, strict=True), 1)
-            ]
-    except ExceptionGroup as errors:
-        failures = errors.exceptions
-    try:
-        if failures:
-            raise failures[0]
+        # And no TaskGroup: its errors know themselves, and would keep the pictures until garbage is collected.
+        await asyncio.wait(tasks, return_when=asyncio.FIRST_EXCEPTION)
+        failed = next((task for task in tasks if task.done() and task.exception()), None)
+        if failed is not None:
+            failed.result()
         return [task.result() for task in tasks]
     finally:
-        del failures, tasks, group  # an error knows this frame: if it were known here, neither would ever go
+        await end(tasks)
+        del tasks, failed  # an error knows this frame: if it were known here, neither would ever go
+
+
+async def end(tasks: Sequence[asyncio.Task[Said]]) -> None:
+    """They have all ended, those that were under way without an answer."""
+    for task in tasks:
+        task.cancel()
+    await asyncio.gather(*tasks, return_exceptions=True)

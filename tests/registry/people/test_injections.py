@@ -39,8 +39,9 @@ INJECTIONS = [
 
 def test_what_looks_like_sql_is_a_name(database: Database) -> None:
     for text in INJECTIONS:
+        name = text.replace("/", "|")  # a task's name is part of addresses
         with database.writing() as session:
-            task = create_task(session, OPERATOR, text, backbone=text, labels=[text], recipe={text: text})
+            task = create_task(session, OPERATOR, name, backbone=text, labels=[text], recipe={text: text})
             user = create_user(session, OPERATOR, text)
             token = issue_token(session, OPERATOR, user.id, note=text)
             source = make_source(session, task, name=text)
@@ -49,9 +50,9 @@ def test_what_looks_like_sql_is_a_name(database: Database) -> None:
             release = pin_release(session, OPERATOR, task.id, text)
         with database.reading() as session:
             assert find_user(session, OPERATOR, text).id == user.id
-            assert find_task(session, text).labels == [text]
+            assert find_task(session, name).labels == [text]
             assert find_release(session, task.id, text).id == release.id
-        found = usable(database, proof_of(token.text), task=text, release=text, sources=[text])
+        found = usable(database, proof_of(token.text), task=name, release=text, sources=[text])
         assert [p.id for p in found.prompts] == [prompt.id]
         assert token.token.note == text
     with database.reading() as session:

@@ -1,0 +1,99 @@
+"""One contender's part of a round: the client is started, and what it and the server tell is put together."""
+
+import json
+import subprocess
+import sys
+import time
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+from bench.serving.arithmetic import mean_seconds, settled
+from bench.serving.bare import BareModel
+from bench.serving.client import Plan, Report
+from bench.serving.servers import ROOT, Server
+
+SETTLE_SECONDS = 1.0
+RIGHTS = "alacarte_rights_seconds"
+
+
+class Refused(RuntimeError):
+    """A contender gave other answers than 200: what it did cannot be compared."""
+
+
+@dataclass(frozen=True)
+class Contender:
+    """A server, and in whose name it is asked."""
+
+    name: str
+    server: Server
+    tokens: Sequence[str | None] = (None,)
+    admin: str | None = None  # whose token may read the server's measurements, if it has any
+
+
+@dataclass(frozen=True)
+class Loaded:
+    """What a contender did under load."""
+
+    per_second: float
+    seconds: list[float]  # of each request
+    cpu_seconds: float  # of the server's processes, for each request
+    rights_seconds: float | None
+    recheck_seconds: float | None
+
+
+def load(contender: Contender, pictures: Path, connections: int, seconds: float) -> Loaded:
+    """The contender alone, with so many requests under way all the time."""
+    server, admin = contender.server, contender.admin
+    server.resume()
+    try:
+        before = {} if admin is None else server.metrics(admin)
+        cpu_before = server.cpu_seconds()
+        report = ask(contender, pictures, connections, seconds=SETTLE_SECONDS + seconds)
+        cpu_seconds = (server.cpu_seconds() - cpu_before) / len(report.sent)
+        after = {} if admin is None else server.metrics(admin)
+    finally:
+        server.pause()
+    per_second, each = settled(report.began, report.ended, report.sent, report.answered, SETTLE_SECONDS)
+    rights, recheck = (mean_seconds(before, after, RIGHTS, f'{{look="{look}"}}') for look in ("first", "again"))
+    return Loaded(per_second, each, cpu_seconds, rights, recheck)
+
+
+def ask_alone(contender: Contender, pictures: Path, requests: int, start: int) -> Report:
+    """So many requests, one after the other."""
+    contender.server.resume()
+    try:
+        return ask(contender, pictures, 1, requests=requests, start=start)
+    finally:
+        contender.server.pause()
+
+
+def ask(
+    contender: Contender,
+    pictures: Path,
+    connections: int,
+    seconds: float | None = None,
+    requests: int | None = None,
+    start: int = 0,
+) -> Report:
+    """What the client, in its own process, reports."""
+    plan = Plan(contender.server.port, str(pictures), list(contender.tokens), connections, seconds, requests, start)
+    command = [sys.executable, "-m", "bench.serving.client", json.dumps(asdict(plan))]
+    ended = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)  # noqa: S603  # our own
+    if ended.returncode:
+        raise Refused(f"{contender.name}: the client failed: {ended.stderr.strip().splitlines()[-1]}")
+    report = Report(**json.loads(ended.stdout))
+    if report.refused:
+        raise Refused(f"{contender.name} answered {report.refused}")
+    return report
+
+
+def compute_alone(model: BareModel, pictures: Sequence[bytes], requests: int, start: int) -> Report:
+    """So many pictures, one after the other, decoded and passed in this process, without any server."""
+    sent: list[float] = []
+    answered: list[float] = []
+    for number in range(start, start + requests):
+        sent.append(time.perf_counter())
+        model.answer(pictures[number % len(pictures)])
+        answered.append(time.perf_counter())
+    return Report(sent[0], answered[-1], sent, answered)

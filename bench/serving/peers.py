@@ -1,0 +1,112 @@
+"""Who is measured: the service three times over, and the bare model behind LitServe, behind FastAPI, and alone."""
+
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from bench.serving.asking import Contender, ask, load
+from bench.serving.people import People
+from bench.serving.report import Line
+from bench.serving.servers import Server, served
+
+LITSERVE = "litserve"
+FASTAPI = "fastapi"
+EMPTY = "empty engine"
+TRACED = "traced"
+MIXED = "mixed"
+
+
+@dataclass(frozen=True)
+class LitServeSetting:
+    """What LitServe is told: pictures in a batch, how long to wait for them, threads that decode them."""
+
+    batch: int
+    timeout_ms: float
+    threads: int
+
+    def __str__(self) -> str:
+        return f"batch {self.batch}, timeout {self.timeout_ms} ms, {self.threads} threads that decode"
+
+    def options(self) -> list[str]:
+        """As its command line has them."""
+        return ["--batch", f"{self.batch}", "--timeout-ms", f"{self.timeout_ms}", "--threads", f"{self.threads}"]
+
+
+# Tried once; the best of them is what the service is held against.
+LITSERVE_SETTINGS = (
+    LitServeSetting(8, 5, 1),
+    LitServeSetting(8, 5, 2),
+    LitServeSetting(16, 5, 1),
+    LitServeSetting(16, 5, 2),
+    LitServeSetting(32, 10, 1),
+    LitServeSetting(32, 10, 2),
+    LitServeSetting(32, 50, 2),
+)
+USUAL = LitServeSetting(16, 5, 2)  # where there is no time to try
+
+
+@dataclass(frozen=True)
+class Scene:
+    """What all contenders share."""
+
+    folder: Path
+    pictures: Path
+    backbone: str
+    weights: str
+    people: People
+
+    @property
+    def _model(self) -> list[str]:
+        return ["--backbone", self.backbone, "--weights", self.weights]
+
+    @property
+    def _service_env(self) -> dict[str, str]:
+        ours = {"ALACARTE_HOME": str(self.folder / "home"), "ALACARTE_WEIGHTS": self.weights}
+        return {**ours, "ALACARTE_DATABASE": "", "ALACARTE_OBJECTS": ""}
+
+    @contextmanager
+    def litserve(self, setting: LitServeSetting) -> Iterator[Server]:
+        """The bare model behind LitServe, set so."""
+        module = "bench.serving.litserve_peer"
+        options = [*self._model, *setting.options()]
+        with served(LITSERVE, module, options, self.folder, {}, is_restless=True) as server:
+            yield server
+
+    @contextmanager
+    def contenders(self, setting: LitServeSetting, marks: Path) -> Iterator[dict[str, Contender]]:
+        """All of them, listening and still."""
+        admin, users = self.people.admin, self.people.users
+        everyone = [token for group in zip(*users.values(), strict=True) for token in group]
+        with ExitStack() as stack:
+            entry = stack.enter_context(served("service", "alacarte", ["serve"], self.folder, self._service_env))
+            empty, traced = (
+                stack.enter_context(served(name, f"bench.serving.{module}", options, self.folder, self._service_env))
+                for name, module, options in ((EMPTY, "empty_engine", []), (TRACED, "traced", ["--marks", str(marks)]))
+            )
+            fastapi = stack.enter_context(served(FASTAPI, "bench.serving.fastapi_peer", self._model, self.folder, {}))
+            found = {
+                str(count): Contender(f"service, {count} prompts", entry, tokens, admin)
+                for count, tokens in users.items()
+            }
+            found[MIXED] = Contender("service, mixed users", entry, everyone, admin)
+            found[EMPTY] = Contender("service, empty engine", empty, users[20], admin)
+            found[TRACED] = Contender("service, traced", traced, users[20])
+            found[FASTAPI] = Contender("FastAPI, no batching", fastapi)
+            found[LITSERVE] = Contender("LitServe, batching", stack.enter_context(self.litserve(setting)))
+            found[LITSERVE].server.pause()
+            yield found
+
+    def best_litserve(self, connections: int, seconds: float) -> tuple[LitServeSetting, list[Line]]:
+        """The setting of LitServe that answers most, and what each of them did."""
+        rates: dict[LitServeSetting, float] = {}
+        for setting in LITSERVE_SETTINGS:
+            with self.litserve(setting) as server:
+                contender = Contender(LITSERVE, server)
+                ask(contender, self.pictures, connections, seconds=2.0)  # does not count
+                rates[setting] = load(contender, self.pictures, connections, seconds).per_second
+        lines: list[Line] = [
+            {"batch": one.batch, "timeout_ms": one.timeout_ms, "threads": one.threads, "per_second": rate}
+            for one, rate in rates.items()
+        ]
+        return max(rates, key=lambda setting: rates[setting]), lines
