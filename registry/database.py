@@ -142,7 +142,8 @@ def _checked(url: str) -> URL:
 def _sqlite_engine(url: URL, **options: Any) -> Engine:  # Any: as `create_engine` has it
     engine = create_engine(url, **options)
     event.listen(engine, "connect", _prepare_sqlite)
-    event.listen(engine, "begin", _begin_sqlite)
+    if options.get("isolation_level") != "AUTOCOMMIT":
+        event.listen(engine, "begin", _begin_sqlite)
     return engine
 
 
@@ -153,10 +154,8 @@ def _prepare_sqlite(connection: sqlite3.Connection, record: Any) -> None:  # noq
 
 
 def _begin_sqlite(connection: Connection) -> None:
-    options = connection.get_execution_options()
-    if options.get("isolation_level") != "AUTOCOMMIT":
-        # A writer takes the lock at once: one that begins as a reader could find it taken and must give up.
-        connection.exec_driver_sql(options.get("alacarte_begin", "BEGIN IMMEDIATE"))
+    # A writer takes the lock at once: one that begins as a reader could find it taken and must give up.
+    connection.exec_driver_sql(connection.get_execution_options().get("alacarte_begin", "BEGIN IMMEDIATE"))
 
 
 def _postgres_engine(url: URL, answer_seconds: float | None, **options: Any) -> Engine:  # Any: of `create_engine`

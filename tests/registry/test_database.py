@@ -226,3 +226,10 @@ def test_who_waits_for_a_lock_gets_an_answer(migrated_postgres_url: str, monkeyp
         holder.execute(select(User).where(User.id == user.id).with_for_update())
         session.execute(select(User).where(User.id == user.id).with_for_update())
     database.close()
+
+
+def test_a_single_statement_waits_for_no_writer(database: Database) -> None:
+    with database.writing() as session:
+        session.execute(text("UPDATE users SET name = name"))
+
+        assert database.fetch(text("SELECT count(*) FROM users"), {})[0][0] == 0

@@ -17,6 +17,7 @@ from schemathesis.specs.openapi.checks import (
 )
 
 from service.app import create_app
+from service.description import DescribedApp
 from service.settings import ServiceSettings
 from tests.service.world import World
 
@@ -34,6 +35,19 @@ CHECKS = [
 @pytest.fixture(scope="module")
 def described() -> dict[str, Any]:
     return create_app(ServiceSettings()).openapi()
+
+
+def test_the_description_is_written_once(
+    world: World, described: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    first = world.ask("user", "GET", "/openapi.json")
+    monkeypatch.setattr(DescribedApp, "openapi", lambda _: {})
+
+    again = world.ask("user", "GET", "/openapi.json")
+
+    assert first.json() == described
+    assert again.content == first.content
+    assert again.headers["content-type"] == "application/json"
 
 
 def operations(described: dict[str, Any]) -> list[tuple[str, dict[str, Any]]]:
