@@ -1,8 +1,9 @@
 """The description of the API (OpenAPI), with the documents whose bodies are read by hand."""
 
+import json
 from typing import Any
 
-from fastapi import FastAPI
+from fastapi import FastAPI, Request, Response
 from pydantic.json_schema import models_json_schema
 
 from service.schemas.oip import InferAsked
@@ -15,6 +16,18 @@ BY_HAND = (ProblemDocument, Question, SourceToMake, InferAsked)
 
 class DescribedApp(FastAPI):
     """An app whose description is whole."""
+
+    _written: bytes | None = None  # the description as it is sent
+
+    def setup(self) -> None:
+        """Only the description has a route: the framework's own would write it anew for everybody who asks."""
+        assert self.openapi_url is not None
+        self.add_route(self.openapi_url, self._describe, include_in_schema=False)
+
+    async def _describe(self, _: Request) -> Response:
+        if self._written is None:
+            self._written = json.dumps(self.openapi()).encode()
+        return Response(self._written, media_type="application/json")
 
     def openapi(self) -> dict[str, Any]:  # Any: parts of OpenAPI
         """The description, made once."""

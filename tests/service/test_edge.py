@@ -135,7 +135,7 @@ def test_a_database_that_is_away_is_a_503_for_everybody(world: World, monkeypatc
     def away(*_: object) -> None:
         raise DatabaseUnreachable("the database does not answer: 10.1.2.3 refused")
 
-    monkeypatch.setattr(authentication, "authenticate", away)
+    monkeypatch.setattr(authentication, "caller_of", away)
 
     answer = world.ask("user", "GET", "/tasks")
 
