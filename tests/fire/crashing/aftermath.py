@@ -1,0 +1,110 @@
+"""What must be there after a crash run, and what must not: uploads, prompts and erasures against the journal."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from sqlalchemy import select
+
+from registry.belonging import MARK
+from registry.erasures.verifying import verify_receipt
+from registry.models.collections import Sample, Shard, Source
+from registry.models.erasures import Erasure
+from registry.models.prompts import Prompt
+from registry.objects.keys import sample_key
+from registry.registry import Registry
+from tests.fire.crashing.copies import Copy
+from tests.fire.crashing.journal import Journal, Upload
+
+
+@dataclass(frozen=True)
+class Rows:
+    """What the tables say."""
+
+    sources: list[Source]
+    shards: list[Shard]
+    samples: list[Sample]
+    prompts: list[Prompt]
+    erasures: list[Erasure]
+
+    def digests_of(self, source: str) -> set[str]:
+        """The pictures of a source."""
+        return {one.digest for one in self.samples if str(one.source_id) == source}
+
+    @property
+    def keys(self) -> set[str]:
+        """Where everything lies that these name, and the mark of the store."""
+        samples = {sample_key(one.source_id, one.shard_id, one.digest) for one in self.samples}
+        return samples | {one.key for one in self.prompts} | {MARK}
+
+
+def read_rows(registry: Registry) -> Rows:
+    """All rows of these tables."""
+    with registry.database.reading() as session:
+        tables = (Source, Shard, Sample, Prompt, Erasure)
+        return Rows(*(list(session.scalars(select(table))) for table in tables))  # type: ignore[arg-type]  # in order
+
+
+def misplaced_uploads(rows: Rows, journal: Journal) -> Iterator[str]:
+    """Uploads that were accepted and are not there, or are there in part, or though they were forgotten."""
+    forgotten = {one.source for one in journal.forgets if one.sample is None}
+    there = {str(source.id): source.name for source in rows.sources}
+    known = set()
+    for source, uploads in _by_source(journal.uploads, {name: source for source, name in there.items()}).items():
+        known.add(source)
+        if source in forgotten:
+            if source in there:
+                yield f"source {source} was forgotten, and is there"
+            continue
+        gone = {one.sample for one in journal.forgets if one.source == source}
+        sure = {digest for upload in uploads if upload.is_sure for digest in upload.parcel.digests} - gone
+        found = rows.digests_of(source)
+        if missing := sure - found:
+            yield f"source {source} lacks {len(missing)} of {len(sure)} pictures that were accepted"
+        for upload in uploads:
+            part = upload.parcel.digests & found
+            if not upload.is_sure and part not in (frozenset(), upload.parcel.digests):
+                yield f"source {source} has {len(part)} of the pictures of {upload.parcel.name}, and not all"
+        if strange := found - {digest for upload in uploads for digest in upload.parcel.digests - gone}:
+            yield f"source {source} has {len(strange)} pictures that were forgotten or never sent"
+    yield from (f"source {source} is there, and nobody sent it" for source in there.keys() - known)
+
+
+def untaught_shards(rows: Rows, copies: Mapping[str, Copy], bodies: Mapping[str, bytes]) -> Iterator[str]:
+    """Shards without the prompt of their generation and of the very pictures that they have."""
+    prompts = {one.shard_id: one for one in rows.prompts}
+    for shard in rows.shards:
+        prompt = prompts.pop(shard.id, None)
+        if prompt is None or prompt.generation != shard.generation:
+            yield f"shard {shard.id} has no prompt of generation {shard.generation}"
+            continue
+        copy = copies[str(prompt.id)]
+        if copy.samples != {one.digest for one in rows.samples if one.shard_id == shard.id}:
+            yield f"the prompt of shard {shard.id} has learnt from other pictures"
+        if bodies.get(prompt.key) != copy.data:
+            yield f"the prompt of shard {shard.id} is another than the one that was trained"
+    yield from (f"prompt {one.id} has no shard" for one in prompts.values())
+
+
+def unproved_erasures(registry: Registry, rows: Rows, journal: Journal) -> Iterator[str]:
+    """Wishes to forget that were accepted and have no receipt that holds."""
+    erasures = {str(one.id): one for one in rows.erasures}
+    for forget in journal.forgets:
+        mine = [one for one in rows.erasures if (str(one.source_id), one.sample) == (forget.source, forget.sample)]
+        if len(mine) != 1 or (forget.erasure is not None and forget.erasure not in erasures):
+            yield f"{forget} has {len(mine)} erasures"
+    if len(erasures) != len(journal.forgets):
+        yield f"{len(journal.forgets)} things were forgotten, by {len(erasures)} erasures"
+    for erasure in rows.erasures:
+        if erasure.receipt is None or erasure.completed_at is None:
+            yield f"erasure {erasure.id} is not complete"
+        elif bad := [check for check in verify_receipt(registry, erasure.receipt).checks if not check.ok]:
+            yield f"the receipt of erasure {erasure.id} does not hold: {bad}"
+
+
+def _by_source(uploads: Sequence[Upload], ids: Mapping[str | None, str]) -> dict[str, list[Upload]]:
+    """The uploads of each source; those whose answer was lost are of whoever has the name, if anybody."""
+    found: dict[str, list[Upload]] = {}
+    for upload in uploads:
+        if source := upload.source or ids.get(upload.parcel.name):
+            found.setdefault(source, []).append(upload)
+    return found

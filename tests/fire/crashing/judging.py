@@ -1,0 +1,140 @@
+"""Decides over what people were told in a crash run: whether errors were clean, and answers right."""
+
+import json
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from tests.fire.checker import TOLERANCE
+from tests.fire.crashing.copies import Copy, Said
+from tests.fire.crashing.journal import Call, Forget
+from tests.fire.crashing.killing import Outage
+
+OWN = {"predict": 200, "upload": 202, "extend": 202, "grant": 201, "forget": 202}
+PROBLEM = "application/problem+json"
+ERRORS = frozenset({502, 503, 504})
+
+Truth = Callable[[frozenset[str], int], Said]  # by prompts and the number of a picture
+
+
+@dataclass(frozen=True)
+class Fault:
+    """Something that nobody should have been told."""
+
+    kind: str
+    call: Call
+    detail: str
+
+
+@dataclass(frozen=True)
+class Evidence:
+    """What a judge knows beside the calls."""
+
+    outages: Sequence[Outage]
+    forgets: Sequence[Forget]
+    copies: Mapping[str, Copy]  # by prompt
+    truth: Truth
+
+
+def find_faults(calls: Sequence[Call], evidence: Evidence) -> Iterator[Fault]:
+    """Everything that is wrong, in the order of the calls."""
+    for call in calls:
+        if call.status == 0:
+            yield from _unheard(call, evidence.outages)
+        elif call.status == OWN[call.what]:
+            yield from _wrong(call, evidence)
+        else:
+            yield from _unclean(call, calls)
+
+
+def prompts_in(call: Call) -> set[str]:
+    """The prompts that an answer says it rests on."""
+    told = json.loads(call.body)
+    return {one["prompt"] for said in told["results"][0]["explain"] for one in said["prompts"]}
+
+
+def _unheard(call: Call, outages: Sequence[Outage]) -> Iterator[Fault]:
+    """A connection that was refused or broke off, though nobody was killed who could have kept it up."""
+    # The proxy is never killed: what breaks off there is the answer of a replica.
+    down = [one for one in outages if one.part.startswith("replica-") and call.place in ("proxy", one.part)]
+    if "Timeout" in call.fault:
+        yield Fault("hung", call, call.fault)
+    elif not any(one.since <= call.received and one.until >= call.sent for one in down):
+        yield Fault("broken off", call, call.fault)
+
+
+def _unclean(call: Call, calls: Sequence[Call]) -> Iterator[Fault]:
+    """An error of another kind, or in other words than ours."""
+    is_gone = call.what == "forget" and call.status == 404 and _was_doubtful(call, calls)
+    if call.status not in ERRORS and not is_gone:
+        yield Fault("unclean", call, f"{call.status} {call.body!r}")
+        return
+    told = _document(call, PROBLEM)
+    if not isinstance(told, dict) or told.get("status") != call.status:
+        yield Fault("unclean", call, f"{call.status} {call.media} {call.body!r}")
+    elif not str(told.get("type")).startswith("urn:alacarte:problem:") or not told.get("title"):
+        yield Fault("unclean", call, f"{call.status} {call.body!r}")
+
+
+def _was_doubtful(call: Call, calls: Sequence[Call]) -> bool:
+    """Whether the same was asked before, and the answer lost."""
+    return any(one.path == call.path and one.what == call.what and one.received <= call.sent for one in calls)
+
+
+def _wrong(call: Call, evidence: Evidence) -> Iterator[Fault]:
+    """An answer whose body is broken, or that is not that of the set that it names."""
+    told = _document(call, "application/json")
+    if not isinstance(told, dict):
+        yield Fault("broken", call, f"{call.media} {call.body!r}")
+    elif call.what == "predict":
+        try:
+            prompts = {
+                one["prompt"]: said["source"] for said in told["results"][0]["explain"] for one in said["prompts"]
+            }
+            scores = {one["label"]: one["score"] for one in told["results"][0]["labels"]}
+            named = set(told["sources"])
+        except (KeyError, IndexError, TypeError) as error:
+            yield Fault("broken", call, repr(error))
+            return
+        yield from _misjudged(call, prompts, named, scores, str(told.get("set_digest")), evidence)
+        yield from _remembered(call, prompts, evidence)
+
+
+def _misjudged(
+    call: Call,
+    prompts: Mapping[str, str],
+    named: set[str],
+    scores: Mapping[str, float],
+    set_digest: str,
+    evidence: Evidence,
+) -> Iterator[Fault]:
+    unknown = prompts.keys() - evidence.copies.keys()
+    if unknown or not prompts:
+        yield Fault("unknown", call, f"rests on {sorted(unknown)}, which nobody has trained")
+        return
+    origins = {prompt: evidence.copies[prompt].source for prompt in prompts}
+    if origins != dict(prompts) or set(origins.values()) != named:
+        yield Fault("misnamed", call, f"names {sorted(named)}, and rests on {sorted(set(origins.values()))}")
+    expected = evidence.truth(frozenset(prompts), call.picture)
+    true = expected.scores
+    is_same = scores.keys() == true.keys() and all(abs(scores[label] - true[label]) <= TOLERANCE for label in true)
+    if not is_same or set_digest != expected.set_digest:
+        yield Fault("scores", call, f"{dict(scores)} by {set_digest}, and not {expected}")
+
+
+def _remembered(call: Call, prompts: Mapping[str, str], evidence: Evidence) -> Iterator[Fault]:
+    """An answer that was asked for when something was forgotten already, and rests on it."""
+    learnt = [evidence.copies[prompt] for prompt in prompts if prompt in evidence.copies]
+    for one in evidence.forgets:
+        if call.sent < one.answered:
+            continue
+        if any(copy.source == one.source and (one.sample is None or one.sample in copy.samples) for copy in learnt):
+            yield Fault("remembered", call, f"rests on {one.sample or 'all'} of {one.source}, which was forgotten")
+
+
+def _document(call: Call, media: str) -> object:
+    if call.media != media:
+        return None
+    try:
+        return json.loads(call.body)
+    except ValueError:
+        return None

@@ -1,0 +1,59 @@
+"""What owners upload in a crash run: archives of small pictures that are nowhere else, under names that are secrets."""
+
+import hashlib
+import io
+import random
+import zipfile
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+
+from PIL import Image
+
+LABELS = ("cat", "dog")
+EACH = 3  # pictures of a label
+SIDE = 12
+SECRET = "secret"  # in every name that a parcel brings, so that a search finds whatever is left of any
+
+
+@dataclass(frozen=True)
+class Parcel:
+    """One archive, and all that could be found of it."""
+
+    name: str  # of the source that it is to be, if it is not added to one
+    bodies: Mapping[str, bytes]  # the pictures' files by their names
+
+    @cached_property
+    def digests(self) -> frozenset[str]:
+        """By which the registry knows the pictures."""
+        return frozenset(hashlib.sha256(body).hexdigest() for body in self.bodies.values())
+
+    @cached_property
+    def spare(self) -> frozenset[str]:
+        """The pictures that may be forgotten by themselves: of one label alone nothing can be learnt."""
+        kept = {name.partition("/")[0]: digest for digest, (name, _) in sorted(self.by_digest.items())}
+        return self.digests - set(kept.values())
+
+    @cached_property
+    def by_digest(self) -> Mapping[str, tuple[str, bytes]]:
+        """The pictures' names and bytes."""
+        return {hashlib.sha256(body).hexdigest(): (name, body) for name, body in self.bodies.items()}
+
+    def packed(self) -> bytes:
+        """The archive; stored and not squeezed, so that a search finds a picture in it too."""
+        file = io.BytesIO()
+        with zipfile.ZipFile(file, "w") as archive:
+            for name, body in self.bodies.items():
+                archive.writestr(name, body)
+        return file.getvalue()
+
+
+def draw_parcel(dice: random.Random, number: int) -> Parcel:
+    """A parcel of that number; no two have a picture in common, nor a name that is part of the other's."""
+    bodies = {}
+    for label in LABELS:
+        for picture in range(EACH):
+            file = io.BytesIO()
+            Image.frombytes("RGB", (SIDE, SIDE), dice.randbytes(SIDE * SIDE * 3)).save(file, "PNG")
+            bodies[f"{label}/{SECRET}-{number:05}-{picture}.png"] = file.getvalue()
+    return Parcel(f"{SECRET} source {number:05}", bodies)

@@ -1,0 +1,147 @@
+"""The load of a crash run: somebody predicts, an owner uploads, an admin grants and forgets."""
+
+import json
+import random
+import time
+from collections.abc import Collection
+from itertools import count
+from typing import Any
+
+from tests.fire.crashing.calling import Caller
+from tests.fire.crashing.journal import Call, Forget, Upload, What
+from tests.fire.crashing.parcels import Parcel, draw_parcel
+from tests.fire.crashing.shelf import Shelf
+from tests.fire.stage import PICTURES, picture_text
+
+MOST_SOURCES = 8  # at once: else each answer takes longer than the last
+BACK_SECONDS = 0.2  # after which somebody who could not be answered asks again
+TRY_SECONDS = 600.0  # until whoever tries again and again gives up
+EXTENDED_SHARE = 0.3  # of the uploads
+DOOMED_SHARE = 0.5  # of the sources
+
+
+class Asker:
+    """Asks without pause, now here and now there."""
+
+    def __init__(self, caller: Caller, places: Collection[str], task: str, seed: str) -> None:
+        self._caller = caller
+        self._places = sorted(places)
+        self._task = task
+        self._dice = random.Random(f"asker {seed}")
+
+    def carry_on(self) -> None:
+        """Until it is over."""
+        journal = self._caller.journal
+        while not journal.is_over:
+            if not self.ask(self._dice.randrange(PICTURES), self._dice.choice(self._places)).is_done:
+                journal.await_end(BACK_SECONDS)
+
+    def ask(self, picture: int, place: str) -> Call:
+        """One question, with every label and every prompt told."""
+        asked = {"task": self._task, "images": [picture_text(picture)], "top_k": 1000, "explain": True}
+        return self._caller.call("predict", "POST", "/predict", place=place, picture=picture, json=asked)
+
+
+class Owner:
+    """Uploads new sources, and adds to those that are to stay."""
+
+    def __init__(self, caller: Caller, shelf: Shelf, task: str, pace: int, seed: str) -> None:
+        self._caller = caller
+        self._shelf = shelf
+        self._task = task
+        self._pace = pace  # answers to anybody between two deeds
+        self._dice = random.Random(f"owner {seed}")
+        self._numbers = count()
+
+    def carry_on(self) -> None:
+        """Until it is over."""
+        while not self._caller.journal.is_over:
+            if (staying := self._shelf.staying) and self._dice.random() < EXTENDED_SHARE:
+                self.extend(self._dice.choice(staying))
+            elif len(self._shelf.living) < MOST_SOURCES:
+                self.upload(is_doomed=self._dice.random() < DOOMED_SHARE)
+            self._caller.journal.await_calls(self._pace)
+
+    def upload(self, *, is_doomed: bool, is_whole: bool = False) -> Upload:
+        """A new source, perhaps; one that is to stay whole loses none of these pictures."""
+        parcel = draw_parcel(self._dice, next(self._numbers))
+        source = self._send("upload", "/sources", parcel, name=parcel.name, task=self._task)
+        sent = Upload(parcel, source is not None, source)
+        self._caller.journal.add(sent)
+        if source is not None:
+            self._shelf.put(source, () if is_whole else parcel.spare, is_doomed=is_doomed)
+        return sent
+
+    def extend(self, source: str) -> None:
+        """More pictures for a source, perhaps."""
+        parcel = draw_parcel(self._dice, next(self._numbers))
+        is_sure = self._send("extend", f"/sources/{source}/samples", parcel) is not None
+        self._caller.journal.add(Upload(parcel, is_sure, source))
+        if is_sure:
+            self._shelf.add(source, parcel.spare)
+
+    def _send(self, what: What, path: str, parcel: Parcel, **query: str) -> str | None:
+        """The id of the source, if it was told."""
+        answer = self._caller.call(
+            what,
+            "POST",
+            path,
+            params=query,  # and one shard: the pictures of several might be all of one label
+            content=parcel.packed(),
+            headers={"Content-Type": "application/zip"},
+        )
+        return str(json.loads(answer.body)["source"]) if answer.status == 202 else None
+
+
+class Admin:
+    """Grants what came to the one who predicts, and has sources and pictures forgotten."""
+
+    def __init__(self, caller: Caller, shelf: Shelf, user: str, pace: int, seed: str) -> None:
+        self._caller = caller
+        self._shelf = shelf
+        self._user = user
+        self._pace = pace
+        self._dice = random.Random(f"admin {seed}")
+
+    def carry_on(self) -> None:
+        """Until it is over."""
+        while not self._caller.journal.is_over:
+            living = self._shelf.living
+            full = [source for source, samples in living.items() if samples]
+            if strange := sorted(living.keys() - set(self._shelf.granted)):
+                self.grant(self._dice.choice(strange))
+            elif (doomed := self._shelf.doomed) and self._dice.random() < 0.5:
+                self.forget(self._dice.choice(doomed))
+            elif full:
+                source = self._dice.choice(full)
+                self.forget(source, self._dice.choice(sorted(living[source])))
+            self._caller.journal.await_calls(self._pace)
+
+    def grant(self, source: str) -> None:
+        """The one who predicts may use the source."""
+        said = {"user": self._user, "source": source, "right": "use"}
+        self._until_done("grant", "POST", "/grants", json=said)
+        self._shelf.grant(source)
+
+    def forget(self, source: str, sample: str | None = None) -> None:
+        """The source, or one picture of it, is forgotten."""
+        self._shelf.take(source, sample)
+        sent = time.monotonic()
+        path = f"/sources/{source}" if sample is None else f"/sources/{source}/samples/{sample}"
+        done = self._until_done("forget", "DELETE", path)
+        erasure = str(json.loads(done.body)["id"]) if done.status == 202 else None
+        self._caller.journal.add(Forget(source, sample, sent, time.monotonic(), erasure))
+
+    def _until_done(self, what: What, method: str, path: str, **body: Any) -> Call:  # Any: httpx's
+        """The answer that it is done, however often it must be asked."""
+        end = time.monotonic() + TRY_SECONDS
+        is_doubtful = False
+        while True:
+            answer = self._caller.call(what, method, path, **body)
+            # Gone already: an earlier attempt, whose answer was lost, has done it.
+            if answer.is_done or (what == "forget" and answer.status == 404 and is_doubtful):
+                return answer
+            is_doubtful = True
+            assert answer.is_failed_cleanly, f"{method} {path}: {answer}"
+            assert time.monotonic() < end, f"{method} {path} is never done: {answer}"
+            self._caller.journal.await_calls(1)

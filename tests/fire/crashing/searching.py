@@ -1,0 +1,54 @@
+"""Searching everywhere, past the code under test, after a crash run: the bucket, the rows, and the folders of all."""
+
+import hashlib
+from collections.abc import Collection, Iterator, Mapping
+from pathlib import Path
+
+from sqlalchemy import select
+
+from registry.models.tables import metadata
+from registry.registry import Registry
+from tests.registry.crashes.looking import files_with, in_bucket
+from tests.servers.s3 import S3Server
+
+REQUESTS = frozenset({"erasures"})  # a request names the picture that is to be forgotten by its digest
+
+
+def bodies_in(server: S3Server, bucket: str, prefix: str) -> Mapping[str, bytes]:
+    """Everything in the bucket below the prefix by its key; what is no visible object has a key that says so."""
+    client = server.client()
+    below = f"{prefix}/"
+    try:
+        return {
+            key.removeprefix(below): client.get_object(Bucket=bucket, Key=key)["Body"].read()
+            if " (" not in key
+            else b""
+            for key in in_bucket(server, server.settings(bucket, prefix))
+        }
+    finally:
+        client.close()
+
+
+def rows_with(registry: Registry, texts: Collection[str], digests: Collection[str]) -> Iterator[str]:
+    """The rows of any table that hold one of the texts; and of the digests, but in requests to forget."""
+    for table in metadata().sorted_tables:
+        needles = [*texts, *(() if table.name in REQUESTS else digests)]
+        with registry.database.reading() as session:
+            for row in session.execute(select(table)):
+                told = repr(tuple(row))
+                yield from (f"{table.name}: {needle}" for needle in needles if needle in told)
+
+
+def folders_with(roots: Collection[Path], bodies: Collection[bytes], texts: Collection[str]) -> list[tuple[str, bytes]]:
+    """The files below the roots, logs too, whose bytes or names hold one of these."""
+    return files_with([*bodies, *(text.encode() for text in texts)], *roots)
+
+
+def rooms_in(parts: Path) -> list[str]:
+    """What is left in the scratch folders of all parts, none of which runs."""
+    return [str(file) for file in parts.glob("*/scratch/*") if file.name != "home-id"]
+
+
+def is_body_of(key: str, body: bytes) -> bool:
+    """Whether a picture's object is the one that its key says."""
+    return hashlib.sha256(body).hexdigest() == key.rpartition("/")[2]

@@ -1,0 +1,48 @@
+"""Coming to rest after a crash run: all that was begun is finished, or somebody says what is not."""
+
+import re
+from pathlib import Path
+
+from sqlalchemy import select, update
+
+from registry.models.collections import Shard
+from registry.models.erasures import Erasure, ErasureStep
+from registry.models.holdings import Holding, Replica
+from registry.moments import after, now
+from registry.registry import Registry
+from registry.work import is_trained
+
+
+def unfinished(registry: Registry) -> list[str]:
+    """What is still to be done, for a person to read; nothing once all is at rest."""
+    with registry.database.reading() as session:
+        shards = session.scalars(select(Shard).where(~is_trained(Shard))).all()
+        steps = select(ErasureStep).join(Erasure).where(Erasure.completed_at.is_(None), ErasureStep.done_at.is_(None))
+        waiting = session.scalars(steps).all()
+        open_erasures = session.scalars(select(Erasure.id).where(Erasure.completed_at.is_(None))).all()
+        holdings = session.scalars(select(Holding)).all()
+    return [
+        *(f"shard {one.id} is not trained: {one.error}, worker {one.worker}" for one in shards),
+        *(f"erasure {one} is open" for one in open_erasures),
+        *(f"erasure {one.erasure_id} waits at {one.name}: {one.error}" for one in waiting),
+        *(f"{one.holder} holds {one.source_id} ({one.purpose})" for one in holdings),
+    ]
+
+
+def let_time_pass(registry: Registry) -> None:
+    """The leases, holdings and places of the dead have run out, and nothing waits for its back-off any more."""
+    with registry.database.writing() as session:
+        holders = [Holding.holder, Shard.worker, Replica.name]
+        known = {name for column in holders for name in session.scalars(select(column).where(column.is_not(None)))}
+        dead = [name for name in known if not _lives(str(name))]
+        session.execute(update(Holding).where(Holding.holder.in_(dead)).values(expires_at=after(-1)))
+        session.execute(update(Shard).where(Shard.worker.in_(dead)).values(expires_at=after(-1)))
+        session.execute(update(Replica).where(Replica.name.in_(dead)).values(expires_at=after(-1)))
+        session.execute(update(Shard).values(not_before=None))
+        session.execute(update(Erasure).where(Erasure.completed_at.is_(None)).values(not_before=now()))
+
+
+def _lives(holder: str) -> bool:
+    """Whether the process is there, of a holder that is named by host and process."""
+    found = re.fullmatch(r".*:(\d+)", holder)
+    return found is not None and Path("/proc", found[1]).exists()

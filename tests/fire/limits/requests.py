@@ -1,0 +1,108 @@
+"""Requests with damage in them: to every call that takes a body from outside, and as bytes that are hardly HTTP."""
+
+import json
+import struct
+from base64 import b64encode
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from hypothesis import strategies as st
+from hypothesis.strategies import SearchStrategy
+
+from tests.fire.limits.damage import damaged, damaged_members, damaged_prompts
+from tests.fire.limits.specimens import archives, pictures, prompts
+from tests.service.world import LABELS, TASK
+
+BOUNDARY = "limit"
+MULTIPART = f"multipart/form-data; boundary={BOUNDARY}"
+JSON = "application/json"
+BYTES = "application/octet-stream"
+
+
+@dataclass(frozen=True)
+class Sent:
+    """One request; its path may want a source, or a name that nothing has yet."""
+
+    method: str
+    path: str
+    body: bytes
+    headers: Mapping[str, str]
+
+
+def form(picture: bytes) -> bytes:
+    """A question with one picture, as a browser sends it."""
+    parts = [
+        f'--{BOUNDARY}\r\nContent-Disposition: form-data; name="task"\r\n\r\n{TASK}\r\n'.encode(),
+        f'--{BOUNDARY}\r\nContent-Disposition: form-data; name="image"; filename="x"\r\n\r\n'.encode(),
+        picture,
+        f"\r\n--{BOUNDARY}--\r\n".encode(),
+    ]
+    return b"".join(parts)
+
+
+def question(picture: bytes) -> bytes:
+    """The same in JSON."""
+    return json.dumps({"images": [b64encode(picture).decode()], "task": TASK, "top_k": 2}).encode()
+
+
+def infer(picture: bytes) -> tuple[bytes, int]:
+    """The same by the Open Inference Protocol, and the length of its header."""
+    behind = struct.pack("<I", len(picture)) + picture
+    parameters = {"binary_data_size": len(behind)}
+    inputs = [{"name": "image", "shape": [1], "datatype": "BYTES", "parameters": parameters}]
+    header = json.dumps({"inputs": inputs}).encode()
+    return header + behind, len(header)
+
+
+def _post(
+    path: str, kind: str, method: str = "POST", **more: str
+) -> SearchStrategy[tuple[str, str, Mapping[str, str]]]:
+    return st.just((method, path, {"Content-Type": kind, **more}))
+
+
+def _sent(to: tuple[str, str, Mapping[str, str]], body: bytes) -> Sent:
+    method, path, headers = to
+    return Sent(method, path, body, headers)
+
+
+def damaged_requests() -> SearchStrategy[Sent]:
+    """One request, with damage to what it carries or to how that is wrapped."""
+    sound = pictures()[1]
+    binary, length = infer(sound)
+    harmed = damaged(pictures())
+    upload = f"/sources?task={TASK}&name={{name}}"
+    packed = st.one_of(damaged(archives()), damaged_members())
+    task = json.dumps({"name": "x", "backbone": "vit", "labels": LABELS, "recipe": {"epochs": 1}}).encode()
+    return st.one_of(
+        st.builds(_sent, _post("/predict", MULTIPART), harmed.map(form)),
+        st.builds(_sent, _post("/predict", MULTIPART), damaged((form(sound),))),
+        st.builds(_sent, _post("/predict", JSON), harmed.map(question)),
+        st.builds(_sent, _post("/predict", JSON), damaged((question(sound),))),
+        st.builds(
+            _sent,
+            _post(f"/v2/models/{TASK}/infer", BYTES, **{"Inference-Header-Content-Length": str(length)}),
+            damaged((binary,)),
+        ),
+        st.builds(_sent, _post(upload, "application/zip"), packed),
+        st.builds(_sent, _post(f"{upload}&unreadable=skip", "application/x-tar"), packed),
+        st.builds(_sent, _post("/sources/{source}/samples", BYTES), packed),
+        st.builds(_sent, _post("/sources/{source}/prompt", BYTES, "PUT"), damaged_prompts(prompts())),
+        st.builds(_sent, _post("/tasks", JSON), damaged((task,))),
+    )
+
+
+def damaged_wires() -> SearchStrategy[bytes]:
+    """What is sent on a connection: requests with damage to their heads, lengths and chunks."""
+    body = question(pictures()[1])
+    head = f"POST /predict HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer TOKEN\r\nContent-Type: {JSON}\r\n"
+    chunked = b"%x\r\n%b\r\n0\r\n\r\n" % (len(body), body)
+    return damaged(
+        (
+            b"GET /tasks?a=b HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer TOKEN\r\n\r\n",
+            b"GET /openapi.json HTTP/1.0\r\nAuthorization: Bearer TOKEN\r\nConnection: keep-alive\r\n\r\n" * 2,
+            f"{head}Content-Length: {len(body)}\r\n\r\n".encode() + body,
+            f"{head}Transfer-Encoding: chunked\r\n\r\n".encode() + chunked,
+            f"{head}Expect: 100-continue\r\nContent-Length: {len(body)}\r\n\r\n".encode() + body,
+            f"{head}Connection: Upgrade\r\nUpgrade: h2c\r\nContent-Length: {len(body)}\r\n\r\n".encode() + body,
+        )
+    )

@@ -1,0 +1,194 @@
+"""The judges of crash runs against histories made by hand: nothing is wrong with good ones, and bad ones are found."""
+
+import json
+from dataclasses import replace
+from uuid import UUID
+
+import pytest
+
+from registry.models.collections import Sample, Shard, Source
+from registry.models.prompts import Prompt
+from tests.fire.crashing.aftermath import Rows, misplaced_uploads, untaught_shards
+from tests.fire.crashing.copies import Copy, Said
+from tests.fire.crashing.journal import Call, Forget, Journal, Upload
+from tests.fire.crashing.judging import Evidence, find_faults
+from tests.fire.crashing.killing import Outage
+from tests.fire.crashing.parcels import Parcel
+
+ANN, BOB = str(UUID(int=1)), str(UUID(int=2))
+COPIES = {
+    "a1": Copy(ANN, "shard a", 1, frozenset({"x", "y"}), b"first"),
+    "a2": Copy(ANN, "shard a", 2, frozenset({"y"}), b"second"),
+    "b1": Copy(BOB, "shard b", 1, frozenset({"z"}), b"third"),
+}
+
+
+def truth(prompts: frozenset[str], picture: int) -> Said:
+    share = sum(prompt.startswith("a") for prompt in prompts) / len(prompts)
+    return Said({"cat": share, "dog": 1 - share}, "+".join(sorted(prompts)))
+
+
+# The first replica is down from 10 to 20; x of ann's source is forgotten from 30 to 31, bob's source from 40 to 41.
+EVIDENCE = Evidence(
+    (Outage("replica-1", 10, 20), Outage("postgres", 50, 60)),
+    (Forget(ANN, "x", 30, 31, "erasure 1"), Forget(BOB, None, 40, 41, "erasure 2")),
+    COPIES,
+    truth,
+)
+
+
+def predicted(sent: float, *prompts: str, said_by: tuple[str, ...] | None = None) -> Call:
+    said = truth(frozenset(said_by or prompts), 0)
+    sources = sorted({COPIES[prompt].source if prompt in COPIES else ANN for prompt in prompts})
+    told = {
+        "sources": sources,
+        "set_digest": said.set_digest,
+        "results": [
+            {
+                "labels": [{"label": label, "score": score} for label, score in said.scores.items()],
+                "explain": [
+                    {
+                        "source": source,
+                        "prompts": [
+                            {"prompt": prompt}
+                            for prompt in prompts
+                            if (COPIES[prompt].source if prompt in COPIES else ANN) == source
+                        ],
+                    }
+                    for source in sources
+                ],
+            }
+        ],
+    }
+    body = json.dumps(told).encode()
+    return Call("predict", "/predict", "proxy", sent, sent + 0.5, 200, "application/json", body)
+
+
+def refused(status: int, *, told: int | None = None, media: str = "application/problem+json") -> Call:
+    document = {"type": "urn:alacarte:problem:away", "title": "Away", "status": told or status, "detail": "try again"}
+    return Call("predict", "/predict", "proxy", 11, 12, status, media, json.dumps(document).encode())
+
+
+def unheard(place: str, sent: float, fault: str = "ConnectError('refused')") -> Call:
+    return Call("predict", "/predict", place, sent, sent + 1, 0, fault=fault)
+
+
+def forgetting(sent: float, status: int) -> Call:
+    return replace(refused(status), what="forget", path="/sources/1", sent=sent, received=sent + 1)
+
+
+GOOD = {
+    "an answer": [predicted(1, "a1", "b1")],
+    "an answer that was asked for before something of it was forgotten": [predicted(30.5, "a1"), predicted(40.5, "b1")],
+    "an answer by what was learnt without the forgotten": [predicted(35, "a2", "b1")],
+    "no replica behind the proxy": [refused(502)],
+    "something away": [refused(503), refused(504)],
+    "a connection to a replica that is down": [unheard("replica-1", 11), unheard("replica-1", 9.5)],
+    "a proxied answer that broke off with its replica": [unheard("proxy", 19.5)],
+    "gone already, by an attempt whose answer was lost": [forgetting(11, 503), forgetting(13, 404)],
+}
+BAD = {
+    "an error of ours": ([refused(500)], "unclean"),
+    "rights that seem to be gone": ([refused(401)], "unclean"),
+    "an error in other words": ([refused(503, media="text/html")], "unclean"),
+    "an error that says another status": ([refused(503, told=500)], "unclean"),
+    "gone, though nobody asked before": ([forgetting(13, 404)], "unclean"),
+    "a connection to a replica that is up": ([unheard("replica-2", 11)], "broken off"),
+    "a connection after the replica was up again": ([unheard("replica-1", 21)], "broken off"),
+    "a connection while only the database was down": ([unheard("proxy", 55)], "broken off"),
+    "an answer that never comes": ([unheard("replica-1", 11, "ReadTimeout('timed out')")], "hung"),
+    "half a body": ([replace(predicted(1, "a1"), body=predicted(1, "a1").body[:-9])], "broken"),
+    "a body of another kind": ([replace(predicted(1, "a1"), media="text/plain")], "broken"),
+    "a body without scores": ([replace(predicted(1, "a1"), body=b"{}")], "broken"),
+    "scores of another set": ([predicted(1, "a1", said_by=("a1", "b1"))], "scores"),
+    "a prompt that nobody trained": ([predicted(1, "a1", "c1")], "unknown"),
+    "what was learnt from a forgotten picture": ([predicted(32, "a1")], "remembered"),
+    "a forgotten source": ([predicted(42, "a2", "b1")], "remembered"),
+}
+
+
+@pytest.mark.parametrize("name", GOOD)
+def test_what_may_happen_while_parts_are_killed_is_no_fault(name: str) -> None:
+    assert list(find_faults(GOOD[name], EVIDENCE)) == []
+
+
+@pytest.mark.parametrize("name", BAD)
+def test_what_may_not_happen_is_a_fault(name: str) -> None:
+    calls, kind = BAD[name]
+
+    assert [fault.kind for fault in find_faults(calls, EVIDENCE)] == [kind]
+
+
+FIRST = Parcel("secret source 1", {"cat/1.png": b"1", "dog/2.png": b"2"})
+SECOND = Parcel("secret source 2", {"cat/3.png": b"3", "dog/4.png": b"4"})
+ONE, TWO, THREE, FOUR = (digest for parcel in (FIRST, SECOND) for digest in parcel.by_digest)
+
+
+def rows(**digests: set[str]) -> Rows:
+    """Sources by the number in their names, with these pictures, each in one shard that is trained."""
+    made = Rows([], [], [], [], [])
+    for name, samples in digests.items():
+        number = int(name.removeprefix("source_"))
+        source, shard = UUID(int=number), UUID(int=100 + number)
+        made.sources.append(Source(id=source, name=f"secret source {number}"))
+        made.shards.append(Shard(id=shard, source_id=source, generation=1))
+        made.samples.extend(Sample(source_id=source, shard_id=shard, digest=digest) for digest in samples)
+        made.prompts.append(Prompt(id=shard, shard_id=shard, generation=1, key=f"key {number}"))
+    return made
+
+
+def journal(*entries: Upload | Forget) -> Journal:
+    made = Journal()
+    for entry in entries:
+        made.add(entry)
+    return made
+
+
+SURE = Upload(FIRST, True, ANN)
+DOUBTFUL_SOURCE = Upload(SECOND, False, None)
+DOUBTFUL_ADDITION = Upload(SECOND, False, ANN)
+FORGOT_ONE, FORGOT_ALL = Forget(ANN, ONE, 0, 1, "e"), Forget(ANN, None, 0, 1, "e")
+KEPT = [
+    (rows(source_1={ONE, TWO}), journal(SURE)),
+    (rows(source_1={TWO}), journal(SURE, FORGOT_ONE)),
+    (rows(), journal(SURE, FORGOT_ALL)),
+    (rows(source_1={ONE, TWO}), journal(SURE, DOUBTFUL_SOURCE)),
+    (rows(source_1={ONE, TWO}, source_2={THREE, FOUR}), journal(SURE, DOUBTFUL_SOURCE)),
+    (rows(source_1={ONE, TWO}), journal(SURE, DOUBTFUL_ADDITION)),
+    (rows(source_1={ONE, TWO, THREE, FOUR}), journal(SURE, DOUBTFUL_ADDITION)),
+]
+LOST = [
+    (rows(), journal(SURE), "lacks 2 of 2"),
+    (rows(source_1={ONE}), journal(SURE), "lacks 1 of 2"),
+    (rows(source_1={ONE, TWO}), journal(SURE, FORGOT_ONE), "were forgotten"),
+    (rows(source_1={ONE, TWO}), journal(SURE, FORGOT_ALL), "was forgotten, and is there"),
+    (rows(source_1={ONE, TWO}, source_2={THREE}), journal(SURE, DOUBTFUL_SOURCE), "has 1 of"),
+    (rows(source_1={ONE, TWO, FOUR}), journal(SURE, DOUBTFUL_ADDITION), "has 1 of"),
+    (rows(source_1={ONE, TWO}, source_2={THREE, FOUR}), journal(SURE), "nobody sent it"),
+]
+
+
+@pytest.mark.parametrize(("found", "known"), KEPT)
+def test_uploads_that_are_there_as_told_are_no_fault(found: Rows, known: Journal) -> None:
+    assert list(misplaced_uploads(found, known)) == []
+
+
+@pytest.mark.parametrize(("found", "known", "fault"), LOST)
+def test_uploads_that_are_not_as_told_are_found(found: Rows, known: Journal, fault: str) -> None:
+    [told] = misplaced_uploads(found, known)
+
+    assert fault in told
+
+
+def test_shards_without_the_prompt_of_their_own_pictures_are_found() -> None:
+    found = rows(source_1={ONE, TWO})
+    prompt = str(UUID(int=101))
+    copy = Copy(ANN, prompt, 1, frozenset({ONE, TWO}), b"learnt")
+
+    assert list(untaught_shards(found, {prompt: copy}, {"key 1": b"learnt"})) == []
+    [changed] = untaught_shards(found, {prompt: copy}, {"key 1": b"something else"})
+    assert "another" in changed
+    [other] = untaught_shards(found, {prompt: replace(copy, samples=frozenset({ONE}))}, {"key 1": b"learnt"})
+    assert "other pictures" in other
+    [old] = untaught_shards(replace(found, prompts=[Prompt(shard_id=UUID(int=101), generation=0)]), {}, {})
+    assert "no prompt" in old

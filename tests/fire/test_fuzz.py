@@ -1,0 +1,241 @@
+"""Damaged files of every kind: each is refused by an error that is meant, or taken in whole, and leaves nothing behind.
+
+A few hundred inputs belong to the whole suite; `make fire` runs a hundred thousand others.
+"""
+
+from __future__ import annotations
+
+import io
+import socket
+import sys
+from collections import Counter
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from itertools import count
+from pathlib import Path
+
+import httpx
+import pytest
+import torch
+from hypothesis import strategies as st
+
+from alacarte.prompting.artifact import prompt_from_bytes, prompt_to_bytes
+from alacarte.prompting.errors import ArtifactInvalid, BackboneMismatch
+from alacarte.prompting.errors import PictureUnreadable as NotSeen
+from alacarte.prompting.predict import require_own
+from alacarte.prompting.preprocess import Preprocessing, decode
+from registry.doctor.examining import examine
+from registry.errors import CollectionRefused, DomainError, Invalid, PictureUnreadable
+from registry.reading import picture as reading
+from registry.reading.collection import open_collection
+from registry.reading.limits import DEFAULT_LIMITS
+from registry.registry import Registry
+from tests.fire.limits.damage import damaged, damaged_members, damaged_prompts
+from tests.fire.limits.fuzzing import fuzz
+from tests.fire.limits.house import House, open_house
+from tests.fire.limits.requests import Sent, damaged_requests, damaged_wires
+from tests.fire.limits.specimens import archives, pictures, prompts
+from tests.registry.conftest import Workshop
+from tests.registry.uploading.desk import Desk
+from tests.service.world import backbone
+
+SEEN = Preprocessing(size=32, crop_pct=0.9, mean=(0.5, 0.5, 0.5), std=(0.5, 0.5, 0.5))
+
+
+@dataclass(frozen=True)
+class Inputs:
+    """How many of each kind."""
+
+    pictures: int
+    archives: int
+    uploads: int
+    prompts: int
+    requests: int
+    wires: int
+
+
+SHORT = Inputs(pictures=200, archives=100, uploads=30, prompts=80, requests=80, wires=20)
+FULL = Inputs(pictures=50_000, archives=30_000, uploads=2_000, prompts=14_000, requests=3_000, wires=1_000)
+
+
+@pytest.fixture(
+    scope="module", params=[pytest.param(SHORT, id="short"), pytest.param(FULL, id="full", marks=pytest.mark.fire)]
+)
+def inputs(request: pytest.FixtureRequest) -> Inputs:
+    """How many."""
+    assert isinstance(request.param, Inputs)
+    return request.param
+
+
+@pytest.fixture
+def home() -> str:
+    """The homes of rows and objects that are quickest; others have their own tests."""
+    return "sqlite-folder"
+
+
+@pytest.fixture(scope="module")
+def house(sqlite_template: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[House]:
+    """A service of its own, with little patience for what is not sent to its end."""
+    folder = tmp_path_factory.mktemp("fuzz")
+    patience_s = 0.5
+    with open_house(
+        folder, sqlite_template, rate_per_s=0, head_timeout_s=patience_s, read_timeout_s=patience_s
+    ) as found:
+        yield found
+
+
+@pytest.fixture
+def outcomes() -> Iterator[Counter[str]]:
+    """What became of the inputs, told at the end."""
+    found: Counter[str] = Counter()
+    yield found
+    sys.stdout.write(f"\n{found.total()} inputs: {dict(found)}\n")
+
+
+def outcome(work: Callable[[], object], *meant: type[Exception]) -> str:
+    """Whether the input was taken, or how it was refused, in one line that can be shown; other errors are faults."""
+    try:
+        work()
+    except meant as error:
+        message = str(error)
+        assert message
+        assert "\n" not in message
+        return type(error).__name__
+    return "taken"
+
+
+def test_the_formats_are_all_there_and_sound(tmp_path: Path) -> None:
+    for data in pictures():
+        assert reading.decode(io.BytesIO(data), DEFAULT_LIMITS.max_pixels).mode == "RGB"
+        assert SEEN(decode(data)).shape == (3, 32, 32)
+    for number, data in enumerate(archives()):
+        file = tmp_path / str(number)
+        file.write_bytes(data)
+        with open_collection(file) as collection:
+            assert collection.samples
+
+
+def test_a_damaged_picture_is_refused_and_what_is_kept_can_be_trained_on(
+    inputs: Inputs, outcomes: Counter[str]
+) -> None:
+    def check(data: bytes) -> None:
+        kept = outcome(lambda: reading.decode(io.BytesIO(data), DEFAULT_LIMITS.max_pixels), PictureUnreadable)
+        seen = outcome(lambda: _see(data), NotSeen)
+        outcomes[f"kept {kept}, seen {seen}"] += 1
+        assert kept != "taken" or seen == "taken"
+
+    fuzz(damaged(pictures()), inputs.pictures, check)
+
+
+def _see(data: bytes) -> None:
+    assert torch.isfinite(SEEN(decode(data))).all()
+
+
+def test_a_damaged_archive_is_refused_and_leaves_nothing(
+    inputs: Inputs, outcomes: Counter[str], tmp_path: Path
+) -> None:
+    file, scratch = tmp_path / "archive", tmp_path / "scratch"
+
+    def read(data: bytes, skip: bool) -> None:
+        file.write_bytes(data)
+        with open_collection(file, scratch=scratch, unreadable="skip" if skip else "refuse") as collection:
+            assert all(sample.path.is_relative_to(scratch) for sample in collection.samples)
+
+    def check(given: tuple[bytes, bool]) -> None:
+        outcomes[outcome(lambda: read(*given), CollectionRefused)] += 1
+        assert {path.name for path in tmp_path.rglob("*")} <= {"archive", "scratch"}
+
+    scratch.mkdir()
+    fuzz(st.tuples(st.one_of(damaged(archives()), damaged_members()), st.booleans()), inputs.archives, check)
+
+
+def test_a_damaged_upload_has_all_its_rows_and_objects_or_none(
+    inputs: Inputs, outcomes: Counter[str], registry: Registry, tmp_path: Path
+) -> None:
+    desk = Desk(registry, Workshop(tmp_path))
+    file = tmp_path / "upload"
+    numbers = count()
+
+    def check(given: tuple[bytes, bool]) -> None:
+        data, skip = given
+        file.write_bytes(data)
+        before = desk.rows()
+        options = {"consume": True, "unreadable": "skip" if skip else "refuse"}
+        told = outcome(lambda: desk.upload(file, f"source {next(numbers)}", **options), CollectionRefused, Invalid)
+        outcomes[told] += 1
+        assert told == "taken" or desk.rows() == before
+        assert not file.exists()
+        desk.assert_tidy()
+
+    fuzz(st.tuples(st.one_of(damaged(archives()), damaged_members()), st.booleans()), inputs.uploads, check)
+
+
+def test_a_damaged_prompt_is_refused_or_is_a_prompt(inputs: Inputs, outcomes: Counter[str]) -> None:
+    def read(data: bytes) -> None:
+        prompt = prompt_from_bytes(data)
+        require_own(backbone(), "sent", prompt)
+        again = prompt_from_bytes(prompt_to_bytes(prompt))
+        assert again.facts == prompt.facts
+
+    def check(data: bytes) -> None:
+        outcomes[outcome(lambda: read(data), ArtifactInvalid, BackboneMismatch)] += 1
+
+    fuzz(damaged_prompts(prompts()), inputs.prompts, check)
+
+
+def test_damage_over_http_is_never_the_services_fault(inputs: Inputs, outcomes: Counter[str], house: House) -> None:
+    world = house.world
+    source = world.add_source()
+
+    def check(sent: Sent) -> None:
+        answer = send(house, sent, str(source))
+        outcomes[str(answer.status_code)] += 1
+        assert answer.status_code < 500, answer.text
+        if answer.status_code >= 400:
+            assert answer.headers["content-type"] == "application/problem+json"
+
+    fuzz(damaged_requests(), inputs.requests, check)
+
+    require_sound(house)
+
+
+def send(house: House, sent: Sent, source: str) -> httpx.Response:
+    """What the service says to it."""
+    path = sent.path.format(source=source, name=house.world.name("fuzz"))
+    who = "user" if sent.path.startswith(("/predict", "/v2")) else "owner"
+    return house.world.ask(who, sent.method, path, content=sent.body, headers=sent.headers)
+
+
+def test_what_is_hardly_http_harms_nothing(inputs: Inputs, outcomes: Counter[str], house: House) -> None:
+    def check(data: bytes) -> None:
+        token = house.world.tokens["user"].encode()
+        with socket.create_connection(("127.0.0.1", house.port), timeout=300) as wire:
+            try:
+                wire.sendall(data.replace(b"TOKEN", token))
+                said = wire.recv(2**16)
+            except ConnectionError:
+                said = b""
+        status = said[9:12].decode() if said.startswith(b"HTTP/1.1 ") else "nothing"
+        outcomes[status] += 1
+        assert not status.startswith("5")
+
+    fuzz(damaged_wires(), inputs.wires, check)
+
+    require_sound(house)
+
+
+def require_sound(house: House) -> None:
+    """The service answers, has met nothing that nobody foresaw, and its rows, objects and scratch agree."""
+    assert house.world.ask(None, "GET", "/readyz").status_code == 200
+    assert "Traceback" not in house.part.said
+    assert list(examine(house.world.registry)) == []
+    left = {path.name for path in house.world.registry.scratch.folder.glob("*")}
+    assert left <= {"home-id"}
+
+
+def test_whoever_looks_for_faults_finds_one() -> None:
+    def check(data: bytes) -> None:
+        assert outcome(lambda: int(data), DomainError) == "taken"
+
+    with pytest.raises(ValueError, match="invalid literal"):
+        fuzz(damaged((b"17",)), 100, check)
