@@ -34,10 +34,10 @@ run: env ## run it: service and worker with everything they need, and, the first
 test: check system ## run every test
 	$(BIN)/python -m pytest -n 2
 
-e2e: env system ## run the production shape as processes: two replicas and workers, PostgreSQL, S3, and the deployed proxy
-	$(BIN)/python -m pytest tests/topology
+e2e: env system ## run the production shape as processes, restart and kill its parts, flood it: some ten minutes
+	$(BIN)/python -m pytest -m e2e -s
 
-fire: env system ## attack that shape for an hour or so: ten thousand predictions that meet a deletion
+fire: env system ## attack that shape for two hours or so: deletions in a race, crashes, floods, leaks, 100,000 damaged inputs
 	$(BIN)/python -m pytest -m fire -s
 
 check: env check-docker ## run the static checks: format, lint, types, images

@@ -58,6 +58,7 @@ def crashing(tmp_path: Path, copies: Path, request: pytest.FixtureRequest) -> It
         request.node.add_report_section("teardown", "logs", found.logs())
 
 
+@pytest.mark.e2e
 def test_one_kill_of_each_kind_loses_nothing_and_keeps_nothing(crashing: Topology, copies: Path) -> None:
     run = run_crashes(crashing, SHORT, seed=read_seed(1))
 

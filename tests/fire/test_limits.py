@@ -48,7 +48,11 @@ FULL = Scale(predictions=20_000, cycles=2_100, growth_bytes=8 * MIB, crowd=10_00
 
 
 @pytest.fixture(
-    scope="module", params=[pytest.param(SHORT, id="short"), pytest.param(FULL, id="full", marks=pytest.mark.fire)]
+    scope="module",
+    params=[
+        pytest.param(SHORT, id="short", marks=pytest.mark.e2e),
+        pytest.param(FULL, id="full", marks=pytest.mark.fire),
+    ],
 )
 def scale(request: pytest.FixtureRequest) -> Scale:
     """How much."""
@@ -154,6 +158,7 @@ def test_a_peak_is_no_leak_and_a_slope_is() -> None:
     assert growth_bytes([number + number % 7 for number in range(100)]) == pytest.approx(60, abs=5)
 
 
+@pytest.mark.e2e
 def test_of_a_flood_each_is_answered_and_another_user_gets_through(house: House) -> None:
     flood = Flood(house, "user", threads=24, pictures=6)
 

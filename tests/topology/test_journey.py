@@ -17,6 +17,8 @@ from tests.service.world import BACKBONE, SIZE
 from tests.topology.topology import Topology
 from trainer.threads import one_thread
 
+pytestmark = pytest.mark.e2e
+
 PATIENCE_SECONDS = 240
 
 

@@ -54,6 +54,7 @@ def look(client: httpx.Client) -> httpx.Response:
     return client.get("/sources")
 
 
+@pytest.mark.e2e
 def test_replicas_restart_one_after_the_other_and_no_request_fails(production: Topology) -> None:
     token = production.admin_token
     with Client(production.url, token) as admin, httpx.Client(base_url=production.url) as plain:

@@ -68,7 +68,7 @@ def test_a_service_that_is_away_is_told_in_one_line(command: str, files: dict[st
     assert ended.error.startswith(f"http://127.0.0.1:{port} cannot be reached: ")
 
 
-@pytest.mark.parametrize("command", SAID.keys() - LISTS - MAKES)
+@pytest.mark.parametrize("command", sorted(SAID.keys() - LISTS - MAKES))
 def test_what_is_not_there_is_told_in_one_line(command: str, ask: Ask, files: dict[str, str]) -> None:
     ended = ask("admin", *said(command, files))
 
@@ -76,7 +76,7 @@ def test_what_is_not_there_is_told_in_one_line(command: str, ask: Ask, files: di
     assert "no " in ended.error
 
 
-@pytest.mark.parametrize("command", MAKES)
+@pytest.mark.parametrize("command", sorted(MAKES))
 def test_what_is_an_admins_is_told_to_others_in_one_line(command: str, ask: Ask, files: dict[str, str]) -> None:
     ended = ask("user", *said(command, files))
 

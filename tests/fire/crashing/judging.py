@@ -43,7 +43,7 @@ def find_faults(calls: Sequence[Call], evidence: Evidence) -> Iterator[Fault]:
         elif call.status == OWN[call.what]:
             yield from _wrong(call, evidence)
         else:
-            yield from _unclean(call, calls)
+            yield from _unclean(call, calls, evidence.outages)
 
 
 def prompts_in(call: Call) -> set[str]:
@@ -54,17 +54,23 @@ def prompts_in(call: Call) -> set[str]:
 
 def _unheard(call: Call, outages: Sequence[Outage]) -> Iterator[Fault]:
     """A connection that was refused or broke off, though nobody was killed who could have kept it up."""
-    # The proxy is never killed: what breaks off there is the answer of a replica.
-    down = [one for one in outages if one.part.startswith("replica-") and call.place in ("proxy", one.part)]
     if "Timeout" in call.fault:
         yield Fault("hung", call, call.fault)
-    elif not any(one.since <= call.received and one.until >= call.sent for one in down):
+    elif not _was_down(call, outages):
         yield Fault("broken off", call, call.fault)
 
 
-def _unclean(call: Call, calls: Sequence[Call]) -> Iterator[Fault]:
+def _was_down(call: Call, outages: Sequence[Outage]) -> bool:
+    """Whether a replica was down meanwhile that may have been asked; the proxy, which is never killed, asks any."""
+    down = [one for one in outages if one.part.startswith("replica-") and call.place in ("proxy", one.part)]
+    return any(one.since <= call.received and one.until >= call.sent for one in down)
+
+
+def _unclean(call: Call, calls: Sequence[Call], outages: Sequence[Outage]) -> Iterator[Fault]:
     """An error of another kind, or in other words than ours."""
-    is_gone = call.what == "forget" and call.status == 404 and _was_doubtful(call, calls)
+    # The proxy asks the next replica to forget when one dies under the request, which may have done it already.
+    was_tried = _was_doubtful(call, calls) or _was_down(call, outages)
+    is_gone = call.what == "forget" and call.status == 404 and was_tried
     if call.status not in ERRORS and not is_gone:
         yield Fault("unclean", call, f"{call.status} {call.body!r}")
         return

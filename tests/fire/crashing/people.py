@@ -18,6 +18,7 @@ BACK_SECONDS = 0.2  # after which somebody who could not be answered asks again
 TRY_SECONDS = 600.0  # until whoever tries again and again gives up
 EXTENDED_SHARE = 0.3  # of the uploads
 DOOMED_SHARE = 0.5  # of the sources
+MOST_STAYING = 3  # beyond, all are doomed
 
 
 class Asker:
@@ -59,7 +60,7 @@ class Owner:
             if (staying := self._shelf.staying) and self._dice.random() < EXTENDED_SHARE:
                 self.extend(self._dice.choice(staying))
             elif len(self._shelf.living) < MOST_SOURCES:
-                self.upload(is_doomed=self._dice.random() < DOOMED_SHARE)
+                self.upload(is_doomed=len(staying) >= MOST_STAYING or self._dice.random() < DOOMED_SHARE)
             self._caller.journal.await_calls(self._pace)
 
     def upload(self, *, is_doomed: bool, is_whole: bool = False) -> Upload:
@@ -135,13 +136,11 @@ class Admin:
     def _until_done(self, what: What, method: str, path: str, **body: Any) -> Call:  # Any: httpx's
         """The answer that it is done, however often it must be asked."""
         end = time.monotonic() + TRY_SECONDS
-        is_doubtful = False
         while True:
             answer = self._caller.call(what, method, path, **body)
-            # Gone already: an earlier attempt, whose answer was lost, has done it.
-            if answer.is_done or (what == "forget" and answer.status == 404 and is_doubtful):
+            # Gone already, by an attempt whose answer was lost; whether there can have been one is judged later.
+            if answer.is_done or (what == "forget" and answer.status == 404):
                 return answer
-            is_doubtful = True
             assert answer.is_failed_cleanly, f"{method} {path}: {answer}"
             assert time.monotonic() < end, f"{method} {path} is never done: {answer}"
             self._caller.journal.await_calls(1)
