@@ -168,6 +168,7 @@ def test_who_asks_on_and_reads_nothing_is_let_go(house: Open) -> None:
     wait_for(lambda: opened.connections == 0 and opened.asking == 0)
 
 
+@pytest.mark.e2e  # a reader that the machine holds up for long is no slow reader
 def test_who_reads_slowly_gets_all_of_the_answer(house: Open) -> None:
     opened = house(send_timeout_s=SHORT, head_timeout_s=SHORT)
     wire = opened.connect(LARGE)

@@ -1,6 +1,7 @@
 """What tests of the worker begin with: pictures that wait for training, and a worker in a thread of its own."""
 
 import hashlib
+import os
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from itertools import count
@@ -110,7 +111,8 @@ def files_in_scratch(registry: Registry) -> list[str]:
 
 def pictures_in_scratch(registry: Registry) -> list[Path]:
     """The fetched pictures; a worker that only looks for work makes an empty room each time."""
-    return [path for path in registry.scratch.folder.rglob("pictures/*") if path.is_file()]
+    walk = os.walk(registry.scratch.folder)  # which passes over what is removed while it looks
+    return [Path(folder, name) for folder, _, names in walk if Path(folder).name == "pictures" for name in names]
 
 
 def worker_on(registry: Registry, backbone: Backbone, name: str = "ann") -> Worker:
