@@ -31,13 +31,13 @@ system: ## install from Debian what some tests want beside Python: a browser and
 run: env ## run it: service and worker with everything they need, and, the first time, a demo
 	$(BIN)/alacarte up
 
-test: check system ## run every test
+test: check system ## run the checks, and the tests but for those of e2e and fire
 	$(BIN)/python -m pytest -n 2
 
-e2e: env system ## run the production shape as processes, restart and kill its parts, flood it: some ten minutes
+e2e: env system ## run the production shape as processes, restart and kill its parts, flood it: minutes
 	$(BIN)/python -m pytest -m e2e -s
 
-fire: env system ## attack that shape for two hours or so: deletions in a race, crashes, floods, leaks, 100,000 damaged inputs
+fire: env system ## attack that shape for hours: deletions in a race, crashes, floods, leaks, 100,000 damaged inputs
 	$(BIN)/python -m pytest -m fire -s
 
 check: env check-docker ## run the static checks: format, lint, types, images
@@ -57,7 +57,7 @@ format: env ## format the code
 	$(BIN)/ruff format .
 	$(BIN)/ruff check --fix .
 
-bench: env ## measure speed: the forward pass, training, rights, serving and its memory, half an hour on a quiet machine
+bench: env ## measure speed: the forward pass, training, rights, serving and its memory, on a quiet machine
 	$(BIN)/python -m bench.forward
 	$(BIN)/python -m bench.train
 	$(BIN)/python -m bench.rights
