@@ -10,6 +10,7 @@ import typer
 from alacarte.cli import db, erasures, grants, releases, sources, tasks, tokens, users
 from alacarte.cli.demo import demo
 from alacarte.cli.doctor import doctor
+from alacarte.cli.eval import evaluate_command
 from alacarte.cli.faults import OneLineFaults
 from alacarte.cli.inspect_prompts import inspect
 from alacarte.cli.predict import predict
@@ -30,6 +31,7 @@ app = typer.Typer(
 app.command()(train)
 app.command()(predict)
 app.command()(inspect)
+app.command("eval")(evaluate_command)
 app.command()(demo)
 app.command()(work)
 app.command()(serve)

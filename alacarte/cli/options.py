@@ -11,6 +11,7 @@ AugmentationName = Literal["randaugment", "none"]
 CompositionName = Literal["average", "concat", "vote"]
 WeightingName = Literal["none", "prototypes"]
 DtypeName = Literal["float32", "bfloat16"]
+RecipeChoice = Literal["default", "paper"]
 
 LARGEST_SEED = 2**32 - 1
 
@@ -27,6 +28,14 @@ Weights = Annotated[
 Device = Annotated[str, typer.Option("--device", help="Where to compute: cpu, cuda, cuda:1, mps.")]
 Dtype = Annotated[DtypeName, typer.Option("--dtype", help="Precision of the backbone.")]
 Seed = Annotated[int, typer.Option("--seed", min=0, max=LARGEST_SEED, help="The same seed gives the same bytes.")]
+RecipeName = Annotated[
+    RecipeChoice | None,
+    typer.Option(
+        "--recipe",
+        help="What is not said otherwise: our default, quick and measured; or the paper's own.",
+        show_default="default",
+    ),
+]
 SourceName = Annotated[str, typer.Argument(metavar="SOURCE", help="A source's name or id.", show_default=False)]
 InTask = Annotated[
     str | None,

@@ -1,6 +1,7 @@
 """How far training is, on stderr: a bar where someone watches, a line now and then where it is kept."""
 
 import sys
+import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
@@ -11,8 +12,12 @@ from rich.progress import Progress as Bars
 
 from alacarte.cli.screen import say
 from trainer.minimise import Progress, Report
+from trainer.study.laboratory import Watch
+from trainer.study.outlook import Outlook
+from trainer.study.training import Training
 
 LINES = 10  # for one prompt, at most
+STUDY_LINE_SECONDS = 15.0  # from one line on a study to the next
 
 ReportOf = Callable[[str], Report]  # the name of a part -> what its training reports to
 
@@ -77,3 +82,51 @@ def as_clock(seconds: float) -> str:
     minutes, rest = divmod(round(seconds), 60)
     hours, minutes = divmod(minutes, 60)
     return f"{hours}:{minutes:02}:{rest:02}" if hours else f"{minutes}:{rest:02}"
+
+
+@contextmanager
+def watch_study() -> Iterator[Watch]:
+    """How far a study's trainings are, in all."""
+    if sys.stderr.isatty():
+        bars = Bars(
+            TextColumn("{task.description}"),
+            BarColumn(),
+            TextColumn("{task.percentage:.0f} %, {task.fields[left]} left"),
+            console=Console(stderr=True, markup=False),
+        )
+        with bars:
+            task = bars.add_task("training", total=1.0, left="-")
+
+            def show(training: Training, progress: Progress, outlook: Outlook) -> None:
+                left = outlook.seconds_left()
+                bars.update(
+                    task,
+                    description=_of(training, progress),
+                    completed=outlook.share_done,
+                    left="-" if left is None else as_clock(left),
+                )
+
+            yield show
+        return
+    said = time.monotonic()
+    lock = threading.Lock()
+
+    def tell(training: Training, progress: Progress, outlook: Outlook) -> None:
+        nonlocal said
+        with lock:
+            if time.monotonic() - said < STUDY_LINE_SECONDS:
+                return
+            said = time.monotonic()
+        left = outlook.seconds_left()
+        rest = "" if left is None else f", {as_clock(left)} left"
+        say(f"{100 * outlook.share_done:.0f} % trained{rest}; now {_of(training, progress)}")
+
+    yield tell
+
+
+def _of(training: Training, progress: Progress) -> str:
+    variant = "" if training.recipe.variant == "deep" else f", {training.recipe.variant}"
+    return (
+        f"{training.way}{variant} on {len(training.samples):,} pictures, "
+        f"epoch {progress.epoch} of {progress.epochs}, loss {progress.loss:.3f}"
+    )

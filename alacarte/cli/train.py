@@ -12,6 +12,7 @@ from alacarte.cli.options import (
     Device,
     Dtype,
     Json,
+    RecipeName,
     Seed,
     VariantName,
     Weights,
@@ -50,15 +51,18 @@ def train(
         int | None,
         typer.Option(min=1, metavar="PX", help="Side of the pictures.", show_default="the backbone's"),
     ] = None,
+    recipe: RecipeName = None,
     variant: Annotated[VariantName | None, typer.Option(help="What a prompt consists of.", show_default="deep")] = None,
-    epochs: Annotated[int | None, typer.Option(min=1, help="Walks over all pictures.", show_default="80")] = None,
-    batch: Annotated[int | None, typer.Option(min=1, help="Pictures in a step.", show_default="8")] = None,
+    epochs: Annotated[
+        int | None, typer.Option(min=1, help="Walks over all pictures.", show_default="20; paper: 80")
+    ] = None,
+    batch: Annotated[int | None, typer.Option(min=1, help="Pictures in a step.", show_default="32; paper: 8")] = None,
     rate: Annotated[
         float | None,
         typer.Option(min=0, help="Learning rate for a batch of 256.", show_default="0.1, and 0.5 for head-only"),
     ] = None,
     augment: Annotated[
-        AugmentationName | None, typer.Option(help="How pictures are varied.", show_default="randaugment")
+        AugmentationName | None, typer.Option(help="How pictures are varied.", show_default="none; paper: randaugment")
     ] = None,
     views: Annotated[
         int | None,
@@ -114,9 +118,17 @@ def train(
         raise CommandRefused("--source and --task are of a service: name it with --push")
     from alacarte.cli.backbones import Wanted
     from alacarte.cli.training import Plan, train_shards
-    from trainer.worker.recipes import recipe_of
+    from trainer.recipes import recipe_of
 
-    said = {"variant": variant, "epochs": epochs, "batch": batch, "base_rate": rate, "augment": augment, "views": views}
+    said = {
+        "recipe": recipe,
+        "variant": variant,
+        "epochs": epochs,
+        "batch": batch,
+        "base_rate": rate,
+        "augment": augment,
+        "views": views,
+    }
     given = {word: value for word, value in said.items() if value is not None}
     plan = Plan(
         data=data,

@@ -42,7 +42,11 @@ _MAX_SIDE = 2**31 - 1
 
 def write_prompt(prompt: Prompt, path: Path) -> None:
     """Put the prompt at the path; at every moment the path has all of the old file or all of the new one."""
-    data = prompt_to_bytes(prompt)
+    write_bytes(prompt_to_bytes(prompt), path)
+
+
+def write_bytes(data: bytes, path: Path) -> None:
+    """Put the bytes at the path, all or nothing, and so that a crash does not take them away again."""
     unfinished = path.with_name(f".{uuid.uuid4().hex}.tmp")
     try:
         with unfinished.open("xb") as file:

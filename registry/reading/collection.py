@@ -41,18 +41,36 @@ def open_collection(
     Raises CollectionRefused, or its subclass LimitExceeded, and then nothing is left behind.
     """
     picked = limits.parts_of(within) if within else ()
-    kind, size_bytes = _look_at(path)
-    if kind == "folder":
-        tree = read_folder(path, Meter(limits), picked)
-        yield _checked(tree, limits, picked, unreadable)
-    elif kind == "other":
+    if is_table(path):
         if picked:
             raise CollectionRefused(f"{shown(path.name)} is a table, which has no subfolders: leave out `within`")
         yield check(_label_by_file(path, limits), limits, unreadable=unreadable)
     else:
-        with _private_folder(scratch) as folder:
-            tree = _unpack(path, kind, folder, Meter(limits, packed_bytes=size_bytes), picked)
-            yield _checked(tree, limits, picked, unreadable)
+        with open_tree(path, scratch=scratch, limits=limits, picked=picked) as tree:
+            # Whoever picks a folder has said where the classes are.
+            yield label_and_check(tree, limits, unwrap=not picked, unreadable=unreadable)
+
+
+@contextmanager
+def open_tree(path: Path, *, scratch: Path | None, limits: Limits, picked: Parts = ()) -> Iterator[Tree]:
+    """The files of the folder or archive at `path`, below what is picked, until the context is left."""
+    kind, size_bytes = _look_at(path)
+    if kind == "folder":
+        yield read_folder(path, Meter(limits), picked)
+        return
+    with _private_folder(scratch) as folder:
+        yield _unpack(path, kind, folder, Meter(limits, packed_bytes=size_bytes), picked)
+
+
+def is_table(path: Path) -> bool:
+    """Whether the path is neither a folder nor an archive; what is none of the three is refused."""
+    return _look_at(path)[0] == "other"
+
+
+def label_and_check(tree: Tree, limits: Limits, *, unwrap: bool, unreadable: Unreadable) -> Collection:
+    """The tree's samples by what it says of their labels, each decoded."""
+    refuse_nested_archives(tree)
+    return check(label_tree(tree, limits, unwrap=unwrap), limits, unreadable=unreadable)
 
 
 def _private_folder(scratch: Path | None) -> tempfile.TemporaryDirectory[str]:
@@ -95,13 +113,6 @@ def _look_at(path: Path) -> tuple[Kind | Literal["folder"], int]:
     if kind == "unread archive" or (kind == "other" and is_binary):
         raise CollectionRefused(f"{shown(path.name)} is of a kind that is not read: {READ_HERE}")
     return kind, status.st_size
-
-
-def _checked(tree: Tree, limits: Limits, picked: Parts, unreadable: Unreadable) -> Collection:
-    refuse_nested_archives(tree)
-    # Whoever picks a folder has said where the classes are.
-    labelling = label_tree(tree, limits, unwrap=not picked)
-    return check(labelling, limits, unreadable=unreadable)
 
 
 def _label_by_file(path: Path, limits: Limits) -> Labelling:

@@ -21,7 +21,7 @@ def label_tree(tree: Tree, limits: Limits, *, unwrap: bool) -> Labelling:
     """What the collection says about its files; a lone folder around everything is looked into."""
     tree = tree.without_documents()
     if unwrap:
-        tree = _unwrapped(tree)
+        tree = unwrapped(tree)
     if not tree.members and not tree.folders:
         raise CollectionRefused(f"the collection is empty: {HOW_TO}")
     tables = _tables(tree)
@@ -41,7 +41,7 @@ def _tables(tree: Tree) -> list[Member]:
     return [m for m in tree.members if len(m.parts) == 1 and m.parts[0].casefold().endswith(".csv")]
 
 
-def _unwrapped(tree: Tree) -> Tree:
+def unwrapped(tree: Tree) -> Tree:
     """The tree below its only folder, unless that is a class: one that holds pictures itself."""
     roots = {m.parts[0] for m in tree.members} | {parts[0] for parts in tree.folders}
     root = min(roots, default="")

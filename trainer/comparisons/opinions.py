@@ -36,6 +36,16 @@ class Opinions:
             prototypes=None if prototypes is None else tuple(prototypes[member] for member in kept),
         )
 
+    def about(self, pictures: Sequence[int]) -> "Opinions":
+        """The same about some of the pictures only, by their places."""
+        places = torch.tensor(pictures)
+        return Opinions(
+            labels=self.labels,
+            logits=tuple(logits[places] for logits in self.logits),
+            embedding=None if self.embedding is None else self.embedding[places],
+            prototypes=self.prototypes,
+        )
+
     def compose(self, composition: Composition = "average", weighting: Weighting = "none") -> Composed:
         """One answer over the union of the members' labels."""
         weights = None

@@ -16,12 +16,12 @@ from registry.objects.errors import StoreUnreachable
 from registry.publishing import PublishedFacts, publish
 from registry.registry import Registry
 from trainer.minimise import Progress
+from trainer.recipes import recipe_of
 from trainer.train import steps_in_all, train_shard
 from trainer.worker.backbones import Backbones
 from trainer.worker.events import tell
 from trainer.worker.fetching import fetch_samples
 from trainer.worker.heartbeat import Heartbeat
-from trainer.worker.recipes import recipe_of
 
 LINES = 10  # of progress that a training tells, at most
 PATIENCE_SECONDS = 300.0  # for a database or store that is away when a prompt is finished

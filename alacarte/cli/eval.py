@@ -1,0 +1,107 @@
+"""`alacarte eval`: the paper's experiments on anyone's pictures, with a report to look at."""
+
+from dataclasses import asdict
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from alacarte.cli.options import Device, Dtype, Json, RecipeName, Seed, Weights, weights_of
+from alacarte.cli.screen import print_json, print_table, say
+
+GB = 10**9
+
+
+def evaluate_command(
+    data: Annotated[
+        Path,
+        typer.Option(
+            metavar="FOLDER|ARCHIVE|CSV",
+            help="train/CLASS and test/CLASS, or the same in a folder for each domain, or class folders alone.",
+            show_default=False,
+        ),
+    ],
+    out: Annotated[
+        Path, typer.Option(metavar="FOLDER", help="Where the report goes, and what was trained is kept.")
+    ] = Path("report"),
+    experiment: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="NAME",
+            help="shards, forgetting, ablation, tuning, head-only, vote, class-incremental, domain-incremental, "
+            "recipes, cost, or all; may be given several times.",
+            show_default="all",
+        ),
+    ] = None,
+    backbone: Annotated[
+        str | None,
+        typer.Option(metavar="NAME", help="A vision transformer of timm.", show_default="ViT-Ti, 224 px"),
+    ] = None,
+    weights: Weights = None,
+    size: Annotated[
+        int | None,
+        typer.Option(min=1, metavar="PX", help="Side of the pictures.", show_default="the backbone's"),
+    ] = None,
+    recipe: RecipeName = None,
+    epochs: Annotated[
+        int | None, typer.Option(min=1, help="Walks over the pictures of a prompt.", show_default="the recipe's")
+    ] = None,
+    joint_epochs: Annotated[
+        int | None,
+        typer.Option(
+            min=0,
+            help="Of the paragon, which costs 20 times as much as a prompt; 0 leaves it out.",
+            show_default="half as many",
+        ),
+    ] = None,
+    tuned_epochs: Annotated[
+        int | None,
+        typer.Option(min=0, help="Of whole backbones that learn; 0 leaves them out.", show_default="4"),
+    ] = None,
+    seed: Seed = 0,
+    skip_unreadable: Annotated[
+        bool, typer.Option("--skip-unreadable", help="Leave out pictures that cannot be used.")
+    ] = False,
+    cache_gb: Annotated[
+        float, typer.Option(min=0, max=10**6, help="Disk for what is computed once and used again.")
+    ] = 16,
+    scratch: Annotated[
+        Path | None,
+        typer.Option(metavar="FOLDER", help="For the cache and unpacked archives.", show_default="the system's"),
+    ] = None,
+    device: Device = "cpu",
+    dtype: Dtype = "float32",
+    as_json: Json = False,
+) -> None:
+    """Repeat the paper's experiments with these pictures; an interrupted run goes on where it was."""
+    data.stat()  # what is told before torch is imported is told at once
+    from alacarte.cli.backbones import Wanted
+    from alacarte.cli.evaluation import Order, evaluate
+    from trainer.recipes import DEFAULT, recipe_of
+
+    name = recipe or DEFAULT
+
+    order = Order(
+        data=data,
+        out=out,
+        experiments=tuple(experiment or ["all"]),
+        backbone=Wanted(backbone, weights_of(weights), device, dtype),
+        size=size,
+        recipe=recipe_of({"recipe": name} | ({} if epochs is None else {"epochs": epochs}), seed),
+        recipe_name=name,
+        joint_epochs=joint_epochs,
+        tuned_epochs=tuned_epochs,
+        skip_unreadable=skip_unreadable,
+        cache_bytes=int(cache_gb * GB),
+        scratch=scratch,
+    )
+    report = evaluate(order, say)
+    say(f"the report is {out / 'report.html'}, its numbers are in {out / 'report.json'}")
+    if as_json:
+        print_json(asdict(report))
+        return
+    claims = [(finding.name, claim) for finding in report.findings for claim in finding.claims]
+    print_table(
+        ("experiment", "claim", "holds", "measured"),
+        [(name, claim.text, "yes" if claim.holds else "no", claim.measured) for name, claim in claims],
+    )

@@ -1,0 +1,90 @@
+"""A data set: what to learn from and what to be asked about, in one domain or several."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from registry.errors import CollectionRefused
+from registry.reading.checking import Unreadable
+from registry.reading.collection import is_table, label_and_check, open_collection, open_tree
+from registry.reading.layout import unwrapped
+from registry.reading.limits import DEFAULT_LIMITS, Limits
+from registry.reading.names import shown
+from registry.reading.sample import Collection, Refusal
+from registry.reading.tree import Tree
+
+LEARNT_FROM = ("train", "training")
+ASKED_ABOUT = ("test", "testing", "val", "valid", "validation")  # the first that is there
+
+
+@dataclass(frozen=True)
+class Domain:
+    """Pictures of one kind, in two parts that share no picture."""
+
+    name: str  # empty if the data set has one domain only
+    train: Collection
+    test: Collection | None  # None: the data set does not say
+
+
+@contextmanager
+def open_data_set(
+    path: Path,
+    *,
+    scratch: Path | None = None,
+    limits: Limits = DEFAULT_LIMITS,
+    unreadable: Unreadable = "refuse",
+) -> Iterator[tuple[Domain, ...]]:
+    """The domains of the data set at `path`, whose files are there until the context is left.
+
+    Read are `train/CLASS` beside `test/CLASS`, the same below a folder for each domain, and class folders alone;
+    otherwise as by `open_collection`.
+    """
+    if is_table(path):
+        with open_collection(path, limits=limits, unreadable=unreadable) as collection:
+            yield (Domain("", collection, None),)
+        return
+    with open_tree(path, scratch=scratch, limits=limits) as tree:
+        yield _domains_of(tree, limits, unreadable)
+
+
+def _domains_of(tree: Tree, limits: Limits, unreadable: Unreadable) -> tuple[Domain, ...]:
+    tree = unwrapped(tree.without_documents())
+    if _is_split(tree):
+        return (_domain("", tree, limits, unreadable),)
+    parts = {name: tree.below(name).without_documents() for name in _folders(tree)}
+    if parts and all(_is_split(part) for part in parts.values()):
+        return tuple(_domain(name, part, limits, unreadable) for name, part in parts.items())
+    return (Domain("", label_and_check(tree, limits, unwrap=False, unreadable=unreadable), None),)
+
+
+def _folders(tree: Tree) -> list[str]:
+    return sorted({parts[0] for parts in tree.folders})
+
+
+def _is_split(tree: Tree) -> bool:
+    folders = {name.casefold() for name in _folders(tree)}
+    return not folders.isdisjoint(LEARNT_FROM) and not folders.isdisjoint(ASKED_ABOUT)
+
+
+def _domain(name: str, tree: Tree, limits: Limits, unreadable: Unreadable) -> Domain:
+    train = label_and_check(_part(tree, LEARNT_FROM), limits, unwrap=False, unreadable=unreadable)
+    test = label_and_check(_part(tree, ASKED_ABOUT), limits, unwrap=False, unreadable=unreadable)
+    learnt = {sample.digest for sample in train.samples}
+    both = [
+        Refusal(sample.name, "is among the pictures to learn from")
+        for sample in test.samples
+        if sample.digest in learnt
+    ]
+    if both and unreadable == "refuse":
+        raise CollectionRefused(
+            f"{shown(both[0].name)} {both[0].reason} ({len(both)} such), and what was learnt cannot be asked about: "
+            "remove it from one of them, or leave it out with --skip-unreadable"
+        )
+    asked = tuple(sample for sample in test.samples if sample.digest not in learnt)
+    return Domain(name, train, Collection(asked, (*test.refusals, *both)))
+
+
+def _part(tree: Tree, names: tuple[str, ...]) -> Tree:
+    found = {name.casefold(): name for name in _folders(tree)}
+    return tree.below(next(found[name] for name in names if name in found))

@@ -1,0 +1,65 @@
+"""`alacarte eval`: a report of the paper's experiments on one's own pictures, and what it refuses."""
+
+import json
+import shutil
+from pathlib import Path
+
+import pytest
+
+from tests.cli.command import BACKBONE, draw, run
+
+TINY = (*BACKBONE, "--size", "32", "--epochs", "1")
+
+
+@pytest.fixture(scope="module")
+def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Class folders without a test part."""
+    return draw(tmp_path_factory.mktemp("eval") / "shades", each=10)
+
+
+def test_the_report_is_a_page_and_a_document_with_the_same_findings(data: Path, tmp_path: Path) -> None:
+    ended = run("eval", "--data", data, "--experiment", "vote", "--out", tmp_path / "report", "--json", *TINY)
+
+    kept = json.loads((tmp_path / "report" / "report.json").read_text())
+    page = (tmp_path / "report" / "report.html").read_text()
+    assert ended.code == 0
+    assert ended.document == kept
+    assert [finding["name"] for finding in kept["findings"]] == ["vote"]
+    assert kept["findings"][0]["title"] in page
+    assert "one in 5 is set apart" in ended.err
+    assert str(tmp_path / "report" / "report.html") in ended.err
+
+
+def test_a_second_run_trains_nothing_and_says_the_same(data: Path, tmp_path: Path) -> None:
+    options = ("--experiment", "vote", "--experiment", "forgetting", "--out", tmp_path / "report", *TINY)
+    small = draw(tmp_path / "shades", each=20)  # enough for twenty shards
+
+    first = run("eval", "--data", small, "--json", *options)
+    again = run("eval", "--data", small, "--json", *options)
+    shutil.rmtree(tmp_path / "report" / "kept")
+    anew = run("eval", "--data", small, "--json", *options)
+
+    assert "0 of them are kept from before" in first.err
+    count = first.err.partition(" trainings are wanted")[0].rsplit("\n", 1)[-1]
+    assert f"{count} trainings are wanted, {count} of them are kept from before" in again.err
+    assert first.document == again.document == anew.document
+
+
+def test_a_person_reads_which_claims_hold(data: Path, tmp_path: Path) -> None:
+    ended = run("eval", "--data", data, "--experiment", "vote", "--out", tmp_path / "report", *TINY)
+
+    assert "Averaging is at least as good as voting" in " ".join(ended.out.split())
+    assert "holds" in ended.out
+
+
+def test_what_makes_no_sense_with_the_data_is_refused_by_name_before_any_work(data: Path, tmp_path: Path) -> None:
+    report = ("--out", tmp_path / "report", *TINY)
+
+    domains = run("eval", "--data", data, "--experiment", "domain-incremental", *report)
+    unknown = run("eval", "--data", data, "--experiment", "sharding", *report)
+    nowhere = run("eval", "--data", data / "nothing", *report)
+
+    assert "one domain only" in domains.error
+    assert "no experiment 'sharding': use all, or some of shards" in unknown.error
+    assert nowhere.code == unknown.code == domains.code == 1
+    assert not (tmp_path / "report" / "report.html").exists()

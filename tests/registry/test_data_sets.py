@@ -1,0 +1,92 @@
+"""Data sets: what to learn from and what to be asked about, told apart by their folders."""
+
+import tarfile
+from pathlib import Path
+
+import pytest
+from PIL import Image
+
+from registry.errors import CollectionRefused
+from registry.reading.data_set import Domain, open_data_set
+
+
+def draw(folder: Path, shade: int, size: int = 8) -> None:
+    folder.mkdir(parents=True, exist_ok=True)
+    Image.new("RGB", (size, size), (shade, shade, shade)).save(folder / f"{shade}.png")
+
+
+def draw_split(root: Path, first: int = 0, names: tuple[str, str] = ("train", "test")) -> Path:
+    for place, part in enumerate(names):
+        for label in ("cat", "dog"):
+            for number in range(2):
+                draw(root / part / label, first + 8 * place + (4 if label == "dog" else 0) + number)
+    return root
+
+
+def labels(domain: Domain) -> tuple[int, int]:
+    assert domain.test is not None
+    assert domain.train.labels == domain.test.labels == ("cat", "dog")
+    return len(domain.train.samples), len(domain.test.samples)
+
+
+@pytest.mark.parametrize("names", [("train", "test"), ("Training", "val")], ids=["usual", "other"])
+def test_two_parts_are_told_apart_by_the_names_of_their_folders(tmp_path: Path, names: tuple[str, str]) -> None:
+    draw_split(tmp_path, names=names)
+
+    with open_data_set(tmp_path) as domains:
+        assert [domain.name for domain in domains] == [""]
+        assert labels(domains[0]) == (4, 4)
+
+
+def test_every_domain_has_its_own_two_parts(tmp_path: Path) -> None:
+    draw_split(tmp_path / "photo")
+    draw_split(tmp_path / "sketch", first=100)
+
+    with open_data_set(tmp_path) as domains:
+        assert [domain.name for domain in domains] == ["photo", "sketch"]
+        assert [labels(domain) for domain in domains] == [(4, 4), (4, 4)]
+
+
+def test_an_archive_with_a_folder_around_and_notes_reads_as_its_folder(tmp_path: Path) -> None:
+    draw_split(tmp_path / "set" / "photo")
+    draw_split(tmp_path / "set" / "sketch", first=100)
+    (tmp_path / "set" / "README.md").write_text("Notes.")
+    with tarfile.open(tmp_path / "set.tar.gz", "w:gz") as archive:
+        archive.add(tmp_path / "set", "set")
+
+    with open_data_set(tmp_path / "set.tar.gz", scratch=tmp_path / "scratch") as domains:
+        assert [labels(domain) for domain in domains] == [(4, 4), (4, 4)]
+        assert all(sample.path.exists() for domain in domains for sample in domain.train.samples)
+
+    assert list((tmp_path / "scratch").iterdir()) == []
+
+
+def test_class_folders_alone_leave_open_what_is_asked_about(tmp_path: Path) -> None:
+    draw(tmp_path / "cat", 1)
+    draw(tmp_path / "dog", 2)
+
+    with open_data_set(tmp_path) as domains:
+        assert [domain.test for domain in domains] == [None]
+        assert domains[0].train.labels == ("cat", "dog")
+
+
+def test_a_table_leaves_it_open_too(tmp_path: Path) -> None:
+    draw(tmp_path, 1)
+    draw(tmp_path, 2)
+    (tmp_path / "all.csv").write_text("file,label\n1.png,cat\n2.png,dog\n")
+
+    with open_data_set(tmp_path / "all.csv") as domains:
+        assert domains[0].train.labels == ("cat", "dog")
+        assert domains[0].test is None
+
+
+def test_a_picture_in_both_parts_is_refused_or_left_out_of_the_questions(tmp_path: Path) -> None:
+    draw_split(tmp_path)
+    draw(tmp_path / "test" / "cat", 0)  # also in train/cat
+
+    with pytest.raises(CollectionRefused, match="among the pictures to learn from"), open_data_set(tmp_path):
+        pass
+    with open_data_set(tmp_path, unreadable="skip") as domains:
+        assert labels(domains[0]) == (4, 4)
+        assert domains[0].test is not None
+        assert [refusal.name for refusal in domains[0].test.refusals] == ["test/cat/0.png"]

@@ -1,0 +1,125 @@
+"""The laboratory: everything is done once, kept under what it depends on, and found again."""
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+import torch
+
+from alacarte.prompting.artifact import prompt_to_bytes
+from alacarte.prompting.backbone import Backbone
+from trainer.cache import StateCache
+from trainer.comparisons.measuring import ask
+from trainer.comparisons.structured_set import StructuredSet
+from trainer.errors import LossNotFinite
+from trainer.study.kept import Kept
+from trainer.study.laboratory import Laboratory
+from trainer.study.plan import Plan
+from trainer.study.training import Training
+from trainer.train import train_prompt, train_shard
+
+
+def test_a_prompt_of_a_study_has_the_bytes_of_the_trainer(plan: Plan, laboratory: Laboratory) -> None:
+    shards = plan.shards(3)
+    wanted = [plan.training(shard) for shard in shards]
+
+    laboratory.train(wanted, plan.test)  # side by side
+
+    for training in wanted:
+        alone = train_shard(laboratory.backbone, training.samples, plan.recipe, cache_bytes=0)
+        assert prompt_to_bytes(laboratory.prompt(training)) == prompt_to_bytes(alone)
+
+
+def test_what_is_kept_is_not_done_again(plan: Plan, laboratory: Laboratory, monkeypatch: pytest.MonkeyPatch) -> None:
+    wanted = [plan.training(plan.train), Training("bias", plan.train, plan.recipe)]
+    laboratory.train(laboratory.missing(wanted, plan.test), plan.test)
+    before = laboratory.opinions(wanted, plan.test)
+
+    def never(*_: object) -> None:
+        raise AssertionError("it was trained or asked again")
+
+    monkeypatch.setattr("trainer.study.laboratory.train_prompt", never)
+    monkeypatch.setattr("trainer.study.laboratory.ask", never)
+    after = laboratory.opinions(wanted, plan.test)
+
+    assert laboratory.missing([*wanted, *wanted], plan.test) == []
+    for one, other in zip(before.logits, after.logits, strict=True):
+        assert torch.equal(one, other)
+
+
+def test_a_run_that_was_interrupted_goes_on_with_what_is_left(
+    plan: Plan, backbone: Backbone, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    wanted = [plan.training(shard) for shard in plan.shards(3)]
+    spoilt = min(wanted, key=lambda training: len(training.samples))  # the longest begin first
+
+    def stumble(backbone: Backbone, samples: object, *others: object) -> object:
+        if samples == spoilt.samples:
+            raise LossNotFinite("the lamp went out")
+        return train_prompt(backbone, samples, *others)  # type: ignore[arg-type]  # whatever was given is passed on
+
+    with StateCache(backbone) as cache:
+        laboratory = Laboratory(backbone, cache, Kept(tmp_path), lambda _: None)
+        monkeypatch.setattr("trainer.study.laboratory.train_prompt", stumble)
+        monkeypatch.setattr("trainer.study.laboratory.cores", lambda: 1)
+        with pytest.raises(LossNotFinite):
+            laboratory.train(laboratory.missing(wanted, plan.test), plan.test)
+        monkeypatch.undo()
+
+        later = Laboratory(backbone, cache, Kept(tmp_path), lambda _: None)
+        assert later.missing(wanted, plan.test) == [spoilt]
+
+
+def test_a_damaged_file_is_made_anew(plan: Plan, laboratory: Laboratory, tmp_path: Path) -> None:
+    wanted = [plan.training(plan.train)]
+    laboratory.train(wanted, plan.test)
+    (file,) = (tmp_path / "kept").iterdir()
+    genuine = file.read_bytes()
+
+    file.write_bytes(genuine[:-7])
+    assert laboratory.missing(wanted, plan.test) == wanted
+    laboratory.train(wanted, plan.test)
+
+    assert file.read_bytes() == genuine
+
+
+@pytest.mark.parametrize("change", ["samples", "label", "recipe", "way"])
+def test_the_name_of_an_outcome_changes_with_everything_that_it_depends_on(
+    plan: Plan, backbone: Backbone, change: str
+) -> None:
+    training = plan.training(plan.train)
+    relabelled = replace(plan.train[0], label="another")
+    other = {
+        "samples": replace(training, samples=plan.train[1:]),
+        "label": replace(training, samples=(relabelled, *plan.train[1:])),
+        "recipe": replace(training, recipe=replace(plan.recipe, seed=1)),
+        "way": replace(training, way="full"),
+    }[change]
+
+    assert other.key(backbone) != training.key(backbone)
+    assert replace(training, samples=plan.train[::-1]).key(backbone) == training.key(backbone)
+
+
+def test_opinions_of_prompts_one_by_one_are_those_of_the_set(plan: Plan, laboratory: Laboratory) -> None:
+    wanted = [plan.training(shard) for shard in plan.shards(3)]
+    laboratory.train(wanted, plan.test)
+
+    laboratory.opinions(wanted[:1], plan.test)  # kept, and then joined with the others
+    said = laboratory.opinions(wanted, plan.test)
+
+    prompts = [laboratory.prompt(training) for training in wanted]
+    together = ask(StructuredSet(laboratory.backbone, prompts), plan.test, laboratory.backbone.preprocessing)
+    for one, other in zip(said.logits, together.logits, strict=True):
+        torch.testing.assert_close(one, other, rtol=1e-4, atol=1e-4)
+    assert said.embedding is not None
+    assert said.prototypes is not None
+    torch.testing.assert_close(said.compose("average", "prototypes").scores.sum(1), torch.ones(len(plan.test)))
+
+
+def test_a_model_without_a_prompt_is_kept_as_what_it_says(plan: Plan, laboratory: Laboratory) -> None:
+    tuned = Training("fine-tuning", plan.train, plan.recipe)
+
+    laboratory.train([tuned], plan.test)
+
+    assert laboratory.opinions([tuned], plan.test).logits[0].shape == (len(plan.test), 3)
+    assert laboratory.missing([tuned], plan.test[:-1]) == [tuned]  # other pictures were never asked about

@@ -1,0 +1,81 @@
+"""A real browser shows the page in full, on a telephone too, and asks for nothing and runs nothing."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from playwright.sync_api import Browser, Page, sync_playwright
+
+from tests.trainer.study.example import example_report
+from tests.trainer.study.test_report import HOSTILE, with_texts
+from trainer.study.report import write_report
+
+CHROMIUM = os.environ.get("CHROMIUM") or shutil.which("chromium") or shutil.which("google-chrome")
+FLAGS = (
+    "--no-sandbox",
+    "--disable-gpu",
+    "--disable-background-networking",
+    "--no-first-run",
+    "--disable-dev-shm-usage",
+)
+WIDTHS = (320, 400, 768, 1280)
+TEXTS = {
+    "a study": None,
+    "hostile": HOSTILE,
+    "long": "Pneumonoultramicroscopicsilicovolcanoconiosis" * 9,
+    "letters": "Ŵ" * 300,
+}
+
+# The texts of plots that lie outside of their plot, by what the browser has measured.
+OUTSIDE = """() => [...document.querySelectorAll("svg")].flatMap(svg => {
+  const box = svg.getBoundingClientRect();
+  return [...svg.querySelectorAll("text")].filter(text => {
+    const own = text.getBoundingClientRect();
+    return own.left < box.left - 1 || own.right > box.right + 1 || own.top < box.top - 1 || own.bottom > box.bottom + 1;
+  }).map(text => text.textContent);
+})"""
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Browser]:
+    """Chromium, as the system has it."""
+    if CHROMIUM is None:
+        pytest.skip("no chromium here: install the system's, or name it in CHROMIUM")
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=CHROMIUM, args=FLAGS)
+        yield browser
+        browser.close()
+
+
+@pytest.fixture
+def page(browser: Browser) -> Iterator[Page]:
+    """An empty page."""
+    context = browser.new_context()
+    yield context.new_page()
+    context.close()
+
+
+@pytest.mark.parametrize("kind", TEXTS)
+def test_the_page_fits_every_screen_and_asks_for_nothing(kind: str, page: Page, tmp_path: Path) -> None:
+    text = TEXTS[kind]
+    write_report(example_report() if text is None else with_texts(example_report(), text), tmp_path)
+    asked: list[str] = []
+    said: list[str] = []
+    page.on("request", lambda request: asked.append(request.url))
+    page.on("console", lambda message: said.append(message.text))
+    page.on("pageerror", lambda error: said.append(str(error)))
+
+    address = (tmp_path / "report.html").as_uri()
+    page.goto(address)
+
+    for width in WIDTHS:
+        page.set_viewport_size({"width": width, "height": 800})
+        assert page.evaluate("document.documentElement.scrollWidth") <= width
+        assert page.evaluate(OUTSIDE) == []
+    assert page.evaluate("getComputedStyle(document.querySelector('.plot')).display") == "block"  # styles were let in
+    assert page.evaluate("window.touched === undefined")
+    assert (asked, said) == ([address], [])

@@ -1,0 +1,55 @@
+"""Numbers are shown as people read them."""
+
+import pytest
+
+from trainer.study.findings import Cell, Unit
+from trainer.study.showing import name_papers, show
+
+
+@pytest.mark.parametrize(
+    ("cell", "unit", "text"),
+    [
+        (None, "share", "–"),
+        ("paragon", "share", "paragon"),
+        (0.862, "share", "86.2 %"),
+        (1, "share", "100.0 %"),
+        (0.8625, "share", "86.2 %"),
+        (0.012, "points", "+1.2"),
+        (-0.046, "points", "−4.6"),
+        (0.0, "points", "0.0"),
+        (-1e-17, "points", "0.0"),
+        (2652, "count", "2,652"),
+        (132.6, "count", "133"),
+        (2.5, "count", "2.50"),
+        (2652.0, "count", "2,652"),
+        (1e-7, "share", "0.0 %"),
+        (0.4213, "seconds", "0.421 s"),
+        (119.0, "seconds", "119 s"),
+        (150.0, "seconds", "2.50 min"),
+        (5460.0, "seconds", "91.0 min"),
+        (9000.0, "seconds", "2.50 h"),
+        (12.34, "milliseconds", "12.3 ms"),
+        (12_340.0, "milliseconds", "12.3 s"),
+        (0, "bytes", "0 B"),
+        (5, "bytes", "5 B"),
+        (79_200, "bytes", "79.2 kB"),
+        (22_100_000, "bytes", "22.1 MB"),
+        (1.046, "ratio", "1.05 ×"),
+        (-3, "count", "−3"),
+        (0, "count", "0"),
+        (10**40, "count", "1.00e+40"),
+        (1e-12, "ratio", "1e-12 ×"),
+    ],
+)
+def test_a_cell_is_shown_by_its_unit(cell: Cell, unit: Unit, text: str) -> None:
+    assert show(cell, unit).replace("\N{NO-BREAK SPACE}", " ") == text
+
+
+def test_a_number_is_never_parted_from_its_unit() -> None:
+    assert " " not in show(0.5, "share")
+
+
+def test_a_name_says_that_it_is_the_papers_once() -> None:
+    assert name_papers("composed", is_papers=True) == "composed (paper)"
+    assert name_papers("Paper, Flowers", is_papers=True) == "Paper, Flowers"
+    assert name_papers("composed", is_papers=False) == "composed"

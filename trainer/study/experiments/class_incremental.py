@@ -1,0 +1,95 @@
+"""Class-incremental: every episode brings classes that nobody has seen, and its prompt knows no others."""
+
+import random
+
+from registry.reading.sample import Sample
+from trainer.study import paper
+from trainer.study.experiments.experiment import Experiment, in_percent, right
+from trainer.study.findings import Claim, Column, Finding, Plot, Series, Table
+from trainer.study.laboratory import Laboratory
+from trainer.study.plan import Plan, Samples
+from trainer.study.training import Training
+
+
+def episodes(plan: Plan) -> tuple[Samples, ...]:
+    """The classes in a random order, cut into parts that differ by one class at most."""
+    labels = sorted({sample.label for sample in plan.train})
+    random.Random(plan.recipe.seed).shuffle(labels)
+    places = {label: place * plan.episodes // len(labels) for place, label in enumerate(labels)}
+    parts: list[list[Sample]] = [[] for _ in range(plan.episodes)]
+    for sample in plan.train:
+        parts[places[sample.label]].append(sample)
+    return tuple(tuple(part) for part in parts)
+
+
+def wants(plan: Plan) -> list[Training]:
+    """A prompt for each episode."""
+    return [plan.training(part) for part in episodes(plan)]
+
+
+def find(plan: Plan, laboratory: Laboratory) -> Finding:
+    """The accuracy on all classes so far after each episode, unweighted and weighted."""
+    parts = episodes(plan)
+    said = laboratory.opinions(wants(plan), plan.test)
+    plain: list[float] = []
+    weighted: list[float] = []
+    for count in range(1, len(parts) + 1):
+        known = {sample.label for part in parts[:count] for sample in part}
+        asked = [place for place, sample in enumerate(plan.test) if sample.label in known]
+        tests = tuple(plan.test[place] for place in asked)
+        so_far = said.only(range(count)).about(asked)
+        plain.append(right(so_far, tests, "concat"))
+        weighted.append(right(so_far, tests, "concat", "prototypes"))
+    numbers = range(1, len(parts) + 1)
+    return Finding(
+        name="class-incremental",
+        title="Class-incremental learning",
+        question=f"The classes come in {len(parts)} episodes, each learnt by a prompt that never sees another class. "
+        "How good is the whole in the end, over all classes?",
+        tables=(
+            Table(
+                f"Accuracy over all classes, after {len(parts)} episodes",
+                (
+                    Column("method", "text"),
+                    Column("here"),
+                    Column("paper, Split CIFAR-100", is_papers=True),
+                ),
+                (
+                    ("APT", plain[-1], paper.CLASS_INCREMENTAL["APT"]),
+                    ("APT-W", weighted[-1], paper.CLASS_INCREMENTAL["APT-W"]),
+                    *((name, None, share) for name, share in paper.CLASS_INCREMENTAL.items() if "APT" not in name),
+                ),
+                "The paper learns from all 50,000 pictures of CIFAR-100 with ViT-B/16 at 224 px, 5 epochs.",
+            ),
+        ),
+        plots=(
+            Plot(
+                "Accuracy over the classes so far",
+                "episodes",
+                "accuracy",
+                "share",
+                (
+                    Series("APT-W", tuple(zip(numbers, weighted, strict=True))),
+                    Series("APT", tuple(zip(numbers, plain, strict=True))),
+                ),
+            ),
+        ),
+        claims=(
+            Claim(
+                "APT-W is at least as good as APT.",
+                f"APT-W {in_percent(weighted[-1])}, APT {in_percent(plain[-1])}",
+                weighted[-1] >= plain[-1],
+            ),
+        ),
+    )
+
+
+def cannot(plan: Plan) -> str | None:
+    """Why the classes make no episodes."""
+    classes = len({sample.label for sample in plan.train})
+    if classes < 2 * plan.episodes:
+        return f"{classes} classes are too few for {plan.episodes} episodes of at least two"
+    return None
+
+
+CLASS_INCREMENTAL = Experiment("class-incremental", wants, find, cannot)

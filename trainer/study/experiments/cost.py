@@ -1,0 +1,198 @@
+"""Cost: time and room of composed prompts, measured here, against an ensemble of fine-tuned models."""
+
+import statistics
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from functools import partial
+
+import torch
+
+from alacarte.prompting.artifact import prompt_to_bytes
+from alacarte.prompting.tensors import Prompt
+from trainer.cache import StateCache
+from trainer.comparisons.fine_tuning import TunedModel, fine_tune
+from trainer.comparisons.joint_training import fit_joint
+from trainer.comparisons.pictures import load_batches
+from trainer.comparisons.structured_set import StructuredSet
+from trainer.study import paper
+from trainer.study.experiments.experiment import Experiment
+from trainer.study.findings import Claim, Column, Finding, Plot, Series, Table
+from trainer.study.laboratory import Laboratory
+from trainer.study.plan import Plan, Samples
+from trainer.study.training import Training
+from trainer.train import fit, labels_of
+from trainer.trainable import TrainablePrompt
+from trainer.views import served_batches
+
+ROUNDS = 5
+PICTURES = 32  # trained on
+BATCH = 8  # asked about at once
+SETS = (1, 5, 20, 50)
+MARGINAL = 2.0  # times the bare pass: what "only marginally" may mean for 20 prompts
+
+
+def wants(plan: Plan) -> list[Training]:
+    """One prompt, to ask many of its kind."""
+    return [plan.training(plan.train)]
+
+
+def find(plan: Plan, laboratory: Laboratory) -> Finding:
+    """Measured times of training and answering, bytes, and parameters."""
+    laboratory.say("measuring times; whatever else runs on this machine shows in them")
+    prompt = laboratory.prompt(plan.training(plan.train))
+    answering = _time_answers(plan, laboratory, prompt)
+    training = _time_training(plan, laboratory)
+    bare = answering["bare"]
+    backbone = sum(parameter.numel() for parameter in laboratory.backbone.model.parameters())
+    own = _numbers(prompt)
+    head = prompt.tensors.head_weight.numel() + prompt.tensors.head_bias.numel()
+    prompt_bytes = len(prompt_to_bytes(prompt))
+    model_bytes = 4 * (backbone + head)
+    cached = training["prompt, states kept"]
+    return Finding(
+        name="cost",
+        title="What it costs",
+        question="A model for each source could be fine-tuned, and all of them asked. What do composed prompts save?",
+        tables=(
+            Table(
+                f"Answering {BATCH} pictures",
+                (
+                    Column("sources", "text"),
+                    Column("APT", "milliseconds"),
+                    Column("APT over the bare pass", "ratio"),
+                    Column("fine-tuned ensemble", "milliseconds"),
+                    Column("ensemble over APT", "ratio"),
+                    Column("APT, bytes kept", "bytes"),
+                    Column("ensemble, bytes kept", "bytes"),
+                ),
+                tuple(
+                    (
+                        str(count),
+                        1000 * answering[f"APT {count}"],
+                        answering[f"APT {count}"] / bare,
+                        1000 * answering["tuned"] * count,
+                        answering["tuned"] * count / answering[f"APT {count}"],
+                        4 * backbone + count * prompt_bytes,
+                        count * model_bytes,
+                    )
+                    for count in SETS
+                ),
+                f"The bare backbone takes {1000 * bare:.0f} ms. The ensemble is one fine-tuned model's measured time "
+                "times the number of models, without any cost of having them all in memory.",
+            ),
+            Table(
+                "Training, one picture in one epoch",
+                (Column("way", "text"), Column("time", "milliseconds"), Column("over a prompt, states kept", "ratio")),
+                tuple((way, 1000 * seconds, seconds / cached) for way, seconds in training.items()),
+                f"{PICTURES} pictures, batches of {plan.recipe.batch}; heads, being nearly free, are left out.",
+            ),
+            Table(
+                "Parameters of one prompt",
+                (
+                    Column("what", "text"),
+                    Column("numbers", "count"),
+                    Column("over the backbone's"),
+                    Column("paper, ViT-B/16", is_papers=True),
+                ),
+                (
+                    ("token and memory", own, own / backbone, paper.SHARE_OF_PARAMETERS),
+                    (f"head over {len(prompt.facts.labels)} labels", head, head / backbone, None),
+                    ("backbone", backbone, 1.0, None),
+                ),
+                "The share falls with the backbone's width: a token is as wide as that, and the weights grow with its "
+                "square. The same prompt on ViT-B/16 is 0.05 %.",
+            ),
+        ),
+        plots=(
+            Plot(
+                f"Time to answer {BATCH} pictures",
+                "sources",
+                "over the bare pass",
+                "ratio",
+                (
+                    Series("APT", tuple((count, answering[f"APT {count}"] / bare) for count in SETS)),
+                    Series("fine-tuned ensemble", tuple((count, answering["tuned"] * count / bare) for count in SETS)),
+                ),
+                has_log_x=True,
+            ),
+        ),
+        claims=(
+            Claim(
+                f"20 prompts cost less than {MARGINAL:g} times the bare backbone, where 20 models cost 20 times.",
+                f"{answering['APT 20'] / bare:.2f} times; an ensemble of 20 models "
+                f"{answering['tuned'] * 20 / answering['APT 20']:.1f} times as long as 20 prompts",
+                answering["APT 20"] < MARGINAL * bare,
+            ),
+        ),
+    )
+
+
+def _numbers(prompt: Prompt) -> int:
+    tensors = (prompt.tensors.token, prompt.tensors.memory)
+    return sum(tensor.numel() for tensor in tensors if tensor is not None)
+
+
+def _time_answers(plan: Plan, laboratory: Laboratory, prompt: Prompt) -> dict[str, float]:
+    """Seconds for a batch, by who answers."""
+    backbone = laboratory.backbone
+    batches = served_batches(plan.test[:BATCH], BATCH)
+    images = next(iter(load_batches(batches, backbone.preprocessing))).images
+    tuned = TunedModel(backbone, prompt.facts.labels)
+    sets = {count: StructuredSet(backbone, [prompt] * count) for count in SETS}
+
+    @torch.inference_mode()
+    def bare() -> None:
+        backbone.model.forward_features(images.to(backbone.device, backbone.dtype))
+
+    ways: dict[str, Callable[[], object]] = {"bare": bare}
+    ways |= {f"APT {count}": partial(each.opinions, images) for count, each in sets.items()}
+    ways["tuned"] = partial(tuned.opinions, images)
+    return _in_turns(ways)
+
+
+def _time_training(plan: Plan, laboratory: Laboratory) -> dict[str, float]:
+    """Seconds for one picture in one epoch, by who learns; pictures as they are served, for all alike."""
+    backbone = laboratory.backbone
+    samples = _some(plan.train)
+    labels = labels_of(samples)
+    recipe = replace(plan.recipe, epochs=1, augment="none", views=None)
+    with StateCache(backbone) as nothing, StateCache(backbone, 2**40, len(samples)) as everything:
+
+        def prompt(cache: StateCache) -> None:
+            fit(TrainablePrompt(backbone, recipe, len(labels)), samples, labels, recipe, cache, lambda _: None)
+
+        def joint() -> None:
+            learner = TrainablePrompt(backbone, recipe, len(labels))
+            fit_joint(learner, backbone, samples, labels, recipe, "full", lambda _: None)
+
+        found = _in_turns(
+            {
+                "prompt, states kept": partial(prompt, everything),
+                "prompt, states computed": partial(prompt, nothing),
+                "prompt in one sequence (paragon)": joint,
+                "fine-tuning": partial(fine_tune, backbone, samples, replace(recipe, base_rate=None)),
+            }
+        )
+    return {way: seconds / len(samples) for way, seconds in found.items()}
+
+
+def _some(samples: Samples) -> Samples:
+    """A few pictures of at least two classes."""
+    first = next(place for place, sample in enumerate(samples) if sample.label != samples[0].label)
+    return samples[:PICTURES] if first < PICTURES else (*samples[: PICTURES - 1], samples[first])
+
+
+def _in_turns(ways: Mapping[str, Callable[[], object]]) -> dict[str, float]:
+    """The median seconds of each, asked one after the other in rounds; the first round warms up."""
+    taken: dict[str, list[float]] = {name: [] for name in ways}
+    for number in range(ROUNDS + 1):
+        for name, call in ways.items():
+            start = time.perf_counter()
+            call()
+            if number:
+                taken[name].append(time.perf_counter() - start)
+    return {name: statistics.median(times) for name, times in taken.items()}
+
+
+COST = Experiment("cost", wants, find)

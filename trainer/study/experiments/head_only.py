@@ -1,0 +1,84 @@
+"""Head-only ensembles: is it the prompt that does it, or would a linear head on the frozen backbone do?"""
+
+from trainer.study import paper
+from trainer.study.experiments.experiment import Experiment, in_points, right
+from trainer.study.findings import Claim, Column, Finding, Plot, Series, Table
+from trainer.study.laboratory import Laboratory
+from trainer.study.plan import Plan
+from trainer.study.training import Training
+
+
+def _counts(plan: Plan) -> tuple[int, ...]:
+    return (1, *plan.possible_counts())
+
+
+def wants(plan: Plan) -> list[Training]:
+    """A head and a prompt for each shard of each split."""
+    shards = [shard for count in _counts(plan) for shard in plan.shards(count)]
+    return [training for shard in shards for training in (plan.head(shard), plan.training(shard))]
+
+
+def find(plan: Plan, laboratory: Laboratory) -> Finding:
+    """Both ensembles over the number of shards."""
+    tests = plan.test
+    heads: dict[int, float] = {}
+    prompts: dict[int, float] = {}
+    for count in _counts(plan):
+        shards = plan.shards(count)
+        heads[count] = right(laboratory.opinions([plan.head(shard) for shard in shards], tests), tests)
+        prompts[count] = right(laboratory.opinions([plan.training(shard) for shard in shards], tests), tests)
+    gaps = {count: prompts[count] - heads[count] for count in heads}
+    worst = min(gaps, key=lambda count: gaps[count])
+    return Finding(
+        name="head-only",
+        title="Prompts against heads alone",
+        question="A linear head on the frozen class token of each shard needs no prompt at all. Is APT better?",
+        tables=(
+            Table(
+                "Accuracy on the test pictures",
+                (
+                    Column("shards", "text"),
+                    Column("heads alone"),
+                    Column("APT"),
+                    Column("APT over heads", "points"),
+                    Column("paper, in-domain mean: heads alone", is_papers=True),
+                    Column("paper, in-domain mean: APT", is_papers=True),
+                ),
+                tuple(
+                    (
+                        str(count),
+                        heads[count],
+                        prompts[count],
+                        gaps[count],
+                        paper.IN_DOMAIN_HEADS.get(count),
+                        paper.IN_DOMAIN_PROMPTS.get(count),
+                    )
+                    for count in heads
+                ),
+                "The paper gives head-only ensembles as means over five data sets only.",
+            ),
+        ),
+        plots=(
+            Plot(
+                "Accuracy over the number of shards",
+                "shards",
+                "accuracy",
+                "share",
+                (
+                    Series("APT", tuple(sorted((float(n), share) for n, share in prompts.items()))),
+                    Series("heads alone", tuple(sorted((float(n), share) for n, share in heads.items()))),
+                ),
+                has_log_x=True,
+            ),
+        ),
+        claims=(
+            Claim(
+                "APT is above the head-only ensemble for every number of shards.",
+                f"at worst {in_points(gaps[worst])}, with {worst}",
+                gaps[worst] > 0,
+            ),
+        ),
+    )
+
+
+HEAD_ONLY = Experiment("head-only", wants, find)
