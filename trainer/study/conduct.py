@@ -45,7 +45,10 @@ def conduct(
     names: Sequence[str], plan: Plan, laboratory: Laboratory, setting: Sequence[tuple[str, str]], cut: Sequence[str]
 ) -> StudyReport:
     """Train what is missing, then let each experiment tell; `cut` is what the reader should know was left out."""
-    laboratory.train(laboratory.missing(wanted_by(names, plan), plan.test), plan.test)
+    wanted = wanted_by(names, plan)
+    laboratory.train(laboratory.missing(wanted, plan.test), plan.test)
+    laboratory.say("asking about the test pictures")
+    laboratory.ask(wanted, plan.test)
     findings: list[Finding] = []
     for name in names:
         laboratory.say(f"looking at {name}")

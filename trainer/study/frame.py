@@ -12,7 +12,6 @@ LINE = 20.0  # from one line of text to the next
 _AREA = 220.0
 _EDGE = 8.0
 _INSET = 16.0  # between the axes' ends and the first and last points, so that no marker touches them
-_MOST_LEFT = 150.0  # for what is written at the ticks, however long it is
 
 
 @dataclass(frozen=True)
@@ -46,7 +45,7 @@ def frame_of(plot: Plot) -> Frame:
     ys = [y for series in plot.series for y in (*(y for _, y in series.points), *series.low, *series.high)] or [0.0]
     y_axis = upward(ys, plot.unit)
     x_axis = along_log(xs) if plot.has_log_x and min(xs) > 0 else along(xs)  # zero has no place on a log axis
-    left = min(_MOST_LEFT, max(width_of(tick.text, LETTER) for tick in y_axis.ticks)) + _EDGE + 6
+    left = max(width_of(tick.text, LETTER) for tick in y_axis.ticks) + _EDGE + 6
     right = WIDTH - _EDGE
     room = right - left - 2 * _INSET
     top = LETTER + 2 * _EDGE

@@ -27,6 +27,8 @@ Watch = Callable[[Training, Progress, Outlook], None]  # called after every epoc
 Samples = tuple[Sample, ...]
 T = TypeVar("T")
 
+ASKED_AT_ONCE = 64  # prompts in a pass of the backbone
+
 
 class Laboratory:
     """One backbone, the states it sees, and everything that was ever found out with it."""
@@ -66,7 +68,7 @@ class Laboratory:
         """What the outcome of each training says of the pictures, each by itself; what is not kept is asked now."""
         pictures = key_of_pictures(tests, self.backbone)
         keys = [training.key(self.backbone) for training in trainings]
-        self._ask_new(trainings, tests, pictures)
+        self.ask(trainings, tests)
         found = [self._found(self._kept.logits(key, pictures)) for key in keys]
         can_weight = all(training.way == "structured" for training in trainings)
         return Opinions(
@@ -101,16 +103,24 @@ class Laboratory:
         assert kept is not None, "an outcome is wanted that was never made"
         return kept
 
-    def _ask_new(self, trainings: Sequence[Training], tests: Samples, pictures: str) -> None:
-        """Ask the prompts whose opinions are not kept; at once, if they do not disturb each other."""
+    def ask(self, trainings: Sequence[Training], tests: Samples) -> None:
+        """Keep the opinions of prompts that were never asked; of many at once, where they do not disturb each other."""
+        pictures = key_of_pictures(tests, self.backbone)
         is_new = self._kept.embedding(pictures) is None
-        asked = [each for each in trainings if self._kept.logits(each.key(self.backbone), pictures) is None]
-        structured = [each for each in (trainings if is_new else asked) if each.way == "structured"]
-        groups = [structured, *([each] for each in asked if each.way == "full")]
-        for group in filter(None, groups):
-            prompts = [self.prompt(training) for training in group]
-            one = StructuredSet(self.backbone, prompts) if group is structured else JointSet(self.backbone, prompts)
-            self._keep_opinions(group, pictures, ask(one, tests, self.backbone.preprocessing))
+        new = {
+            key: each
+            for each in trainings
+            if self._kept.logits(key := each.key(self.backbone), pictures) is None or is_new
+        }
+        structured = [each for each in new.values() if each.way == "structured"]
+        for start in range(0, len(structured), ASKED_AT_ONCE):
+            some = structured[start : start + ASKED_AT_ONCE]
+            together = StructuredSet(self.backbone, [self.prompt(training) for training in some])
+            self._keep_opinions(some, pictures, ask(together, tests, self.backbone.preprocessing))
+        for training in new.values():
+            if training.way == "full":
+                alone = JointSet(self.backbone, [self.prompt(training)])
+                self._keep_opinions([training], pictures, ask(alone, tests, self.backbone.preprocessing))
 
     def _is_kept(self, key: str, training: Training, tests: Samples) -> bool:
         if training.has_prompt:

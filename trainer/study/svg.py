@@ -107,7 +107,7 @@ def _grid(plot: Plot, frame: Frame) -> Markup:
         y = frame.down(tick.place)
         is_strong = tick.place == 0 or (plot.unit == "points" and tick.text.strip("0.") == "")
         drawn.append(_rule(f"M{_at(frame.left, y)}H{_number(frame.right)}", is_strong))
-        drawn.append(_text(fit(tick.text, frame.left - 8, LETTER), frame.left - 6, y + LETTER * 0.35, "end"))
+        drawn.append(_text(tick.text, frame.left - 6, y + LETTER * 0.35, "end"))
     for tick in frame.x_ticks if has_points else ():
         x = frame.across(tick.place)
         half = width_of(tick.text, LETTER) / 2
