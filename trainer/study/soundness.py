@@ -32,10 +32,9 @@ def check_plot(plot: Plot) -> None:
     """Refuse bands that do not fit their points, and numbers that are none."""
     for series in plot.series:
         where = f"the series {brief(series.name)} of the plot {brief(plot.title)}"
-        for bound in (series.low, series.high):
-            if len(series.low) != len(series.high) or len(bound) not in (0, len(series.points)):
-                sizes = f"{len(series.low)} low and {len(series.high)} high for {len(series.points)} points"
-                raise ReportInvalid(f"{where} has {sizes}: give both for each point, or none")
+        if {len(series.low), len(series.high)} not in ({0}, {len(series.points)}):
+            sizes = f"{len(series.low)} low and {len(series.high)} high for {len(series.points)} points"
+            raise ReportInvalid(f"{where} has {sizes}: give both for each point, or none")
         _check_numbers((number for point in series.points for number in point), where)
         _check_numbers((*series.low, *series.high), where)
 

@@ -143,6 +143,9 @@ def test_every_claim_stands_on_top_and_with_its_finding_and_is_judged_in_words()
     assert [text_of(each) for box in of_class(summary, "claims") for each in box] == judged
     within = [text_of(each) for part in of_class(tree, "finding") for box in of_class(part, "claims") for each in box]
     assert within == judged
+    assert [each[0].get("class") for box in of_class(summary, "claims") for each in box] == [
+        "holds" if each.holds else "fails" for each in claims
+    ]
     assert "Of the claims, 3 of 4 hold." in words(summary)
 
 

@@ -114,6 +114,17 @@ def test_the_plots_of_a_study_are_drawn_within_their_bounds(plot: Plot) -> None:
     assert_within(drawn(plot))
 
 
+@pytest.mark.parametrize("letter", ["W", "i", "Ŵ", "中", "Ж", "\x01", "\ud800", "e\u0301", "🌷", "word "], ids=ascii)
+def test_names_of_any_length_fit(letter: str) -> None:
+    name = letter * 200
+    series = tuple(replace(each, name=name) for each in (*PLOT.series, Series(name, ())))
+
+    svg = drawn(replace(PLOT, title=name, x=name, y=name, series=series))
+
+    assert_within(svg)
+    assert sum(text.endswith("…") for text in texts(svg)) == 6  # both axes, and the legend
+
+
 def test_hostile_names_are_text() -> None:
     series = tuple(replace(each, name=HOSTILE) for each in PLOT.series)
     svg = drawn(replace(PLOT, title=HOSTILE, x=HOSTILE, y=HOSTILE, series=series))
@@ -278,7 +289,9 @@ def test_a_number_that_is_none_is_refused_by_name(series: Series) -> None:
         plot_svg(replace(PLOT, series=(series,)))
 
 
-@pytest.mark.parametrize(("low", "high"), [((0.1,), ()), ((), (0.1,)), ((0.1,), (0.2,)), ((0.1, 0.2), (0.3,))], ids=str)
+@pytest.mark.parametrize(
+    ("low", "high"), [((0.1, 0.2), ()), ((), (0.1, 0.2)), ((0.1,), (0.2,)), ((0.1, 0.2), (0.3,))], ids=str
+)
 def test_a_band_that_does_not_fit_its_points_is_refused(low: tuple[float, ...], high: tuple[float, ...]) -> None:
     with pytest.raises(ReportInvalid, match="for 2 points: give both for each point, or none"):
         plot_svg(replace(PLOT, series=(Series("a", ((1, 0.5), (2, 0.5)), low=low, high=high),)))

@@ -92,13 +92,13 @@ def find(plan: Plan, laboratory: Laboratory) -> Finding:
                 (
                     Column("what", "text"),
                     Column("numbers", "count"),
-                    Column("over the backbone's"),
-                    Column("paper, ViT-B/16", is_papers=True),
+                    Column("over the backbone's", "text"),
+                    Column("paper, ViT-B/16", "text", is_papers=True),
                 ),
                 (
-                    ("token and memory", own, own / backbone, paper.SHARE_OF_PARAMETERS),
-                    (f"head over {len(prompt.facts.labels)} labels", head, head / backbone, None),
-                    ("backbone", backbone, 1.0, None),
+                    ("token and memory", own, _small(own / backbone), f"below {_small(paper.SHARE_OF_PARAMETERS)}"),
+                    (f"head over {len(prompt.facts.labels)} labels", head, _small(head / backbone), None),
+                    ("backbone", backbone, None, None),
                 ),
                 "The share falls with the backbone's width: a token is as wide as that, and the weights grow with its "
                 "square. The same prompt on ViT-B/16 is 0.05 %.",
@@ -126,6 +126,10 @@ def find(plan: Plan, laboratory: Laboratory) -> Finding:
             ),
         ),
     )
+
+
+def _small(share: float) -> str:
+    return f"{100 * share:.2f} %"
 
 
 def _numbers(prompt: Prompt) -> int:
