@@ -19,3 +19,8 @@ def new_id() -> UUID:
         _last_tick = tick
     value = (tick >> 12) << 80 | 0x7 << 76 | (tick & 0xFFF) << 64 | 0b10 << 62 | secrets.randbits(62)
     return UUID(int=value)
+
+
+def made_at(made: UUID) -> float | None:
+    """The Unix time at which `new_id` made the id, by the clock of then; None if it is no such id."""
+    return (made.int >> 80) / 1000 if made.version == 7 else None

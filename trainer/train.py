@@ -29,14 +29,10 @@ Check = Callable[[], None]  # called before every batch; what it raises stops th
 
 
 def labels_of(samples: Sequence[Sample]) -> tuple[str, ...]:
-    """The sorted labels of a shard, refused if there is nothing to tell apart."""
+    """The sorted labels of a shard that can be trained; one is enough, and then all that its prompt ever says."""
     labels = tuple(sorted({sample.label for sample in samples}))
     if not samples:
         raise ShardRefused("the shard has no pictures: use fewer shards or more pictures")
-    if len(labels) < 2:
-        raise ShardRefused(
-            f"the shard has pictures of one class only, {labels[0]!r}: use fewer shards or add another class"
-        )
     if len({sample.digest for sample in samples}) < len(samples):
         raise ShardRefused("the shard has a picture twice: keep one of them")
     return labels

@@ -76,6 +76,7 @@ def train_shards(plan: Plan, say: Callable[[str], None]) -> Outcome:
             first = collection.refusals[0]
             say(f"{len(collection.refusals)} files left out; the first is {first.name}: {first.reason}")
         shards = _split(collection.samples, plan)
+        _warn_of_one_label(shards, say)
         _make_folders(plan)
         backbone = build(plan.backbone, plan.size, say)
         _require_identity(backbone, plan)
@@ -125,10 +126,6 @@ class _Last:
 def _split(samples: Sequence[Sample], plan: Plan) -> dict[str, tuple[Sample, ...]]:
     """The samples of each shard by its name; all are fit for training."""
     labels = sorted({sample.label for sample in samples})
-    if len(labels) == 1:
-        raise ShardRefused(
-            f"{plan.data} has pictures of one class only, {labels[0]!r}: add another class to tell it from"
-        )
     if plan.labels is not None and (strange := sorted(set(labels) - set(plan.labels))):
         raise ShardRefused(f"{plan.data} has the label {strange[0]!r}, which the task has not: leave it out")
     if plan.shards > len(samples):
@@ -141,6 +138,15 @@ def _split(samples: Sequence[Sample], plan: Plan) -> dict[str, tuple[Sample, ...
         except ShardRefused as error:
             raise ShardRefused(f"{name}: {error}") from error
     return shards
+
+
+def _warn_of_one_label(shards: dict[str, tuple[Sample, ...]], say: Callable[[str], None]) -> None:
+    alone = [samples[0].label for samples in shards.values() if len(labels_of(samples)) == 1]
+    if alone:
+        say(
+            f"{len(alone)} of {len(shards)} shards have pictures of one label only, {alone[0]!r} the first: "
+            "such a prompt knows nothing else, and is of use only beside others"
+        )
 
 
 def _require_identity(backbone: Backbone, plan: Plan) -> None:

@@ -93,8 +93,8 @@ def _facts(document: Mapping[str, object]) -> tuple[Variant, PromptFacts]:
 def _labels(labels: object) -> tuple[str, ...]:
     if not isinstance(labels, list) or not all(is_text(label) for label in labels):
         raise ArtifactInvalid("the labels must be a list of non-empty texts")
-    if len(labels) < 2 or labels != sorted(set(labels)):
-        raise ArtifactInvalid("the labels must be two or more, sorted, and none of them twice")
+    if not labels or labels != sorted(set(labels)):
+        raise ArtifactInvalid("the labels must be one or more, sorted, and none of them twice")
     return tuple(labels)
 
 

@@ -1,5 +1,6 @@
 """Objects that no row names: what a dead process left behind, and what was never ours."""
 
+import time
 from collections.abc import Callable, Iterator, Sequence
 
 from sqlalchemy import select
@@ -11,12 +12,13 @@ from registry.models.collections import Sample
 from registry.models.erasures import Erasure
 from registry.models.holdings import Holding
 from registry.models.prompts import Prompt
-from registry.objects.keys import PromptPlace, SamplePlace, lies_under, parse, sample_key
+from registry.objects.keys import PromptPlace, SamplePlace, lies_under, parse, probed_at, sample_key
 from registry.objects.store import Found
 from registry.registry import Registry
 from registry.uploading.batches import batches
 
 BATCH = 1000  # objects that are looked up at once
+PROBE_SECONDS = 3600.0  # after which nobody can still be trying the store out, however slow it is, and wrong the clocks
 
 
 def stray_objects(registry: Registry, one_more: Callable[[], None]) -> Iterator[Finding]:
@@ -41,15 +43,23 @@ def strays_among(registry: Registry, listed: Sequence[Found]) -> list[Finding]:
     findings = []
     for key, found in by_key.items():
         what = f"{found.size_bytes} bytes ({found.kind})"
-        if key not in ours:
+        if (since := probed_at(key)) is not None:
+            if time.time() > since + PROBE_SECONDS and _is_there(registry, key):
+                findings.append(Finding("orphan object", key, f"{what} by which somebody tried the store out", True))
+        elif key not in ours:
             findings.append(Finding("unknown object", key, f"{what}, which the registry never put there", False))
         elif (
             key not in named
             and not any(lies_under(key, prefix) for prefix in (*held, *going))
-            and any(True for _ in registry.objects.traces(key))  # it may have gone since it was listed
+            and _is_there(registry, key)
         ):
             findings.append(Finding("orphan object", key, f"{what} that no row names", True))
     return findings
+
+
+def _is_there(registry: Registry, key: str) -> bool:
+    """Whether it has not gone since it was listed."""
+    return any(True for _ in registry.objects.traces(key))
 
 
 def _named(session: Session, places: Sequence[SamplePlace | PromptPlace]) -> set[str]:

@@ -1,4 +1,7 @@
-"""Beginning to forget: one transaction that stops serving and records the request; the rest is work for later."""
+"""Beginning to forget: one transaction that stops serving and records the request; the rest is work for later.
+
+Whoever did not hear the answer asks again, and so does a proxy whose replica died: then the same erasure is found.
+"""
 
 from collections.abc import Iterable
 from uuid import UUID
@@ -8,6 +11,7 @@ from sqlalchemy.orm import Session
 
 from registry import audit, faults
 from registry.callers import Caller
+from registry.erasures.reading import find_begun
 from registry.erasures.steps import SERVING, STEPS
 from registry.errors import NotFound
 from registry.ids import new_id
@@ -29,7 +33,12 @@ FIRST_IN_LINE = 10  # the priority of training again: a shard that served yester
 def forget_source(registry: Registry, caller: Caller, source_id: UUID) -> Erasure:
     """Nobody sees or uses the source from here on; its erasure is on record and will be carried out."""
     with registry.database.writing() as session:
-        source = require_right(session, caller, "forget", source_id)
+        try:
+            source = require_right(session, caller, "forget", source_id)
+        except NotFound:
+            if (begun := find_begun(session, caller, "source", source_id)) is not None:
+                return begun
+            raise
         erasure = _new(session, caller, "source", source, prefixes=[source_prefix(source.id)])
         found = _stop_serving(session, erasure, Prompt.source_id == source.id)
         found["grants"] = _count(session, Grant.source_id == source.id)
@@ -45,6 +54,8 @@ def forget_shard(registry: Registry, caller: Caller, source_id: UUID, shard_id: 
     """Nobody uses the shard from here on, and none of its samples comes back unasked."""
     with registry.database.writing() as session:
         source = require_right(session, caller, "forget", source_id)
+        if (begun := find_begun(session, caller, "shard", source.id, shard=shard_id)) is not None:
+            return begun
         shard = _shard(session, source, shard_id)
         prefixes = [shard_prefix(source.id, shard.id)]
         erasure = _new(session, caller, "shard", source, shard=shard.id, prefixes=prefixes)
@@ -67,6 +78,8 @@ def forget_sample(registry: Registry, caller: Caller, source_id: UUID, digest: s
         source = require_right(session, caller, "forget", source_id)
         sample = session.get(Sample, (source.id, digest))
         if sample is None:
+            if (begun := find_begun(session, caller, "sample", source.id, sample=digest)) is not None:
+                return begun
             raise NotFound("sample", digest)
         shard = _shard(session, source, sample.shard_id)
         session.delete(sample)

@@ -10,7 +10,7 @@ from sqlalchemy.orm import Session
 
 from registry.callers import Caller
 from registry.errors import NotFound
-from registry.models.erasures import Erasure, ErasureStep
+from registry.models.erasures import Erasure, ErasureStep, Scope
 from registry.pages import DEFAULT_LIMIT, Page, page
 
 
@@ -67,6 +67,24 @@ def list_erasures(
     """The caller's erasures, or all for an admin, oldest first."""
     found = page(session, _seen_by(caller), Erasure.id, after=after, limit=limit)
     return found.each(lambda erasure: progress_of(session, erasure))
+
+
+def find_begun(
+    session: Session,
+    caller: Caller,
+    scope: Scope,
+    source: UUID,
+    *,
+    shard: UUID | None = None,
+    sample: str | None = None,
+) -> Erasure | None:
+    """The last erasure of exactly this that the caller may see, if there is one."""
+    mine = _seen_by(caller).where(Erasure.scope == scope, Erasure.source_id == source)
+    if shard is not None:
+        mine = mine.where(Erasure.shard_id == shard)
+    if sample is not None:
+        mine = mine.where(Erasure.sample == sample)
+    return session.scalars(mine.order_by(Erasure.id.desc()).limit(1)).one_or_none()
 
 
 def progress_of(session: Session, erasure: Erasure) -> Progress:

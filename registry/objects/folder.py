@@ -3,7 +3,6 @@
 import errno
 import os
 import stat
-import uuid
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -22,7 +21,7 @@ from registry.objects.directories import (
     walk,
 )
 from registry.objects.errors import ObjectDamaged, ObjectExists, ObjectMissing, StoreUnreachable
-from registry.objects.keys import checked_key, checked_prefix
+from registry.objects.keys import checked_key, checked_prefix, probe_key
 from registry.objects.store import Found, Removed
 
 # How often a removal may take a directory away from under one put.
@@ -100,7 +99,7 @@ class FolderStore:
         with self._told():
             if not self._root.is_dir():
                 raise self._rootless()
-        probe = f"check-{uuid.uuid4()}"
+        probe = probe_key()
         self.put(probe, b"")
         self.remove(probe)
 

@@ -4,6 +4,8 @@ import re
 from dataclasses import dataclass
 from uuid import UUID
 
+from registry.ids import made_at, new_id
+
 MAX_KEY_CHARS = 512
 # A folder's file names have at most 255 bytes, and an unfinished file's name carries a key's last segment and more.
 MAX_SEGMENT_CHARS = 200
@@ -14,6 +16,7 @@ _ID = r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}"
 _SHARD = rf"sources/(?P<source>{_ID})/shards/(?P<shard>{_ID})"
 _SAMPLE_KEY = re.compile(rf"{_SHARD}/samples/(?P<digest>{_DIGEST.pattern})")
 _PROMPT_KEY = re.compile(rf"{_SHARD}/prompts/(?P<generation>0|[1-9][0-9]*)/(?P<holding>{_ID})\.safetensors")
+_PROBE_KEY = re.compile(rf"check-(?P<id>{_ID})")
 
 
 class KeyRefused(ValueError):
@@ -80,6 +83,17 @@ def parse(key: str) -> Place | None:
             UUID(found["source"]), UUID(found["shard"]), int(found["generation"]), UUID(found["holding"])
         )
     return None
+
+
+def probe_key() -> str:
+    """Where a store is tried out for a moment; the key tells since when, should whoever tries it die."""
+    return f"check-{new_id()}"
+
+
+def probed_at(key: str) -> float | None:
+    """The Unix time at which the key was made to try a store out; None if it was not."""
+    found = _PROBE_KEY.fullmatch(key)
+    return None if found is None else made_at(UUID(found["id"]))
 
 
 def checked_key(key: str) -> str:

@@ -3,7 +3,6 @@
 import io
 import random
 import time
-import uuid
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from functools import cached_property
@@ -14,7 +13,7 @@ from botocore.exceptions import ClientError
 
 from registry.objects.body import CHUNK_BYTES, digest_of, opened_body, pieces_of, write_if_intact
 from registry.objects.errors import ObjectDamaged, ObjectExists, ObjectMissing, StoreUnreachable
-from registry.objects.keys import checked_key, checked_prefix, lies_under
+from registry.objects.keys import checked_key, checked_prefix, lies_under, probe_key
 from registry.objects.s3_client import (
     ATTEMPTS,
     S3Settings,
@@ -113,7 +112,7 @@ class S3Store:
     def check(self) -> None:
         """The bucket answers, is written, never overwrites, and can be emptied; it is not made if it is missing."""
         client = self._impatient_client
-        probe = f"{self._prefix}check-{uuid.uuid4()}"
+        probe = self._prefix + probe_key()
         with told(self.name):
             outcomes = [upload(client, self._bucket, probe, io.BytesIO()) for _ in range(2)]
             for _ in delete_all(client, self._bucket, traces_in(client, self._bucket, probe), self.name):

@@ -28,7 +28,10 @@ Digest = Annotated[
     "/sources/{source_id}", status_code=202, summary="Forget a source", responses=located(202) | problems(403, 404)
 )
 async def source(response: Response, visit: Visiting, source_id: UUID) -> ErasureTold:
-    """Nobody sees or uses the source from the moment of this answer on; the rest follows, and ends in a receipt."""
+    """Nobody sees or uses the source from the moment of this answer on; the rest follows, and ends in a receipt.
+
+    Asked again by whoever asked, or by an admin, it answers with the same erasure.
+    """
     return await _forget(visit, response, lambda registry, caller: forget_source(registry, caller, source_id))
 
 
@@ -39,7 +42,10 @@ async def source(response: Response, visit: Visiting, source_id: UUID) -> Erasur
     responses=located(202) | problems(403, 404),
 )
 async def shard(response: Response, visit: Visiting, source_id: UUID, shard_id: UUID) -> ErasureTold:
-    """Nobody uses the shard from the moment of this answer on, and none of its pictures comes back unasked."""
+    """Nobody uses the shard from the moment of this answer on, and none of its pictures comes back unasked.
+
+    Asked again by whoever asked, or by an admin, it answers with the same erasure.
+    """
     return await _forget(visit, response, lambda registry, caller: forget_shard(registry, caller, source_id, shard_id))
 
 
@@ -50,7 +56,10 @@ async def shard(response: Response, visit: Visiting, source_id: UUID, shard_id: 
     responses=located(202) | problems(403, 404),
 )
 async def sample(response: Response, visit: Visiting, source_id: UUID, digest: Digest) -> ErasureTold:
-    """The picture's shard stops serving at once, is trained again without it, and comes back."""
+    """The picture's shard stops serving at once, is trained again without it, and comes back.
+
+    Asked again by whoever asked, or by an admin, it answers with the same erasure.
+    """
     return await _forget(visit, response, lambda registry, caller: forget_sample(registry, caller, source_id, digest))
 
 
@@ -90,7 +99,8 @@ async def _forget(visit: Visit, response: Response, begin: Callable[[Registry, C
             return _told(progress_of(session, erasure))
 
     begun = await visit.do(work)
-    visit.service.housekeeping.hurry(begun.id)
+    if begun.state == "running":
+        visit.service.housekeeping.hurry(begun.id)
     response.headers["Location"] = f"/erasures/{begun.id}"
     return begun
 

@@ -98,12 +98,24 @@ def test_a_missing_folder_is_named(tmp_path: Path) -> None:
     assert ended.error == f"{tmp_path / 'nowhere'}: No such file or directory"
 
 
-def test_one_class_is_refused(tmp_path: Path) -> None:
-    ended = run("train", draw(tmp_path / "data", ("cat",)), "--out", tmp_path / "out", *TINY)
+def test_a_prompt_of_one_label_is_trained_and_its_limits_are_told(tmp_path: Path) -> None:
+    data, out = draw(tmp_path / "data", ("cat",)), tmp_path / "out"
 
-    assert ended.code == 1
-    assert "one class only, 'cat'" in ended.error
-    assert not (tmp_path / "out").exists()
+    ended = run("train", data, "--out", out, "--shards", "2", *TINY, "--json")
+
+    assert ended.code == 0
+    assert [shard["labels"] for shard in ended.document["prompts"]] == [["cat"], ["cat"]]
+    assert "2 of 2 shards have pictures of one label only, 'cat' the first" in ended.err
+    assert "of use only beside others" in ended.err
+    answer = run("predict", data / "cat/0.png", "--prompts", out, "--weights", "random", "--json")
+    assert answer.document["answers"][0]["labels"] == [{"label": "cat", "score": 1.0}]
+
+
+def test_nothing_is_told_of_shards_with_several_labels(pictures: Path, tmp_path: Path) -> None:
+    ended = run("train", pictures, "--out", tmp_path / "out", "--shards", "1", *TINY)
+
+    assert ended.code == 0
+    assert "one label only" not in ended.err
 
 
 def test_a_shard_without_pictures_is_named_before_anything_is_trained(pictures: Path, tmp_path: Path) -> None:

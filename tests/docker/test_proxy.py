@@ -148,6 +148,22 @@ def test_a_request_keeps_its_id_or_gets_one(url: str, replica: Replica) -> None:
     assert replica.headers[0]["x-request-id"] == "mine-1"
 
 
+@pytest.mark.parametrize(
+    "given",
+    ["a" * 65, "alc_abcdefghijkl_" + "x" * 40, "id-eyJ" + "h" * 12, "two words", "k\u00e4se"],
+    ids=["too long", "a token", "a JWT", "two words", "another letter"],
+)
+def test_an_id_that_no_replica_takes_is_replaced_and_not_logged(given: str, tmp_path: Path) -> None:
+    with play_replica() as replica, serve_proxy(tmp_path, [replica.address]) as (address, log):
+        answer = httpx.get(f"http://{address}/tasks", headers=[(b"X-Request-ID", given.encode("latin-1"))])
+        until(lambda: '"event":"proxied"' in log.read_text(), "a line of the log")
+
+    made = answer.headers["x-request-id"]
+    assert re.fullmatch(r"[0-9a-f]{32}", made)
+    assert f'"request_id":"{made}"' in log.read_text()
+    assert given not in log.read_text()
+
+
 def test_a_replica_that_does_not_listen_costs_no_answer(tmp_path: Path) -> None:
     [nobody] = free_ports(1)
     with play_replica() as alive, serve_proxy(tmp_path, [f"127.0.0.1:{nobody}", alive.address]) as (address, _):
@@ -169,8 +185,21 @@ def test_a_question_whose_replica_dies_is_asked_of_the_next(path: str, tmp_path:
         assert replicas[0].asked
 
 
+def test_a_wish_to_forget_whose_replica_dies_is_told_to_the_next(tmp_path: Path) -> None:
+    """Which answers as the first would have: whoever asks again is told of the same erasure."""
+    with ExitStack() as stack:
+        replicas = [stack.enter_context(play_replica()) for _ in range(2)]
+        address, _ = stack.enter_context(serve_proxy(tmp_path, [one.address for one in replicas]))
+        replicas[0].breaks_off = True
+
+        answers = [httpx.delete(f"http://{address}/sources/7") for _ in range(4)]
+
+        assert [answer.json() for answer in answers] == [{"by": replicas[1].address}] * 4
+        assert replicas[0].asked
+
+
 @pytest.mark.parametrize("path", ["/sources", "/grants"])
-def test_what_changes_something_is_never_sent_twice(path: str, tmp_path: Path) -> None:
+def test_what_would_be_done_twice_is_never_sent_twice(path: str, tmp_path: Path) -> None:
     with ExitStack() as stack:
         replicas = [stack.enter_context(play_replica()) for _ in range(2)]
         address, _ = stack.enter_context(serve_proxy(tmp_path, [one.address for one in replicas]))

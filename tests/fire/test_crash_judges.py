@@ -85,15 +85,15 @@ GOOD = {
     "something away": [refused(503), refused(504)],
     "a connection to a replica that is down": [unheard("replica-1", 11), unheard("replica-1", 9.5)],
     "a proxied answer that broke off with its replica": [unheard("proxy", 19.5)],
-    "gone already, by an attempt whose answer was lost": [forgetting(23, 503), forgetting(25, 404)],
-    "gone already, by a replica that died before it could say so": [forgetting(13, 404)],
 }
 BAD = {
     "an error of ours": ([refused(500)], "unclean"),
     "rights that seem to be gone": ([refused(401)], "unclean"),
     "an error in other words": ([refused(503, media="text/html")], "unclean"),
     "an error that says another status": ([refused(503, told=500)], "unclean"),
-    "gone, though nobody asked before": ([forgetting(23, 404)], "unclean"),
+    "gone, instead of by which erasure": ([forgetting(23, 404)], "unclean"),
+    "gone, since an attempt was done whose answer was lost": ([forgetting(23, 503), forgetting(25, 404)], "unclean"),
+    "gone, since a replica died before it could say so": ([forgetting(13, 404)], "unclean"),
     "a connection to a replica that is up": ([unheard("replica-2", 11)], "broken off"),
     "a connection after the replica was up again": ([unheard("replica-1", 21)], "broken off"),
     "a connection while only the database was down": ([unheard("proxy", 55)], "broken off"),

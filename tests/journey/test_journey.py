@@ -117,3 +117,41 @@ def test_upload_train_grant_predict_forget(
 
     assert list(registry.objects.traces(source_prefix(UUID(first)))) == []
     assert {file.name for file in registry.scratch.folder.iterdir()} <= {"home-id"}
+
+
+@pytest.mark.parametrize("home", ["sqlite-folder"], indirect=True)
+def test_what_has_one_label_only_is_trained_and_answers_beside_others(
+    registry: Registry, environment: dict[str, str], url: str, tmp_path: Path
+) -> None:
+    backbone = build_backbone(BACKBONE, "random", SIZE, say=lambda _: None)
+    herd, farm = draw(tmp_path / "herd", ("cat",), each=3), draw(tmp_path / "farm", ("cat", "dog"), each=3)
+    picture = farm / "dog" / "0.png"
+
+    with Client(url, admin_token(registry)) as admin, worker(environment, tmp_path / "worker.log"):
+        admin.create_task("animals", backbone=BACKBONE, size=SIZE, recipe={"epochs": 1, "augment": "none"})
+        first = admin.upload("herd", herd, task="animals").source
+        second = admin.upload("farm", farm, task="animals").source
+        admin.create_user("eva")
+        for source in ("herd", "farm"):
+            admin.grant("eva", source)
+            admin.wait_until_trained(source, PATIENCE_SECONDS)
+        with Client(url, admin.issue_token("eva").text) as eva:
+            # By itself it says its label, whatever the picture; beside another it counts as one of two.
+            alone = eva.predict(picture, sources=["herd"])
+            assert [(one.label, one.score) for one in alone.labels] == [("cat", 1.0)]
+            both, expected = eva.predict(picture), directly(backbone, published(registry, first, second), picture)
+            assert both.set_digest == expected.set_digest
+            assert {one.label: one.score for one in both.labels} == pytest.approx(
+                dict(zip(expected.labels, expected.scores.tolist(), strict=True)), abs=1e-4
+            )
+            assert both.label == "cat"
+
+            # A shard that is left with one label is trained again, too.
+            for sample in admin.samples("farm"):
+                if sample.label == "dog":
+                    admin.forget("farm", sample=sample.digest)
+            state = admin.wait_until_trained("farm", PATIENCE_SECONDS)
+            assert (state.labels, state.samples) == (("cat",), 3)
+            left = eva.predict(picture)
+            assert sorted(left.sources) == sorted([first, second])
+            assert [(one.label, one.score) for one in left.labels] == [("cat", 1.0)]

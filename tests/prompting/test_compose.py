@@ -110,6 +110,18 @@ def test_votes_are_counted_under_the_labels_that_each_prompt_knows() -> None:
     assert (composed.scores * 4).floor().tolist() == [[0.0, 2.0, 1.0]]
 
 
+@pytest.mark.parametrize(("how", "scores"), [("average", [0.625, 0.375]), ("concat", [0.25, 0.75])])
+def test_a_prompt_of_one_label_gives_it_all_its_share_and_no_more_than_its_logit(
+    how: Composition, scores: list[float]
+) -> None:
+    other = torch.tensor([[1.0, 3.0]]).log()
+
+    answer = compose([torch.zeros(1, 1), other], [("a",), ("a", "b")], how)
+
+    assert answer.labels == ("a", "b")
+    torch.testing.assert_close(answer.scores, torch.tensor([scores]))
+
+
 def test_weights_by_hand() -> None:
     embedding = torch.tensor([[0.0, 0.0], [6.0, 8.0]])
     prototypes = [torch.tensor([[3.0, 4.0], [30.0, 40.0]]), torch.tensor([[0.0, 1.0]])]

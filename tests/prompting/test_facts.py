@@ -49,6 +49,12 @@ def test_facts_come_back_as_they_went(variant: Variant) -> None:
     assert facts_from_text(facts_to_text(variant, FACTS)) == (variant, FACTS)
 
 
+def test_one_label_is_enough() -> None:
+    alone = replace(FACTS, labels=("cat",))
+
+    assert facts_from_text(facts_to_text("deep", alone)) == ("deep", alone)
+
+
 def test_settings_keep_their_types() -> None:
     _, facts = facts_from_text(facts_to_text("deep", replace(FACTS, settings={"a": 1, "b": 1.0, "c": True})))
 
@@ -78,8 +84,7 @@ def test_the_order_of_the_settings_changes_no_byte() -> None:
         ({"seed": 2**64}, "seed"),
         ({"labels": ("a", "c", "b")}, "sorted"),
         ({"labels": ("a", "b", "b")}, "twice"),
-        ({"labels": ("a",)}, "two or more"),
-        ({"labels": ()}, "two or more"),
+        ({"labels": ()}, "one or more"),
         ({"labels": ("", "a")}, "non-empty"),
         ({"labels": ("a", 3)}, "non-empty"),
         ({"labels": ("a", "\ud800")}, "non-empty"),
@@ -109,6 +114,7 @@ def test_facts_that_are_none_are_not_written(changed: dict[str, Any], reason: st
         (text_with(samples=0), "samples"),
         (text_with(seed=1.5), "seed"),
         (text_with(labels="abc"), "labels"),
+        (text_with(labels=[]), "one or more"),
         (text_with(labels=["b", "a"]), "sorted"),
         (text_with(labels=["a", "\ud800"]), "labels"),
         (text_with(labels=[["a"], ["b"]]), "labels"),

@@ -4,6 +4,9 @@ from base64 import b64encode
 from typing import Any
 from uuid import UUID
 
+import pytest
+
+from service.housekeeping import Housekeeping
 from tests.service.conftest import MakeWorld
 from tests.service.waiting import wait_for
 from tests.service.world import TASK, World, picture, prompt_bytes
@@ -79,8 +82,31 @@ def test_a_forgotten_picture_makes_its_shard_work_again(world: World) -> None:
     assert answer.json()["sample"] == sample
     (shard,) = world.ask("owner", "GET", f"/sources/{source}").json()["shards"]
     assert (shard["generation"], shard["samples"], shard["state"]) == (2, 1, "waiting")
-    again = world.ask("forgetter", "DELETE", f"/sources/{source}/samples/{sample}")
-    assert again.status_code == 404
+
+
+def test_whoever_did_not_hear_the_answer_asks_again_and_is_told_of_the_same_erasure(world: World) -> None:
+    source = world.add_source(samples=2)
+    paths = [f"/sources/{source}/samples/{world.sample_of(source)}", f"/sources/{source}"]
+
+    for path in paths:
+        first, second = (world.ask("forgetter", "DELETE", path) for _ in range(2))
+        assert (first.status_code, second.status_code) == (202, 202)
+        assert second.headers["location"] == first.headers["location"]
+        done = complete(world, "forgetter", first.headers["location"])
+        assert world.ask("forgetter", "DELETE", path).json() == done
+        assert world.ask("stranger", "DELETE", path).status_code == 404
+
+
+def test_a_complete_erasure_that_is_asked_for_again_is_not_measured_again(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = f"/sources/{world.add_source()}"
+    complete(world, "owner", world.ask("owner", "DELETE", path).headers["location"])
+    hurried: list[UUID] = []
+    monkeypatch.setattr(Housekeeping, "hurry", lambda _, erasure: hurried.append(erasure))
+
+    assert world.ask("owner", "DELETE", path).status_code == 202
+    assert hurried == []
 
 
 def test_a_receipt_is_not_there_before_its_time(world: World) -> None:

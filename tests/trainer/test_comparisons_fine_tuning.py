@@ -124,9 +124,20 @@ def test_copies_tuned_on_shards_make_an_ensemble(backbone: Backbone, samples: tu
     torch.testing.assert_close(answer.scores, expected / 2)
 
 
-def test_samples_of_one_class_are_refused(backbone: Backbone, samples: tuple[Sample, ...]) -> None:
-    with pytest.raises(ShardRefused, match="one class only"):
-        fine_tune(backbone, samples[::3], QUICK)
+@pytest.mark.parametrize("tune", [fine_tune, tune_biases])
+def test_samples_of_one_label_make_a_copy_that_says_it(
+    backbone: Backbone, samples: tuple[Sample, ...], tune: Tune
+) -> None:
+    model = tune(backbone, samples[::3], QUICK)
+
+    answer = ask(model, samples, backbone.preprocessing).compose()
+    assert answer.labels == (samples[0].label,)
+    assert torch.equal(answer.scores, torch.ones(len(samples), 1))
+
+
+def test_no_samples_are_refused(backbone: Backbone) -> None:
+    with pytest.raises(ShardRefused, match="no pictures"):
+        fine_tune(backbone, [], QUICK)
 
 
 def test_a_loss_that_is_not_finite_ends_the_training(backbone: Backbone, samples: tuple[Sample, ...]) -> None:

@@ -86,9 +86,17 @@ def test_joint_training_leaves_the_backbone_as_it_was(backbone: Backbone, sample
     assert all(parameter.grad is None for parameter in backbone.model.parameters())
 
 
-def test_samples_of_one_class_are_refused(backbone: Backbone, samples: tuple[Sample, ...]) -> None:
-    with pytest.raises(ShardRefused, match="one class only"):
-        train_joint(backbone, samples[::3], RECIPE, "full")
+def test_samples_of_one_label_make_a_prompt_that_says_it(backbone: Backbone, samples: tuple[Sample, ...]) -> None:
+    prompt = train_joint(backbone, samples[::3], RECIPE, "full")
+
+    answer = ask(JointSet(backbone, [prompt]), samples, backbone.preprocessing).compose()
+    assert answer.labels == (samples[0].label,)
+    assert torch.equal(answer.scores, torch.ones(len(samples), 1))
+
+
+def test_no_samples_are_refused(backbone: Backbone) -> None:
+    with pytest.raises(ShardRefused, match="no pictures"):
+        train_joint(backbone, [], RECIPE, "full")
 
 
 def test_a_head_only_recipe_is_refused(backbone: Backbone, samples: tuple[Sample, ...]) -> None:

@@ -18,7 +18,7 @@ from registry.reading.sample import Sample
 from tests.prompting.reference import small_backbone
 from trainer.cache import StateCache
 from trainer.minimise import Progress
-from trainer.recipe import Recipe
+from trainer.recipe import AUGMENTATIONS, Augmentation, Recipe
 from trainer.train import train_prompt
 from trainer.views import View
 
@@ -189,6 +189,35 @@ def test_a_shard_smaller_than_a_batch_trains(backbone: Backbone, samples: Sample
 
     assert prompt.facts.labels == ("blue", "green")
     assert prompt.tensors.prototypes.shape == (2, backbone.width)
+
+
+@pytest.mark.parametrize("augment", AUGMENTATIONS)
+@pytest.mark.parametrize("variant", VARIANTS)
+def test_a_shard_of_one_label_trains_and_says_that_label(
+    variant: Variant, augment: Augmentation, backbone: Backbone, samples: Samples
+) -> None:
+    alike = [sample for sample in samples if sample.label == "blue"]
+    recipe = dataclasses.replace(RECIPE, variant=variant, augment=augment)
+    progress: list[Progress] = []
+
+    with StateCache(backbone, LARGE, 100) as cache:
+        prompt = train_prompt(backbone, alike, recipe, cache, progress.append)
+
+    assert prompt_to_bytes(prompt) == train(backbone, alike[::-1], recipe)
+    assert prompt.facts.labels == ("blue",)
+    assert [one.loss for one in progress] == [0.0] * recipe.epochs
+    assert not prompt.tensors.head_weight.any()
+    assert not prompt.tensors.head_bias.any()
+    images = torch.stack([View(sample).load(backbone.preprocessing) for sample in samples])
+    for answer in Predictor(backbone, {"it": prompt}).predict(images, [("it",)] * len(samples)):
+        assert (answer.labels, answer.scores.tolist()) == (("blue",), [1.0])
+
+
+def test_a_single_picture_trains(backbone: Backbone, samples: Samples) -> None:
+    prompt = prompt_from_bytes(train(backbone, samples[:1]))
+
+    assert (prompt.facts.labels, prompt.facts.samples) == ((samples[0].label,), 1)
+    assert prompt.tensors.prototypes.shape == (1, backbone.width)
 
 
 def test_an_interrupted_training_leaves_the_cache_fit_for_the_next(

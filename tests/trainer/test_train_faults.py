@@ -86,11 +86,6 @@ def test_the_precision_that_a_prompt_was_trained_in_is_among_its_facts(samples: 
     assert [(own["precision"], own["device"]) for own in settings] == [("float32", "cpu"), ("bfloat16", "cpu")]
 
 
-def test_a_shard_of_one_class_is_refused_by_its_name(backbone: Backbone, samples: Samples) -> None:
-    with pytest.raises(ShardRefused, match="one class only, 'blue'"):
-        train(backbone, [sample for sample in samples if sample.label == "blue"])
-
-
 def test_a_rate_that_is_far_too_high_is_a_loss_that_is_not_finite(backbone: Backbone, samples: Samples) -> None:
     with pytest.raises(LossNotFinite, match="use a lower rate"):
         train(backbone, samples, dataclasses.replace(RECIPE, base_rate=1e36))

@@ -90,8 +90,8 @@ def unproved_erasures(registry: Registry, rows: Rows, journal: Journal) -> Itera
     erasures = {str(one.id): one for one in rows.erasures}
     for forget in journal.forgets:
         mine = [one for one in rows.erasures if (str(one.source_id), one.sample) == (forget.source, forget.sample)]
-        if len(mine) != 1 or (forget.erasure is not None and forget.erasure not in erasures):
-            yield f"{forget} has {len(mine)} erasures"
+        if [str(one.id) for one in mine] != [forget.erasure]:
+            yield f"{forget} has the erasures {[str(one.id) for one in mine]}"
     if len(erasures) != len(journal.forgets):
         yield f"{len(journal.forgets)} things were forgotten, by {len(erasures)} erasures"
     for erasure in rows.erasures:

@@ -58,7 +58,7 @@ class Forget:
     sample: str | None  # its digest
     sent: float
     answered: float
-    erasure: str | None  # None: the answer that told it was lost
+    erasure: str
 
 
 class Journal:

@@ -43,7 +43,7 @@ def find_faults(calls: Sequence[Call], evidence: Evidence) -> Iterator[Fault]:
         elif call.status == OWN[call.what]:
             yield from _wrong(call, evidence)
         else:
-            yield from _unclean(call, calls, evidence.outages)
+            yield from _unclean(call)
 
 
 def prompts_in(call: Call) -> set[str]:
@@ -66,12 +66,9 @@ def _was_down(call: Call, outages: Sequence[Outage]) -> bool:
     return any(one.since <= call.received and one.until >= call.sent for one in down)
 
 
-def _unclean(call: Call, calls: Sequence[Call], outages: Sequence[Outage]) -> Iterator[Fault]:
+def _unclean(call: Call) -> Iterator[Fault]:
     """An error of another kind, or in other words than ours."""
-    # The proxy asks the next replica to forget when one dies under the request, which may have done it already.
-    was_tried = _was_doubtful(call, calls) or _was_down(call, outages)
-    is_gone = call.what == "forget" and call.status == 404 and was_tried
-    if call.status not in ERRORS and not is_gone:
+    if call.status not in ERRORS:
         yield Fault("unclean", call, f"{call.status} {call.body!r}")
         return
     told = _document(call, PROBLEM)
@@ -79,11 +76,6 @@ def _unclean(call: Call, calls: Sequence[Call], outages: Sequence[Outage]) -> It
         yield Fault("unclean", call, f"{call.status} {call.media} {call.body!r}")
     elif not str(told.get("type")).startswith("urn:alacarte:problem:") or not told.get("title"):
         yield Fault("unclean", call, f"{call.status} {call.body!r}")
-
-
-def _was_doubtful(call: Call, calls: Sequence[Call]) -> bool:
-    """Whether the same was asked before, and the answer lost."""
-    return any(one.path == call.path and one.what == call.what and one.received <= call.sent for one in calls)
 
 
 def _wrong(call: Call, evidence: Evidence) -> Iterator[Fault]:

@@ -29,12 +29,6 @@ class Parcel:
         return frozenset(hashlib.sha256(body).hexdigest() for body in self.bodies.values())
 
     @cached_property
-    def spare(self) -> frozenset[str]:
-        """The pictures that may be forgotten by themselves: of one label alone nothing can be learnt."""
-        kept = {name.partition("/")[0]: digest for digest, (name, _) in sorted(self.by_digest.items())}
-        return self.digests - set(kept.values())
-
-    @cached_property
     def by_digest(self) -> Mapping[str, tuple[str, bytes]]:
         """The pictures' names and bytes."""
         return {hashlib.sha256(body).hexdigest(): (name, body) for name, body in self.bodies.items()}
@@ -51,7 +45,7 @@ class Parcel:
 def draw_parcel(dice: random.Random, number: int) -> Parcel:
     """A parcel of that number; no two have a picture in common, nor a name that is part of the other's."""
     bodies = {}
-    for label in LABELS:
+    for label in dice.sample(LABELS, dice.randint(1, len(LABELS))):  # what has one label only is trained too
         for picture in range(EACH):
             file = io.BytesIO()
             Image.frombytes("RGB", (SIDE, SIDE), dice.randbytes(SIDE * SIDE * 3)).save(file, "PNG")

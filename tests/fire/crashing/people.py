@@ -70,7 +70,7 @@ class Owner:
         sent = Upload(parcel, source is not None, source)
         self._caller.journal.add(sent)
         if source is not None:
-            self._shelf.put(source, () if is_whole else parcel.spare, is_doomed=is_doomed)
+            self._shelf.put(source, () if is_whole else parcel.digests, is_doomed=is_doomed)
         return sent
 
     def extend(self, source: str) -> None:
@@ -79,7 +79,7 @@ class Owner:
         is_sure = self._send("extend", f"/sources/{source}/samples", parcel) is not None
         self._caller.journal.add(Upload(parcel, is_sure, source))
         if is_sure:
-            self._shelf.add(source, parcel.spare)
+            self._shelf.add(source, parcel.digests)
 
     def _send(self, what: What, path: str, parcel: Parcel, **query: str) -> str | None:
         """The id of the source, if it was told."""
@@ -87,7 +87,7 @@ class Owner:
             what,
             "POST",
             path,
-            params=query,  # and one shard: the pictures of several might be all of one label
+            params={"shards": "2", **query},
             content=parcel.packed(),
             headers={"Content-Type": "application/zip"},
         )
@@ -130,7 +130,7 @@ class Admin:
         sent = time.monotonic()
         path = f"/sources/{source}" if sample is None else f"/sources/{source}/samples/{sample}"
         done = self._until_done("forget", "DELETE", path)
-        erasure = str(json.loads(done.body)["id"]) if done.status == 202 else None
+        erasure = str(json.loads(done.body)["id"])
         self._caller.journal.add(Forget(source, sample, sent, time.monotonic(), erasure))
 
     def _until_done(self, what: What, method: str, path: str, **body: Any) -> Call:  # Any: httpx's
@@ -138,8 +138,7 @@ class Admin:
         end = time.monotonic() + TRY_SECONDS
         while True:
             answer = self._caller.call(what, method, path, **body)
-            # Gone already, by an attempt whose answer was lost; whether there can have been one is judged later.
-            if answer.is_done or (what == "forget" and answer.status == 404):
+            if answer.is_done:
                 return answer
             assert answer.is_failed_cleanly, f"{method} {path}: {answer}"
             assert time.monotonic() < end, f"{method} {path} is never done: {answer}"

@@ -1,5 +1,7 @@
 """The doctor finds what is wrong, and nothing where nothing is."""
 
+from uuid import UUID
+
 import pytest
 from sqlalchemy import delete, update
 
@@ -13,9 +15,9 @@ from registry.models.collections import Sample, Shard, Source
 from registry.models.holdings import Holding
 from registry.models.prompts import Prompt
 from registry.moments import after
-from registry.objects.keys import prompts_prefix, sample_key, shard_prefix
+from registry.objects.keys import probed_at, prompts_prefix, sample_key, shard_prefix
 from registry.registry import Registry
-from tests.registry.erasures.planting import Planted, plant, shard_keys
+from tests.registry.erasures.planting import Planted, abandon_check, plant, shard_keys
 from tests.registry.factories import make_shard
 
 DIGEST = "ab" * 32
@@ -90,6 +92,28 @@ def test_a_key_that_the_registry_never_makes_is_unknown_and_left_alone(registry:
 
     assert (finding.kind, finding.subject) == ("unknown object", "notes/from-the-operator.txt")
     assert not finding.is_mendable
+
+
+def test_what_a_dead_process_tried_the_store_out_by_is_an_orphan_once_it_is_old(
+    registry: Registry, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    abandon_check(registry, monkeypatch)
+    assert found(registry) == []  # somebody may be at it
+
+    monkeypatch.setattr(strays, "PROBE_SECONDS", -1.0)
+
+    [(kind, key)] = found(registry)
+    assert kind == "orphan object"
+    assert probed_at(key) is not None
+
+
+@pytest.mark.parametrize("home", ["sqlite-folder"], indirect=True)
+def test_a_key_that_looks_like_that_of_a_check_is_unknown(registry: Registry) -> None:
+    keys = ["check-1", f"check-{UUID(int=7)}", f"notes/check-{new_id()}"]
+    for key in keys:
+        registry.objects.put(key, b"do not touch")
+
+    assert sorted(found(registry)) == [("unknown object", key) for key in sorted(keys)]
 
 
 @pytest.mark.parametrize("deep", [True, False])

@@ -7,6 +7,7 @@ from sqlalchemy.orm import Session
 from registry import audit, holdings
 from registry.belonging import StoreNotOurs
 from registry.callers import OPERATOR
+from registry.doctor import strays
 from registry.doctor.examining import examine
 from registry.doctor.finding import Finding
 from registry.doctor.repairing import GONE, repair
@@ -18,9 +19,9 @@ from registry.models.collections import Sample, Shard, Source
 from registry.models.holdings import Holding
 from registry.models.prompts import Prompt, ReleaseLoss, ReleasePrompt
 from registry.moments import after
-from registry.objects.keys import sample_key, shard_prefix
+from registry.objects.keys import probe_key, sample_key, shard_prefix
 from registry.registry import Registry
-from tests.registry.erasures.planting import Planted, keys_of, plant, rows_of, shard_keys, shard_row
+from tests.registry.erasures.planting import Planted, abandon_check, keys_of, plant, rows_of, shard_keys, shard_row
 from tests.registry.factories import make_shard
 
 DIGEST = "ab" * 32
@@ -65,6 +66,30 @@ def test_orphans_are_removed_and_all_else_stays(registry: Registry) -> None:
 
     assert mend(registry) == ["removed (11 bytes)"]
     assert keys_of(registry) == before
+
+
+def test_what_a_dead_process_tried_the_store_out_by_is_removed(
+    registry: Registry, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    plant(registry)
+    before = keys_of(registry, "")
+    abandon_check(registry, monkeypatch)
+    assert keys_of(registry, "") != before
+    monkeypatch.setattr(strays, "PROBE_SECONDS", -1.0)
+
+    assert mend(registry) == ["removed (0 bytes)"]
+    assert keys_of(registry, "") == before
+
+
+@pytest.mark.parametrize("home", ["sqlite-folder"], indirect=True)
+def test_what_somebody_may_be_trying_the_store_out_by_is_left(registry: Registry) -> None:
+    key = probe_key()
+    registry.objects.put(key, b"")
+
+    [mended] = repair(registry, OPERATOR, [Finding("orphan object", key, "", True)])
+
+    assert mended.action == GONE
+    assert key in keys_of(registry, "")
 
 
 def test_what_is_no_orphan_any_more_is_left(registry: Registry) -> None:

@@ -6,6 +6,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from uuid import UUID
 
+import pytest
 from sqlalchemy import insert, select
 
 from registry import faults
@@ -16,7 +17,9 @@ from registry.models.collections import Shard, Source
 from registry.models.people import Grant
 from registry.models.prompts import Prompt, Release, ReleasePrompt
 from registry.moments import now
+from registry.objects import s3
 from registry.objects.errors import StoreUnreachable
+from registry.objects.folder import FolderStore
 from registry.objects.keys import sample_key, shard_prefix, source_prefix
 from registry.objects.store import Found, ObjectStore, Removed
 from registry.registry import Registry
@@ -122,6 +125,18 @@ def dying_at(point: str) -> Iterator[None]:
         yield
     finally:
         faults.on_reach = None
+
+
+def abandon_check(registry: Registry, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Somebody tries the store out, and dies before removing what was put for it."""
+
+    def die(*_: object) -> None:
+        raise Died
+
+    with monkeypatch.context() as killed, pytest.raises(Died):
+        killed.setattr(FolderStore, "remove", die)
+        killed.setattr(s3, "delete_all", die)
+        registry.objects.check()
 
 
 class FailingStore:

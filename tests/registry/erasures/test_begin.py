@@ -10,6 +10,7 @@ from registry import holdings
 from registry.callers import OPERATOR, Caller
 from registry.erasures.begin import FIRST_IN_LINE, forget_sample, forget_shard, forget_source
 from registry.erasures.reading import list_erasures, show_erasure
+from registry.erasures.running import finish_erasure
 from registry.errors import Forbidden, NotFound
 from registry.ids import new_id
 from registry.models.audit import AuditLine
@@ -22,7 +23,7 @@ from registry.objects.keys import prompts_prefix, sample_key, shard_prefix, sour
 from registry.registry import Registry
 from registry.uploading.tombstones import mark_of
 from tests.registry.erasures.planting import Planted, keys_of, plant, rows_of, served, shard_row, source_row
-from tests.registry.factories import make_user
+from tests.registry.factories import make_sample, make_user
 
 
 def stranger(registry: Registry) -> Caller:
@@ -54,6 +55,11 @@ def pinned(registry: Registry, planted: Planted) -> int:
 def marks(registry: Registry) -> set[str]:
     with registry.database.reading() as session:
         return set(session.scalars(select(Tombstone.mark)))
+
+
+def erasures(registry: Registry, planted: Planted) -> set[UUID]:
+    with registry.database.reading() as session:
+        return set(session.scalars(select(Erasure.id).where(Erasure.source_id == planted.source)))
 
 
 def test_a_forgotten_source_is_gone_for_everyone_at_once(registry: Registry) -> None:
@@ -162,35 +168,82 @@ def test_all_who_may_hold_bytes_are_on_record(registry: Registry) -> None:
     assert set(of_source.holdings) == {str(upload), str(mine), str(beside)}
 
 
-def test_what_is_forgotten_cannot_be_forgotten_again(registry: Registry) -> None:
+def test_whoever_asks_again_is_told_of_the_same_erasure(registry: Registry) -> None:
+    planted = plant(registry, shards=3)
+    shard, other, _ = planted.shards
+    sample = planted.shards[other][0]
+    of_shard = forget_shard(registry, planted.owner, planted.source, shard).id
+    of_sample = forget_sample(registry, planted.owner, planted.source, sample).id
+
+    for caller in (planted.owner, OPERATOR):
+        assert forget_shard(registry, caller, planted.source, shard).id == of_shard
+        assert forget_sample(registry, caller, planted.source, sample).id == of_sample
+    retrained = shard_row(registry, other)
+    assert retrained is not None
+    assert retrained.generation == 2
+    of_source = forget_source(registry, planted.owner, planted.source).id
+    for caller in (planted.owner, OPERATOR):
+        assert forget_source(registry, caller, planted.source).id == of_source
+    finish_erasure(registry, of_source)
+    assert forget_source(registry, planted.owner, planted.source).completed_at is not None
+    assert erasures(registry, planted) == {of_shard, of_sample, of_source}
+
+
+def test_a_picture_its_shard_another_shard_and_the_source_have_each_an_erasure(registry: Registry) -> None:
     planted = plant(registry, shards=3)
     first, second, _ = planted.shards
-    forget_shard(registry, planted.owner, planted.source, first)
-    forget_sample(registry, planted.owner, planted.source, planted.shards[second][0])
+
+    begun = [
+        forget_sample(registry, planted.owner, planted.source, planted.first_sample),
+        forget_shard(registry, planted.owner, planted.source, first),
+        forget_shard(registry, planted.owner, planted.source, second),
+        forget_source(registry, planted.owner, planted.source),
+    ]
+
+    assert erasures(registry, planted) == {erasure.id for erasure in begun}
+    assert len(erasures(registry, planted)) == 4
+
+
+def test_a_picture_that_came_again_is_forgotten_by_an_erasure_of_its_own(registry: Registry) -> None:
+    planted = plant(registry)
+    first = forget_sample(registry, planted.owner, planted.source, planted.first_sample)
+    with registry.database.writing() as session:
+        shard = session.get_one(Shard, planted.first_shard)
+        assert make_sample(session, shard, f"picture 0 of {shard.id}".encode()).digest == planted.first_sample
+
+    second = forget_sample(registry, planted.owner, planted.source, planted.first_sample)
+
+    assert second.id != first.id
+    assert forget_sample(registry, planted.owner, planted.source, planted.first_sample).id == second.id
+
+
+def test_what_somebody_else_had_forgotten_is_not_there(registry: Registry) -> None:
+    planted, other, nobody = plant(registry, shards=3), plant(registry), stranger(registry)
+    first, second, third = planted.shards
+    forget_sample(registry, planted.owner, planted.source, planted.shards[third][0])
+    forget_shard(registry, OPERATOR, planted.source, first)
+    forget_sample(registry, OPERATOR, planted.source, planted.shards[second][0])
 
     with pytest.raises(NotFound):
         forget_shard(registry, planted.owner, planted.source, first)
     with pytest.raises(NotFound):
-        forget_sample(registry, planted.owner, planted.source, planted.shards[first][0])
-    with pytest.raises(NotFound):
         forget_sample(registry, planted.owner, planted.source, planted.shards[second][0])
-    forget_source(registry, planted.owner, planted.source)
-    with pytest.raises(NotFound):
-        forget_source(registry, OPERATOR, planted.source)
+    with pytest.raises(NotFound):  # it went with its shard, and no erasure is of it alone
+        forget_sample(registry, OPERATOR, planted.source, planted.shards[first][0])
+    forget_source(registry, OPERATOR, planted.source)
+    for caller in (planted.owner, other.owner, nobody):
+        with pytest.raises(NotFound):
+            forget_source(registry, caller, planted.source)
 
 
-def test_of_two_that_forget_at_once_one_wins(registry: Registry) -> None:
+def test_of_several_that_forget_at_once_all_are_told_of_one_erasure(registry: Registry) -> None:
     planted = plant(registry)
-    outcomes: list[str] = []
+    outcomes: list[UUID] = []
     gate = threading.Barrier(4)
 
     def forget() -> None:
         gate.wait()
-        try:
-            forget_source(registry, planted.owner, planted.source)
-            outcomes.append("begun")
-        except NotFound:
-            outcomes.append("not found")
+        outcomes.append(forget_source(registry, planted.owner, planted.source).id)
 
     threads = [threading.Thread(target=forget) for _ in range(4)]
     for thread in threads:
@@ -198,7 +251,9 @@ def test_of_two_that_forget_at_once_one_wins(registry: Registry) -> None:
     for thread in threads:
         thread.join()
 
-    assert sorted(outcomes) == ["begun", "not found", "not found", "not found"]
+    assert len(outcomes) == 4
+    assert set(outcomes) == erasures(registry, planted)
+    assert len(erasures(registry, planted)) == 1
 
 
 def test_only_those_with_the_right_may_forget(registry: Registry) -> None:

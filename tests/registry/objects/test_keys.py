@@ -1,5 +1,6 @@
 """Keys: what is made can be read again, and nothing that could lead elsewhere passes."""
 
+import time
 import uuid
 
 import pytest
@@ -14,6 +15,8 @@ from registry.objects.keys import (
     checked_prefix,
     lies_under,
     parse,
+    probe_key,
+    probed_at,
     prompt_key,
     prompts_prefix,
     sample_key,
@@ -52,6 +55,17 @@ def test_a_generation_is_not_below_the_one_whose_number_begins_it() -> None:
 )
 def test_a_key_of_nobody_is_no_place(key: str) -> None:
     assert parse(key) is None
+
+
+def test_a_key_to_try_a_store_out_tells_since_when_and_is_no_place() -> None:
+    before = time.time()
+    key = checked_key(probe_key())
+    since = probed_at(key)
+
+    assert since is not None
+    assert before - 0.001 <= since <= time.time() + 0.001
+    assert parse(key) is None
+    assert [probed_at(other) for other in (f"check-{uuid.uuid4()}", f"{key}\n", f"a/{key}", "check-1")] == [None] * 4
 
 
 def test_a_key_with_a_line_behind_it_is_no_place() -> None:

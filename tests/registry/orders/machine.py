@@ -98,7 +98,7 @@ class Orders:
         self.folder = Path(tempfile.mkdtemp())
         self.history: list[str] = []
         self.model: dict[UUID, ModelSource] = {}
-        self.gone: list[UUID] = []  # sources that were forgotten
+        self.gone: dict[UUID, UUID] = {}  # sources that were forgotten, and by which erasures
         self.uploads: list[Upload] = []
         self.leases: list[Lease] = []
         self.publishings: list[Publishing] = []
@@ -256,11 +256,10 @@ class Orders:
     def forget_all(self) -> None:
         if (source := self._any_source()) is None:
             return
-        with self._expecting(source):
-            forget_source(self.registry, OPERATOR, source)
+        erasure = forget_source(self.registry, OPERATOR, source).id
+        assert self.gone.setdefault(source, erasure) == erasure  # whoever asks again is told of the same
         for shard in self.model.pop(source, ModelSource(None)).shards:
             self.leased.pop(shard, None)
-        self.gone.append(source)
 
     def forget_one_shard(self) -> None:
         if not (everything := list(self._shards())):
@@ -326,7 +325,7 @@ class Orders:
 
     def _any_source(self) -> UUID | None:
         """A source, mostly one that there is."""
-        there = sorted(self.model) * 3 + self.gone[-1:]
+        there = sorted(self.model) * 3 + list(self.gone)[-1:]
         return self.dice.choice(there) if there else None
 
     def _pack(self) -> tuple[Path, frozenset[str]]:

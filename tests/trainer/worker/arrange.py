@@ -45,14 +45,11 @@ def add_task(registry: Registry, recipe: Mapping[str, Setting] = RECIPE, name: s
 
 
 def add_source(registry: Registry, task: UUID, pictures: Path, *, name: str = "birds", shards: int = 1) -> UUID:
-    """A source whose every shard has two labels or more, as training wants it; chance alone would miss now and then."""
-    digests = [(file.parent.name, hashlib.sha256(file.read_bytes()).hexdigest()) for file in pictures.rglob("*.png")]
+    """A source none of whose shards is empty; chance alone would miss now and then."""
+    digests = [hashlib.sha256(file.read_bytes()).hexdigest() for file in pictures.rglob("*.png")]
     for number in count(1):
         key = number.to_bytes(KEY_BYTES, "big")
-        labels: dict[int, set[str]] = {shard: set() for shard in range(shards)}
-        for label, digest in digests:
-            labels[shard_of(digest, key, shards)].add(label)
-        if shards == 1 or all(len(found) > 1 for found in labels.values()):
+        if len({shard_of(digest, key, shards) for digest in digests}) == shards:
             break
     with patch("registry.uploading.upload.secrets.token_bytes", return_value=key):
         return upload_source(registry, OPERATOR, task, name, pictures, shards=shards).source_id

@@ -66,26 +66,28 @@ def test_a_recipe_that_means_nothing_is_the_shards_error(
     assert told in error_of(registry, source)
 
 
-def test_a_shard_of_one_class_is_refused_and_the_next_is_trained(
+def test_a_shard_that_cannot_be_trained_is_given_back_and_the_next_is_trained(
     registry: Registry, backbone: Backbone, pictures: Path, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    task = add_task(registry)
-    alike = add_source(registry, task, draw(tmp_path / "alike", labels=("emu",)), name="alike")
+    task, damaged = add_task(registry), draw(tmp_path / "burrow", labels=("emu",))
+    first = add_source(registry, task, damaged, name="burrow")
+    [shard], [lost, *_] = shards_of(registry, first), samples_in(damaged)
+    registry.objects.remove(sample_key(first, shard.id, lost.digest))
     others = add_source(registry, task, pictures, name="others")
     caplog.set_level(logging.INFO, LOG)
 
     tally = work_off(registry, backbone)
 
     assert tally == Tally(published=1, failed=1, lost=0)
-    assert "one class only, 'emu'" in error_of(registry, alike)
+    assert lost.digest in error_of(registry, first)
     assert len(prompts_of(registry, others)) == 1
     events = [record.getMessage() for record in caplog.records]
     assert events == [
         "worker started", "leased", "failed", "leased", "training", "training", "trained", "published", "worker stopped"
     ]  # fmt: skip
     told = " ".join(str(vars(record)) for record in caplog.records)
-    assert str(shards_of(registry, alike)[0].id) in told
-    assert not any(secret in told for secret in ("emu", "alike", "others", "colours", ".png"))
+    assert str(shard.id) in told
+    assert not any(secret in told for secret in ("emu", "burrow", "others", "colours", ".png"))
 
 
 def test_other_weights_than_the_tasks_are_refused_before_anything_is_fetched(

@@ -7,6 +7,7 @@ from alacarte.prompting.backbone import Backbone
 from registry.callers import OPERATOR
 from registry.erasures.begin import forget_sample
 from registry.registry import Registry
+from tests.cli.command import draw
 from tests.trainer.worker.arrange import (
     add_source,
     add_task,
@@ -77,3 +78,24 @@ def test_a_retrained_prompt_has_the_bytes_of_never_having_seen_the_forgotten_sam
     assert after.digest != before.digest
     assert bytes_of(registry, after) == train_directly(backbone, others[::-1], shard.seed)
     assert files_in_scratch(registry) == []
+
+
+def test_a_source_of_one_label_is_trained_and_so_is_one_that_is_forgotten_down_to_one(
+    registry: Registry, backbone: Backbone, pictures: Path, tmp_path: Path
+) -> None:
+    task = add_task(registry)
+    alike = add_source(registry, task, draw(tmp_path / "alike", labels=("emu",), each=3), name="alike")
+    mixed = add_source(registry, task, pictures, name="mixed")
+    [shard] = shards_of(registry, mixed)
+    assert work_off(registry, backbone) == Tally(published=2, failed=0, lost=0)
+    kept = [sample for sample in samples_in(pictures) if sample.label == "cat"]
+
+    for sample in samples_in(pictures):
+        if sample not in kept:
+            forget_sample(registry, OPERATOR, mixed, sample.digest)
+    tally = work_off(registry, backbone)
+
+    assert tally == Tally(published=1, failed=0, lost=0)
+    [first], [second] = prompts_of(registry, alike), prompts_of(registry, mixed)
+    assert (first.labels, second.labels) == (["emu"], ["cat"])
+    assert bytes_of(registry, second) == train_directly(backbone, kept, shard.seed)
