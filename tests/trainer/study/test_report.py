@@ -250,9 +250,10 @@ def test_the_json_keeps_numbers_as_they_are_and_keys_in_their_order() -> None:
         ('{"title": "", "setting": [], "findings": [], "version": 0}', "the form 0 is unknown"),
         ('{"title": "", "setting": [["a"]], "findings": []}', "setting.0.1"),
         ('{"title": 1, "setting": [], "findings": []}', "title"),
+        (report_json(REPORT).replace('"holds": true', '"holds": "yes"'), "findings.0.claims.0.holds"),
         ("[" * 100_000, "not a report"),
     ],
-    ids=["nothing", "a list", "an empty object", "newer", "unknown", "half a pair", "a number", "deep"],
+    ids=["nothing", "a list", "an empty object", "newer", "unknown", "half a pair", "a number", "a word", "deep"],
 )
 def test_what_is_no_report_is_refused_with_the_reason(text: str, reason: str) -> None:
     with pytest.raises(ReportInvalid, match=reason):
