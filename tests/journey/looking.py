@@ -14,7 +14,7 @@ from registry.models.collections import Sample, Shard
 from registry.models.prompts import Prompt
 from registry.registry import Registry
 from tests.trainer.pictures import as_sample
-from trainer.recipe import Recipe
+from trainer.recipes import recipe_of
 from trainer.train import train_shard
 
 
@@ -38,7 +38,7 @@ def never_seen(registry: Registry, backbone: Backbone, shard: str, pictures: Pat
         [row] = [row for row in session.scalars(select(Shard)) if str(row.id) == shard]
         rows = session.scalars(select(Sample).where(Sample.shard_id == row.id)).all()
     samples = [as_sample(pictures / sample.name, sample.label) for sample in rows]
-    recipe = Recipe(epochs=1, augment="none", seed=row.seed)
+    recipe = recipe_of({"epochs": 1, "augment": "none"}, row.seed)
     return prompt_digest(prompt_to_bytes(train_shard(backbone, samples, recipe, cache_bytes=0)))
 
 

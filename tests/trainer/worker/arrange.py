@@ -26,7 +26,7 @@ from registry.tasks import Setting, create_task
 from registry.uploading.upload import upload_source
 from tests.servers.processes import until
 from tests.trainer.pictures import as_sample
-from trainer.recipe import Recipe
+from trainer.recipes import recipe_of
 from trainer.train import train_shard
 from trainer.worker.backbones import Backbones
 from trainer.worker.loop import Tally, Worker
@@ -96,8 +96,7 @@ def samples_in(pictures: Path) -> list[Sample]:
 
 def train_directly(backbone: Backbone, samples: list[Sample], seed: int) -> bytes:
     """What these samples teach without any registry."""
-    recipe = Recipe(epochs=2, batch=4, memory=2, prototypes=3, augment="none", seed=seed)
-    return prompt_to_bytes(train_shard(backbone, samples, recipe, cache_bytes=0))
+    return prompt_to_bytes(train_shard(backbone, samples, recipe_of(RECIPE, seed), cache_bytes=0))
 
 
 def files_in_scratch(registry: Registry) -> list[str]:
