@@ -52,17 +52,6 @@ class Kept:
         """Keep what the backbone sees in pictures."""
         self._write(f"embedding-{pictures}", {"embedding": embedding}, {})
 
-    def number(self, name: str) -> float | None:
-        """A number that was measured under this name."""
-        try:
-            return float((self._folder / f"{name}.txt").read_text())
-        except (FileNotFoundError, ValueError):
-            return None
-
-    def keep_number(self, name: str, number: float) -> None:
-        """Keep a number under a name."""
-        write_bytes(f"{number!r}\n".encode(), self._folder / f"{name}.txt")
-
     def _read(self, name: str) -> tuple[Mapping[str, str], Mapping[str, Tensor]] | None:
         file = self._folder / f"{name}.safetensors"
         if not file.exists():

@@ -56,10 +56,9 @@ class Outlook:
         """How long the rest takes; None before anything is known."""
         with self._lock:
             if self._started is not None:
-                kind, since = self._started
+                kind = self._started[0]
                 self._stop()
                 self._started = (kind, self._clock())
-                del since
             done, spent = sum(self._done.values()), sum(self._spent.values())
             if not done or not spent:
                 return None

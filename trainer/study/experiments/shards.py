@@ -27,7 +27,7 @@ def find(plan: Plan, laboratory: Laboratory) -> Finding:
     for count in plan.possible_counts():
         said = laboratory.opinions([plan.training(shard) for shard in plan.shards(count)], tests)
         composed[count], single[count] = right(said, tests), mean_of_each(said, tests)
-    theirs = {} if paper is None else paper.shards
+    theirs, tuned = ({}, {}) if paper is None else (paper.shards, paper.fine_tuned_shards)
     counts = list(composed)
     rows = tuple(
         (
@@ -39,6 +39,7 @@ def find(plan: Plan, laboratory: Laboratory) -> Finding:
             composed[count] - single[count],
             theirs.get(count) if count > 1 else None,
             theirs[count] - theirs[1] if count > 1 and count in theirs else None,
+            tuned.get(count),
         )
         for count in counts
     )
@@ -66,10 +67,11 @@ def find(plan: Plan, laboratory: Laboratory) -> Finding:
                     Column("gain of composing", "points"),
                     Column(f"{name}: composed", is_papers=True),
                     Column(f"{name}: against paragon", "points", is_papers=True),
+                    Column(f"{name}: fine-tuned models instead", is_papers=True),
                 ),
                 (
                     *rows[:1],
-                    ("paragon", len(plan.train), paragon, _minus(paragon, best), None, None, theirs.get(1), None),
+                    ("paragon", len(plan.train), paragon, _minus(paragon, best), None, None, theirs.get(1), None, None),
                     *rows[1:],
                 ),
                 "1 shard is one prompt on everything with structured attention. The paragon is the paper's: one prompt "
