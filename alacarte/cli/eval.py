@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from alacarte.cli.options import Device, Dtype, Json, RecipeName, Seed, Weights, weights_of
+from alacarte.cli.options import BackboneName, Device, Dtype, Json, RecipeName, Scratch, Seed, Size, Weights, weights_of
 from alacarte.cli.screen import print_json, print_table, say
 
 GB = 10**9
@@ -33,15 +33,9 @@ def evaluate_command(
             show_default="all",
         ),
     ] = None,
-    backbone: Annotated[
-        str | None,
-        typer.Option(metavar="NAME", help="A vision transformer of timm.", show_default="ViT-Ti, 224 px"),
-    ] = None,
+    backbone: BackboneName = None,
     weights: Weights = None,
-    size: Annotated[
-        int | None,
-        typer.Option(min=1, metavar="PX", help="Side of the pictures.", show_default="the backbone's"),
-    ] = None,
+    size: Size = None,
     recipe: RecipeName = None,
     epochs: Annotated[
         int | None, typer.Option(min=1, help="Walks over the pictures of a prompt.", show_default="the recipe's")
@@ -65,10 +59,7 @@ def evaluate_command(
     cache_gb: Annotated[
         float, typer.Option(min=0, max=10**6, help="Disk for what is computed once and used again.")
     ] = 16,
-    scratch: Annotated[
-        Path | None,
-        typer.Option(metavar="FOLDER", help="For the cache and unpacked archives.", show_default="the system's"),
-    ] = None,
+    scratch: Scratch = None,
     device: Device = "cpu",
     dtype: Dtype = "float32",
     as_json: Json = False,

@@ -28,6 +28,20 @@ Weights = Annotated[
 Device = Annotated[str, typer.Option("--device", help="Where to compute: cpu, cuda, cuda:1, mps.")]
 Dtype = Annotated[DtypeName, typer.Option("--dtype", help="Precision of the backbone.")]
 Seed = Annotated[int, typer.Option("--seed", min=0, max=LARGEST_SEED, help="The same seed gives the same bytes.")]
+BackboneName = Annotated[
+    str | None,
+    typer.Option("--backbone", metavar="NAME", help="A vision transformer of timm.", show_default="ViT-Ti, 224 px"),
+]
+Size = Annotated[
+    int | None,
+    typer.Option("--size", min=1, metavar="PX", help="Side of the pictures.", show_default="the backbone's"),
+]
+Scratch = Annotated[
+    Path | None,
+    typer.Option(
+        "--scratch", metavar="FOLDER", help="For the cache and unpacked archives.", show_default="the system's"
+    ),
+]
 RecipeName = Annotated[
     RecipeChoice | None,
     typer.Option(

@@ -9,11 +9,14 @@ import typer
 from alacarte.cli.faults import CommandRefused
 from alacarte.cli.options import (
     AugmentationName,
+    BackboneName,
     Device,
     Dtype,
     Json,
     RecipeName,
+    Scratch,
     Seed,
+    Size,
     VariantName,
     Weights,
     weights_of,
@@ -42,15 +45,9 @@ def train(
     within: Annotated[
         str | None, typer.Option(metavar="SUBFOLDER", help="Read only this subfolder, such as train.")
     ] = None,
-    backbone: Annotated[
-        str | None,
-        typer.Option(metavar="NAME", help="A vision transformer of timm.", show_default="ViT-Ti, 224 px"),
-    ] = None,
+    backbone: BackboneName = None,
     weights: Weights = None,
-    size: Annotated[
-        int | None,
-        typer.Option(min=1, metavar="PX", help="Side of the pictures.", show_default="the backbone's"),
-    ] = None,
+    size: Size = None,
     recipe: RecipeName = None,
     variant: Annotated[VariantName | None, typer.Option(help="What a prompt consists of.", show_default="deep")] = None,
     epochs: Annotated[
@@ -81,10 +78,7 @@ def train(
     cache_gb: Annotated[
         float, typer.Option(min=0, max=10**6, help="Disk for what is computed once and used again.")
     ] = 4,
-    scratch: Annotated[
-        Path | None,
-        typer.Option(metavar="FOLDER", help="For the cache and unpacked archives.", show_default="the system's"),
-    ] = None,
+    scratch: Scratch = None,
     device: Device = "cpu",
     dtype: Dtype = "float32",
     push: Annotated[
