@@ -2,22 +2,23 @@
 
 import hashlib
 import json
+from functools import cached_property
 
 import torch
 import torch.nn.functional as F
-from timm.layers import Mlp
 from timm.layers.attention import Attention
 from timm.models.vision_transformer import Block, VisionTransformer
 from torch import Tensor, nn
 
 from alacarte.prompting.errors import BackboneUnfit
+from alacarte.prompting.frozen import FrozenBlock
 from alacarte.prompting.preprocess import Preprocessing
 
 # B images, N backbone tokens (class token included), D width, H heads, d width of a head, R rows
 
 
 class BackboneBlock:
-    """One transformer block as functions of rows: only attention between rows is left to the caller."""
+    """One block as functions of rows that a gradient goes through; attention between rows is left to the caller."""
 
     def __init__(self, block: Block) -> None:
         attention: Attention = block.attn
@@ -30,9 +31,6 @@ class BackboneBlock:
         self._k_norm: nn.Module = attention.k_norm
         self._proj: nn.Linear = attention.proj
         self._inner = self._qkv.out_features // 3  # H * d
-        self._fast_mlp = (
-            type(block.mlp) is Mlp and type(block.mlp.act) is nn.GELU and type(block.mlp.norm) is nn.Identity
-        )
 
     def normalise(self, rows: Tensor) -> Tensor:
         """What attention reads of rows (R, D)."""
@@ -44,39 +42,17 @@ class BackboneBlock:
         q, k, v = qkv.unbind(1)
         return self._q_norm(q), self._k_norm(k), v
 
-    def queries(self, normal: Tensor) -> Tensor:
-        """Normalised rows (R, D) as queries (R, H, d)."""
-        q = F.linear(normal, *self._part(0, 1))
-        return self._q_norm(q.view(-1, self.heads, self.head_width))  # type: ignore[no-any-return]
-
     def keys_values(self, normal: Tensor) -> tuple[Tensor, Tensor]:
         """Normalised rows (R, D) as keys and values, each (R, H, d)."""
-        k, v = F.linear(normal, *self._part(1, 3)).view(-1, 2, self.heads, self.head_width).unbind(1)
+        bias = self._qkv.bias
+        both = F.linear(normal, self._qkv.weight[self._inner :], None if bias is None else bias[self._inner :])
+        k, v = both.view(-1, 2, self.heads, self.head_width).unbind(1)
         return self._k_norm(k), v
 
     def absorb(self, rows: Tensor, mixed: Tensor) -> Tensor:
         """The rows (R, D) after attention, whose outcome is `mixed` (R, H * d), and after the MLP."""
         rows = rows + self._block.ls1(self._proj(mixed))
         return rows + self._block.ls2(self._block.mlp(self._block.norm2(rows)))  # type: ignore[no-any-return]
-
-    def absorb_(self, rows: Tensor, mixed: Tensor) -> Tensor:
-        """As `absorb`, in place: what inference does, a tenth faster."""
-        rows += self._block.ls1(self._proj(mixed))
-        rows += self._block.ls2(self._mlp(self._block.norm2(rows)))
-        return rows
-
-    def _mlp(self, normal: Tensor) -> Tensor:
-        mlp = self._block.mlp
-        if not self._fast_mlp:
-            return mlp(normal)  # type: ignore[no-any-return]
-        hidden = mlp.fc1(normal)
-        torch.ops.aten.gelu_(hidden, approximate=mlp.act.approximate)
-        return mlp.fc2(hidden)  # type: ignore[no-any-return]
-
-    def _part(self, start: int, stop: int) -> tuple[Tensor, Tensor | None]:
-        rows = slice(start * self._inner, stop * self._inner)
-        bias = self._qkv.bias
-        return self._qkv.weight[rows], None if bias is None else bias[rows]
 
 
 class Backbone:
@@ -107,6 +83,11 @@ class Backbone:
             start = self.embed(torch.zeros(1, 3, side, side, device=self.device, dtype=dtype))
         self.tokens: int = start.shape[1]
         self.class_token = start[0, 0].float().cpu()  # (D), as it enters the first block
+
+    @cached_property
+    def frozen_blocks(self) -> tuple[FrozenBlock, ...]:
+        """The blocks for passes without a gradient; made when the first of them asks."""
+        return tuple(FrozenBlock(block) for block in self.model.blocks)
 
     def embed(self, images: Tensor) -> Tensor:
         """The backbone's tokens (B, N, D) of images (B, 3, S, S) before the first block."""

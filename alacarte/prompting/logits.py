@@ -9,8 +9,9 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from alacarte.prompting.backbone import Backbone
+from alacarte.prompting.layout import lay_out, send
 from alacarte.prompting.pool import PromptPool
-from alacarte.prompting.structured import forward, lay_out, send
+from alacarte.prompting.structured import forward
 
 # B images, T pairs, D width, C labels
 

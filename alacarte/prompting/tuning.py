@@ -11,8 +11,9 @@ import torch
 from torch import Tensor
 
 from alacarte.prompting.backbone import Backbone
+from alacarte.prompting.layout import lay_out
 from alacarte.prompting.pool import PromptPool, memory_keys_values
-from alacarte.prompting.structured import forward, lay_out
+from alacarte.prompting.structured import forward
 
 # B pictures, N backbone tokens, L blocks, M memory tokens a block, H heads, d width of a head, D width
 

@@ -12,8 +12,9 @@ from torch import Tensor
 from alacarte.prompting.artifact import prompt_digest, prompt_to_bytes
 from alacarte.prompting.backbone import Backbone
 from alacarte.prompting.compose import Composition, Weighting
+from alacarte.prompting.layout import lay_out
 from alacarte.prompting.predict import Answer, Predictor, set_digest
-from alacarte.prompting.structured import forward, lay_out
+from alacarte.prompting.structured import forward
 from alacarte.prompting.tensors import Prompt
 from alacarte.prompting.tuning import empty_pool
 from tests.prompting.reference import plain_forward, small_backbone, small_images, small_prompt, token_and_memory

@@ -11,8 +11,9 @@ from torch import Tensor
 
 from alacarte.prompting.backbone import Backbone
 from alacarte.prompting.joint import joint_forward, structured_mask
+from alacarte.prompting.layout import Layout, lay_out
 from alacarte.prompting.pool import pool_prompts
-from alacarte.prompting.structured import Layout, Outcome, forward, lay_out
+from alacarte.prompting.structured import Outcome, forward
 from alacarte.prompting.tensors import Prompt
 from tests.prompting.reference import (
     KINDS,

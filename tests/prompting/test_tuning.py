@@ -8,8 +8,9 @@ from torch import Tensor
 
 from alacarte.prompting.backbone import Backbone
 from alacarte.prompting.joint import joint_forward, structured_mask
+from alacarte.prompting.layout import lay_out
 from alacarte.prompting.pool import pool_prompts
-from alacarte.prompting.structured import forward, lay_out
+from alacarte.prompting.structured import forward
 from alacarte.prompting.tensors import Variant
 from alacarte.prompting.tuning import PromptAttention, Room, compute_states, prompt_forward, state_shape
 from tests.prompting.reference import (

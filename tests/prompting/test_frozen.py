@@ -1,0 +1,80 @@
+"""What a pass without a gradient computes is what the blocks compute, packed or not."""
+
+from collections.abc import Callable
+
+import pytest
+import torch
+from timm.layers import LayerScale
+from torch import nn
+
+from alacarte.prompting.backbone import Backbone
+from alacarte.prompting.frozen import FrozenBlock, PackedLinear, PlainLinear, can_pack, scaled
+from alacarte.prompting.structured import stack
+from tests.prompting.reference import KINDS
+
+needs_onednn = pytest.mark.skipif(not can_pack(torch.empty(1, 1)), reason="oneDNN packs no weights on this machine")
+
+
+@needs_onednn
+@pytest.mark.parametrize("rows", [1, 7, 200])
+@pytest.mark.parametrize("has_bias", [True, False])
+@torch.inference_mode()
+def test_a_packed_product_equals_a_plain_one(rows: int, has_bias: bool) -> None:
+    torch.manual_seed(rows)
+    weight, bias = torch.randn(24, 40), torch.randn(24) if has_bias else None
+    given, start = torch.randn(rows, 40), torch.randn(rows, 24)
+    packed, plain = PackedLinear(weight, bias), PlainLinear(weight, bias)
+
+    torch.testing.assert_close(packed(given), plain(given), rtol=1e-5, atol=1e-5)
+    for approximate in ("none", "tanh"):
+        torch.testing.assert_close(
+            packed.gelu(given, approximate), plain.gelu(given, approximate), rtol=1e-5, atol=1e-5
+        )
+    torch.testing.assert_close(packed.onto(start.clone(), given), plain.onto(start, given), rtol=1e-5, atol=1e-5)
+
+
+@pytest.mark.parametrize("is_packed", [pytest.param(True, marks=needs_onednn), False])
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_frozen_block_equals_the_block_that_gradients_go_through(
+    kind: str, is_packed: bool, backbone_of: Callable[[str], Backbone], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    backbone = backbone_of(kind)
+    monkeypatch.setattr("alacarte.prompting.frozen.can_pack", lambda _: is_packed)
+    torch.manual_seed(0)
+    rows = torch.randn(11, backbone.width)
+
+    with torch.inference_mode():
+        for raw, trained in zip(backbone.model.blocks, backbone.blocks, strict=True):
+            frozen = FrozenBlock(raw)
+            normal = frozen.normalise(rows)
+            expected = trained.queries_keys_values(normal)
+            q, k, v = frozen.queries_keys_values(normal)
+            mixed = v.flatten(1)
+
+            torch.testing.assert_close((q, k, v), expected, rtol=1e-5, atol=1e-5)
+            torch.testing.assert_close((frozen.queries(normal), *frozen.keys_values(normal)), expected)
+            after = frozen.absorb(rows.clone(), mixed)
+            torch.testing.assert_close(after, trained.absorb(rows, mixed), rtol=1e-5, atol=1e-5)
+
+
+def test_a_layer_scale_is_part_of_the_weight_before_it() -> None:
+    linear, scale = nn.Linear(6, 4), LayerScale(4, init_values=0.5)
+    rows = torch.randn(3, 6)
+
+    torch.testing.assert_close(nn.functional.linear(rows, *scaled(linear, scale)), scale(linear(rows)))
+
+
+@pytest.mark.parametrize(("count", "padded"), [(1, 8), (8, 8), (198, 200), (217, 224), (512, 512), (1700, 1728)])
+def test_rows_come_in_numbers_that_come_again(count: int, padded: int) -> None:
+    rows = torch.randn(count, 4)
+
+    stacked = stack([rows[: count // 2], rows[count // 2 :]])
+
+    assert stacked.shape == (padded, 4)
+    assert torch.equal(stacked[:count], rows)
+    assert not stacked[count:].any()
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.float64])
+def test_a_precision_that_is_not_packed_is_computed_as_it_is(dtype: torch.dtype) -> None:
+    assert not can_pack(torch.empty(1, 1, dtype=dtype))
