@@ -14,9 +14,9 @@ from registry.locking import lock_source
 from registry.models.collections import Source
 from registry.models.people import RIGHTS, Grant, Membership, Right
 from registry.names import known_as
-from registry.proofs import Proof
+from registry.proofs import Proof, ProofKind
 from registry.usable_set import TaskFacts, UsablePrompt, UsableSet
-from registry.usable_statement import SOURCE, By, Head, usable_statement
+from registry.usable_statement import SOURCE, By, Head, still_statement, usable_statement
 
 SOURCES = len(Head._fields)  # where the columns of sources begin in a row
 PROMPTS = SOURCES + len(SOURCE)
@@ -39,14 +39,9 @@ def usable(
     The task may be left out where there is only one. Sources, by id or name, narrow the set and never widen it;
     one that is not usable is NotFound, whether it exists or not.
     """
-    binds = dict(proof.binds)
-    task_by = _bind(binds, "task", task)
-    release_by = _bind(binds, "release", release)
     wishes = None if sources is None else _wishes(sources)
-    if wishes is not None:
-        binds["wished_ids"] = _padded([wish for wish in wishes if isinstance(wish, UUID)])
-        binds["wished_names"] = _padded([wish for wish in wishes if isinstance(wish, str)])
-    rows = database.fetch(usable_statement(proof.kind, task_by, release_by, wishes is not None), binds)
+    shape, binds = _question(proof, task, release, wishes)
+    rows = database.fetch(usable_statement(*shape), binds)
     heads = [Head._make(row[:SOURCES]) for row in rows if row[0] is not None]
     if not heads or not proof.holds_for(heads[0].kept):
         raise Unauthenticated
@@ -58,6 +53,27 @@ def usable(
     prompts = [UsablePrompt._make(row[PROMPTS:]) for row in rows if row[PROMPTS] is not None]
     prompts.sort(key=lambda prompt: prompt.id.int)  # ids themselves compare ten times as slowly
     return UsableSet(Caller(heads[0].user_id, heads[0].role), facts, tuple(prompts), tuple(sorted(names)))
+
+
+def still_usable(
+    database: Database,
+    proof: Proof,
+    found: UsableSet,
+    *,
+    release: str | UUID | None = None,
+    sources: Collection[str | UUID] | None = None,
+) -> bool:
+    """Whether every prompt that `usable` has found for the same question is usable now; half of its work.
+
+    Unauthenticated where the proof has expired or was withdrawn.
+    """
+    shape, binds = _question(proof, found.task.id, release, None if sources is None else _wishes(sources))
+    rows = database.fetch(still_statement(*shape), binds)
+    kept = next((row.kept for row in rows if row.kept is not None), None)
+    if kept is None or not proof.holds_for(kept):
+        raise Unauthenticated
+    now = {row.prompt_id for row in rows}
+    return all(prompt.id in now for prompt in found.prompts)
 
 
 def require_right(session: Session, caller: Caller, right: Right, source_id: UUID) -> Source:
@@ -101,6 +117,19 @@ def _is_open_to(caller: Caller, rights: Collection[Right]) -> ColumnElement[bool
         Grant.user_id.in_(identities(caller.user_id)), Grant.right.in_(tuple(rights))
     )
     return or_(Source.owner_id == caller.user_id, Source.id.in_(granted))
+
+
+def _question(
+    proof: Proof, task: str | UUID | None, release: str | UUID | None, wishes: Collection[str | UUID] | None
+) -> tuple[tuple[ProofKind, By | None, By | None, bool], dict[str, object]]:
+    """The shape of a question, which statements are made for, and what they are bound to."""
+    binds = dict(proof.binds)
+    task_by = _bind(binds, "task", task)
+    release_by = _bind(binds, "release", release)
+    if wishes is not None:
+        binds["wished_ids"] = _padded([wish for wish in wishes if isinstance(wish, UUID)])
+        binds["wished_names"] = _padded([wish for wish in wishes if isinstance(wish, str)])
+    return (proof.kind, task_by, release_by, wishes is not None), binds
 
 
 def _bind(binds: dict[str, object], kind: str, name_or_id: str | UUID | None) -> By | None:

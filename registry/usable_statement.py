@@ -77,19 +77,42 @@ def usable_statement(
     who = who_of(kind).cte("who")
     what = _what(task_by, release_by)
     open_sources = _open_sources(who, what, is_narrowed)
-    is_served: ColumnElement[bool] = among(Prompt.source_id, select(open_sources.c.id))
-    if release_by is not None:
-        # Asked of each prompt: as a join, PostgreSQL would read the whole release instead.
-        pin = select(ReleasePrompt.prompt_id).where(
-            ReleasePrompt.release_id == _the_one(what.c.release_id), ReleasePrompt.prompt_id == Prompt.id
-        )
-        is_served = and_(is_served, pin.scalar_subquery().is_not(None))
     no_head, no_source, no_prompt = (_nulls(columns) for columns in ((*who.c, *what.c), SOURCE, PROMPT))
     return union_all(
         select(*who.c, *what.c, *no_source, *no_prompt).select_from(who.outerjoin(what, true())),
         select(*no_head, *open_sources.c, *no_prompt),
-        select(*no_head, *no_source, *PROMPT).where(is_served),
+        select(*no_head, *no_source, *PROMPT).where(_is_served(open_sources, what, release_by)),
     )
+
+
+@functools.cache
+def still_statement(
+    kind: ProofKind, task_by: By | None, release_by: By | None, is_narrowed: bool
+) -> CompoundSelect[*tuple[Rows, ...]]:
+    """As `usable_statement`, for whoever knows the rest: `kept` of the proof, and `prompt_id` of usable prompts.
+
+    Each row has one of the two, and NULL in the other's column.
+    """
+    who = who_of(kind).cte("who")
+    what = _what(task_by, release_by)
+    open_sources = _open_sources(who, what, is_narrowed)
+    no_proof, no_prompt = _nulls((who.c.kept, Prompt.id))
+    return union_all(
+        select(who.c.kept, no_prompt.label("prompt_id")),
+        select(no_proof, Prompt.id).where(_is_served(open_sources, what, release_by)),
+    )
+
+
+def _is_served(open_sources: CTE, what: CTE, release_by: By | None) -> ColumnElement[bool]:
+    """The condition that a prompt is of one of the sources, and in the release."""
+    is_open: ColumnElement[bool] = among(Prompt.source_id, select(open_sources.c.id))
+    if release_by is None:
+        return is_open
+    # Asked of each prompt: as a join, PostgreSQL would read the whole release instead.
+    pin = select(ReleasePrompt.prompt_id).where(
+        ReleasePrompt.release_id == _the_one(what.c.release_id), ReleasePrompt.prompt_id == Prompt.id
+    )
+    return and_(is_open, pin.scalar_subquery().is_not(None))
 
 
 def _what(task_by: By | None, release_by: By | None) -> CTE:

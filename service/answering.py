@@ -9,7 +9,7 @@ from typing import Literal
 from alacarte.prompting.predict import Answer
 from registry.models.collections import Composition, Weighting
 from registry.objects.errors import ObjectDamaged, ObjectMissing
-from registry.rights import usable
+from registry.rights import still_usable, usable
 from registry.usable_set import UsableSet
 from service.engine.errors import DeadlinePassed
 from service.errors import NothingUsable, SetUnsettled
@@ -63,9 +63,9 @@ async def _settled(visit: Visit, asking: Asking, tell: Tell, deadline: float) ->
             if set(found.prompts) <= set(now.prompts):
                 raise
         else:
-            now = await _look_up(visit, asking, "again")
-            if set(found.prompts) <= set(now.prompts):
+            if await _is_still_so(visit, asking, found):
                 return document
+            now = await _look_up(visit, asking, "again")
         found = now
     raise SetUnsettled
 
@@ -101,6 +101,17 @@ async def _look_up(visit: Visit, asking: Asking, which: Literal["first", "again"
         )
 
     with service.metrics.rights_seconds.labels(which).time():
+        return await look(service.door, read)
+
+
+async def _is_still_so(visit: Visit, asking: Asking, found: UsableSet) -> bool:
+    """The last look: whether the caller may use all that was found, at this moment."""
+    service, wish = visit.service, asking.wish
+
+    def read() -> bool:
+        return still_usable(service.registry.database, visit.proof, found, release=wish.release, sources=wish.sources)
+
+    with service.metrics.rights_seconds.labels("again").time():
         return await look(service.door, read)
 
 

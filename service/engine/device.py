@@ -12,10 +12,10 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from alacarte.prompting.logits import pass_logits
 from service.engine.errors import ComputationFailed, DeadlinePassed, Missed, Overloaded
 from service.engine.facts import BatchObserved
 from service.engine.loading import Loaded
+from service.engine.passing import Passes
 from service.engine.residence import Residence
 from service.engine.seating import Resident
 from service.engine.threads import compute_with
@@ -57,6 +57,7 @@ class Device:
         self._max_pictures = max_pictures
         self._max_pairs = max_pairs
         self._threads = threads or torch.get_num_threads()
+        self._pass = Passes(self._threads)
         self._observe = observe
         self._ready: deque[Work] = deque()
         self._change = threading.Condition()
@@ -87,6 +88,7 @@ class Device:
             self._is_stopping = True
             self._change.notify()
         self._thread.join()
+        self._pass.stop()
 
     def hand_in(self, work: Work) -> None:
         """The work will be answered; unless its future is cancelled, or its deadline passes, before it is begun."""
@@ -171,8 +173,8 @@ class Device:
             if seated:
                 seats = {digest: resident.seat for digest, resident in seating.residents.items()}
                 sets = [work.digests for work in seated]
-                images = stack([work.image for work in seated], residence.backbone.device)
-                logits, embedding = pass_logits(residence.backbone, images, pool, sets, seats)
+                images = [work.image for work in seated]
+                logits, embedding = self._pass(residence.backbone, images, pool, sets, seats)
             is_done = True
         finally:
             residence.release(failed=not is_done)
@@ -197,15 +199,6 @@ class Device:
             self._observe(BatchObserved(len(seated), pairs, tuple(began - work.since for work in seated), seconds))
         except Exception:  # whoever counts must not spoil an answer
             log.exception("a batch could not be observed")
-
-
-def stack(images: Sequence[Tensor], device: torch.device) -> Tensor:
-    """The images as one (B, 3, S, S), from where the device fetches them without anybody waiting."""
-    if device.type != "cuda":
-        return torch.stack(list(images))
-    first = images[0]
-    batch = torch.empty(len(images), *first.shape, dtype=first.dtype, pin_memory=True)
-    return torch.stack(list(images), out=batch)
 
 
 def is_wanted(work: Work) -> bool:

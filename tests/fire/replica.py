@@ -100,6 +100,16 @@ async def look_up_now_and_then(visit: Visit, asking: Asking, which: Look) -> Usa
     return _kept[key][1]
 
 
+async def find_all_still_so(_visit: Visit, _asking: Asking, _found: UsableSet) -> bool:
+    """The last look, with closed eyes."""
+    return True
+
+
+async def find_still_so_lately(visit: Visit, asking: Asking, found: UsableSet) -> bool:
+    """The last look, into the same cache as the first."""
+    return set(found.prompts) <= set((await look_up_now_and_then(visit, asking, "again")).prompts)
+
+
 async def answer_with_fewer_names(visit: Visit, asking: Asking, tell: Tell) -> bytes:
     """An answer that leaves out the names of what has gone, and rests on it all the same."""
     wish = asking.wish
@@ -114,8 +124,13 @@ async def answer_with_fewer_names(visit: Visit, asking: Asking, tell: Tell) -> b
 
 def break_promise(fault: str) -> None:
     """From now on the service has this fault."""
-    looks: dict[str, Any] = {"unchecked": look_up_once, "unnamed": look_up_once, "cached": look_up_now_and_then}
-    put(service.answering, "_look_up", looks[fault])
+    looks: dict[str, tuple[Any, Any]] = {
+        "unchecked": (look_up_once, find_all_still_so),
+        "unnamed": (look_up_once, find_all_still_so),
+        "cached": (look_up_now_and_then, find_still_so_lately),
+    }
+    for name, look in zip(("_look_up", "_is_still_so"), looks[fault], strict=True):
+        put(service.answering, name, look)
     if fault == "unnamed":
         put(service.routes.predict, "answer", answer_with_fewer_names)
 

@@ -40,6 +40,7 @@ def test_the_document_is_finished_before_the_last_look(
         return wrapped
 
     monkeypatch.setattr(answering, "usable", noted("look", rights.usable))
+    monkeypatch.setattr(answering, "still_usable", noted("last look", rights.still_usable))
     monkeypatch.setattr(route, tells, noted("document", getattr(route, tells)))
 
     if route is oip:
@@ -49,7 +50,7 @@ def test_the_document_is_finished_before_the_last_look(
         answer = ask(world, {"image": picture()})
 
     assert answer.status_code == 200
-    assert story == ["look", "document", "look"]
+    assert story == ["look", "document", "last look"]
 
 
 def looks_of(monkeypatch: pytest.MonkeyPatch) -> list[None]:

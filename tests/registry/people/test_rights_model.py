@@ -18,8 +18,9 @@ from registry.models.collections import Source, Task
 from registry.models.people import RIGHTS, ROLES, Right, Role
 from registry.models.prompts import Prompt
 from registry.releases import pin_release, remove_release
-from registry.rights import require_right, usable
+from registry.rights import require_right, still_usable, usable
 from registry.tokens import issue_token, proof_of, revoke_token
+from registry.usable_set import UsableSet
 from registry.users import add_member, create_user, remove_member, remove_user
 from tests.registry.factories import make_prompt, make_shard, make_source, make_task
 from tests.registry.people.conftest import empty
@@ -38,6 +39,7 @@ class Rights(RuleBasedStateMachine):
         self.tasks: list[Task] = []
         self.gone: list[UUID] = [new_id()]  # sources that are not there, any more or at all
         self.dead: list[str] = []  # tokens likewise
+        self.earlier: dict[tuple[str, UUID], list[UsableSet]] = {}  # what was found for a token and a task, and when
 
     def any_of(self, things: object, number: int) -> UUID | None:
         known = sorted(things)  # type: ignore[call-overload]  # an iterable of ids
@@ -194,9 +196,19 @@ class Rights(RuleBasedStateMachine):
                 assert {(p.id, p.source_id) for p in found.prompts} == {
                     (p, s) for p, s in self.model.prompts.items() if s in sources
                 }
+                now = {prompt.id for prompt in found.prompts}
+                earlier = self.earlier.setdefault((text, task.id), [])
+                for before in earlier:
+                    is_still_so = {prompt.id for prompt in before.prompts} <= now
+                    assert still_usable(self.database, proof_of(text), before) == is_still_so
+                if not earlier or earlier[-1].prompts != found.prompts:
+                    earlier.append(found)
         for text in self.dead:
             with pytest.raises(Unauthenticated):
                 usable(self.database, proof_of(text), task=self.tasks[0].id)
+            for before in self.earlier.get((text, self.tasks[0].id), []):
+                with pytest.raises(Unauthenticated):
+                    still_usable(self.database, proof_of(text), before)
 
     @rule(token=pick, release=pick)
     def ask_for_a_release(self, token: int, release: int) -> None:
@@ -206,7 +218,11 @@ class Rights(RuleBasedStateMachine):
         task, pinned = self.model.releases[chosen]
         sources = self.model.usable(self.model.tokens[text][1], task)
         found = usable(self.database, proof_of(text), task=task, release=chosen)
-        assert {p.id for p in found.prompts} == {p for p in pinned if self.model.prompts.get(p) in sources}
+        kept = {p for p in pinned if self.model.prompts.get(p) in sources}
+        assert {p.id for p in found.prompts} == kept
+        whole = usable(self.database, proof_of(text), task=task)
+        is_pinned = {p.id for p in whole.prompts} <= kept
+        assert still_usable(self.database, proof_of(text), whole, release=chosen) == is_pinned
 
     @rule(token=pick, wishes=st.lists(pick, max_size=3), by_name=st.booleans(), with_gone=st.booleans())
     def ask_for_some(self, token: int, wishes: list[int], by_name: bool, with_gone: bool) -> None:
@@ -223,7 +239,12 @@ class Rights(RuleBasedStateMachine):
             with pytest.raises(NotFound):
                 usable(self.database, proof_of(text), task=task, sources=asked)
         else:
-            assert set(usable(self.database, proof_of(text), task=task, sources=asked).sources) == wished
+            found = usable(self.database, proof_of(text), task=task, sources=asked)
+            assert set(found.sources) == wished
+            assert still_usable(self.database, proof_of(text), found, sources=asked)
+            whole = usable(self.database, proof_of(text), task=task)
+            is_wished = all(prompt.source_id in wished for prompt in whole.prompts)
+            assert still_usable(self.database, proof_of(text), whole, sources=asked) == is_wished
 
     @rule(user=pick, source=pick, is_gone=st.booleans())
     def require_each_right(self, user: int, source: int, is_gone: bool) -> None:

@@ -7,6 +7,7 @@ import threading
 import time
 from collections.abc import AsyncIterator, Callable, Iterable, Sequence
 from contextlib import asynccontextmanager
+from dataclasses import replace
 from uuid import UUID
 
 import torch
@@ -115,6 +116,7 @@ class Stage:
 
     def new_engine(self, settings: EngineSettings | None = None) -> Engine:
         settings = settings or EngineSettings(decode_threads=1)
+        settings = replace(settings, compute_threads=settings.compute_threads or 1)  # on every machine the same passes
         return Engine(Backbones(settings, lambda *_: self.backbone), self.read, settings, self.observed.append)
 
     @asynccontextmanager
