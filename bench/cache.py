@@ -202,7 +202,14 @@ async def ask(
             deadline = began + PATIENCE_SECONDS
             picture = pictures[number % len(pictures)]
             await engine.answer(
-                task, [picture], user.prompts, "average", "none", user=user.id, deadline=deadline, tell=list
+                task,
+                [picture],
+                user.prompts,
+                "average",
+                "none",
+                user=user.id,
+                deadline=deadline,
+                finish=asyncio.to_thread,
             )
             seconds.append(time.monotonic() - began)
 

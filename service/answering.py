@@ -2,7 +2,7 @@
 
 import asyncio
 import time
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import Literal
 
@@ -11,6 +11,7 @@ from registry.models.collections import Composition, Weighting
 from registry.objects.errors import ObjectDamaged, ObjectMissing
 from registry.rights import still_usable, usable
 from registry.usable_set import UsableSet
+from service.engine.engine import Compose
 from service.engine.errors import DeadlinePassed
 from service.errors import NothingUsable, SetUnsettled
 from service.looking import look
@@ -31,6 +32,14 @@ class Answered:
 
 
 Tell = Callable[[Answered], bytes]  # the document of the answers; in a thread
+
+
+@dataclass(frozen=True)
+class Told:
+    """A document that is finished, and whether its caller had a right to all of it after that."""
+
+    document: bytes
+    is_still_so: bool
 
 
 async def answer(visit: Visit, asking: Asking, tell: Tell) -> bytes:
@@ -57,14 +66,14 @@ async def _settled(visit: Visit, asking: Asking, tell: Tell, deadline: float) ->
     for _ in range(TRIES):
         _require_some(found)
         try:
-            document = await _tell(visit, asking, found, tell, deadline)
+            told = await _tell(visit, asking, found, tell, deadline)
         except (ObjectMissing, ObjectDamaged):  # it may have been erased on the way
             now = await _look_up(visit, asking, "again")
             if set(found.prompts) <= set(now.prompts):
                 raise
         else:
-            if await _is_still_so(visit, asking, found):
-                return document
+            if told.is_still_so:
+                return told.document
             now = await _look_up(visit, asking, "again")
         found = now
     raise SetUnsettled
@@ -76,10 +85,18 @@ async def look_up(visit: Visit, task: str) -> UsableSet:
     return await look(service.door, lambda: usable(service.registry.database, visit.proof, task=task))
 
 
-async def _tell(visit: Visit, asking: Asking, found: UsableSet, tell: Tell, deadline: float) -> bytes:
+async def _tell(visit: Visit, asking: Asking, found: UsableSet, tell: Tell, deadline: float) -> Told:
     composition = asking.wish.composition or found.task.composition
     weighting = asking.wish.weighting or found.task.weighting
     assert found.caller.user_id is not None
+
+    def finish(compose: Compose) -> Awaitable[Told]:
+        def work() -> Told:
+            document = tell(Answered(tuple(compose()), found, composition, weighting))
+            return Told(document, _is_still_so(visit, asking, found))
+
+        return look(visit.service.door, work)
+
     return await visit.service.engine.answer(
         found.task,
         asking.pictures,
@@ -88,7 +105,7 @@ async def _tell(visit: Visit, asking: Asking, found: UsableSet, tell: Tell, dead
         weighting,
         user=found.caller.user_id,
         deadline=deadline,
-        tell=lambda answers: tell(Answered(tuple(answers), found, composition, weighting)),
+        finish=finish,
     )
 
 
@@ -104,15 +121,11 @@ async def _look_up(visit: Visit, asking: Asking, which: Literal["first", "again"
         return await look(service.door, read)
 
 
-async def _is_still_so(visit: Visit, asking: Asking, found: UsableSet) -> bool:
-    """The last look: whether the caller may use all that was found, at this moment."""
+def _is_still_so(visit: Visit, asking: Asking, found: UsableSet) -> bool:
+    """The last look: whether the caller may use all that was found, at this moment; blocks."""
     service, wish = visit.service, asking.wish
-
-    def read() -> bool:
-        return still_usable(service.registry.database, visit.proof, found, release=wish.release, sources=wish.sources)
-
     with service.metrics.rights_seconds.labels("again").time():
-        return await look(service.door, read)
+        return still_usable(service.registry.database, visit.proof, found, release=wish.release, sources=wish.sources)
 
 
 def _require_some(found: UsableSet) -> None:

@@ -3,10 +3,11 @@
 import asyncio
 import math
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from typing import TypeVar
 
-from anyio import CancelScope, CapacityLimiter, to_thread
+from anyio import CancelScope, CapacityLimiter, WouldBlock, to_thread
 
 T = TypeVar("T")
 
@@ -17,6 +18,8 @@ class Door:
     def __init__(self, threads: int) -> None:
         self._places = CapacityLimiter(threads)
         self._threads = CapacityLimiter(math.inf)  # whoever has a place has a thread
+        # For what is left behind: half of the price of the others, which may come back to the event loop meanwhile.
+        self._quick_threads = ThreadPoolExecutor(threads, "door")
 
     async def through(self, work: Callable[[], T], *, leave_behind: bool = False) -> T:
         """What the work returns or raises; it waits for a free thread.
@@ -25,11 +28,20 @@ class Door:
         behind; a task that is cancelled goes at once. Either way the thread is not free before the work has ended.
         """
         place = object()
-        await self._places.acquire_on_behalf_of(place)
-        working = asyncio.ensure_future(to_thread.run_sync(work, limiter=self._threads))
+        try:
+            self._places.acquire_on_behalf_of_nowait(place)
+        except WouldBlock:
+            await self._places.acquire_on_behalf_of(place)
+        working: asyncio.Future[T]
+        if leave_behind:
+            working = asyncio.get_running_loop().run_in_executor(self._quick_threads, work)
+        else:
+            working = asyncio.ensure_future(to_thread.run_sync(work, limiter=self._threads))
         working.add_done_callback(partial(self._give_back, place))
         try:
-            with CancelScope(shield=not leave_behind):
+            if leave_behind:
+                return await asyncio.shield(working)
+            with CancelScope(shield=True):
                 await asyncio.wait([working])
             return working.result()
         finally:

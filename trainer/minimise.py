@@ -59,7 +59,7 @@ def minimise(
         for group in optimiser.param_groups:
             group["lr"] = rate
         target = torch.tensor([class_of[view.sample.label] for view in batch.views]).to(device)
-        loss = F.cross_entropy(logits(batch), target)
+        loss = F.cross_entropy(logits(batch), target, label_smoothing=recipe.label_smoothing)
         optimiser.zero_grad()
         loss.backward()  # type: ignore[no-untyped-call]
         optimiser.step()

@@ -29,6 +29,7 @@ class Recipe:
     warmup_epochs: int = 1
     warmup_rate: float = 1e-5
     least_rate: float = 1e-6
+    label_smoothing: float = 0.0  # of the target, spread over all labels of the shard
     augment: Augmentation = "randaugment"
     views: int | None = None  # augmented views of a picture that take turns; None: a new one every epoch
     prototypes: int = 20
@@ -51,6 +52,9 @@ class Recipe:
             raise RecipeInvalid(f"seed must be from 0 to 2^64 - 1, not {self.seed}")
         if self.warmup_epochs < 0:
             raise RecipeInvalid(f"warmup_epochs must be at least 0, not {self.warmup_epochs}")
+        if not 0 <= self.label_smoothing < 1:
+            raise RecipeInvalid(f"label_smoothing must be from 0 to below 1, not {self.label_smoothing}")
+        object.__setattr__(self, "label_smoothing", float(self.label_smoothing))
         for name in ("weight_decay", "warmup_rate", "least_rate", "base_rate"):
             value = getattr(self, name)
             if value is None:

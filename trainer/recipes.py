@@ -19,7 +19,7 @@ RECIPES: dict[str, Recipe] = {
 }
 
 WHOLE = frozenset({"memory", "epochs", "batch", "warmup_epochs", "views", "prototypes"})
-NUMBERS = frozenset({"base_rate", "weight_decay", "warmup_rate", "least_rate"})
+NUMBERS = frozenset({"base_rate", "label_smoothing", "weight_decay", "warmup_rate", "least_rate"})
 TEXTS = frozenset({"variant", "augment", "recipe"})
 
 

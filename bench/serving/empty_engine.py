@@ -1,8 +1,7 @@
 """The service with nothing to compute: HTTP, rights and decoding. `python -m bench.serving.empty_engine --port N`."""
 
 import argparse
-import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from typing import TypeVar
 from uuid import UUID
 
@@ -13,7 +12,7 @@ from alacarte.cli.serve import serve
 from alacarte.prompting.compose import Composition, Weighting
 from alacarte.prompting.predict import Answer
 from registry.usable_set import TaskFacts, UsablePrompt
-from service.engine.engine import Engine
+from service.engine.engine import Compose, Engine
 
 T = TypeVar("T")
 LABELS = ("label-000", "label-001", "label-002", "label-003", "label-004")
@@ -32,14 +31,14 @@ class EmptyEngine(Engine):
         *,
         user: UUID,
         deadline: float,  # noqa: ARG002
-        tell: Callable[[list[Answer]], T],
+        finish: Callable[[Compose], Awaitable[T]],
     ) -> T:
-        """What is told of one answer a picture, without a pass."""
+        """What is made of one answer a picture, without a pass."""
         preprocessing = (await self._backbones.get(task)).preprocessing
         for picture in pictures:
             await self._decoders.decode(picture, preprocessing, "the picture", user)
         answers = [Answer(LABELS, torch.full((len(LABELS),), 0.2), (), "0" * 64) for _ in pictures]
-        return await asyncio.get_running_loop().run_in_executor(self._composer, tell, answers)
+        return await finish(lambda: answers)
 
 
 if __name__ == "__main__":

@@ -5,7 +5,7 @@ It knows nothing of rights: the caller brings the prompts that they may use, and
 
 import asyncio
 import time
-from collections.abc import Callable, Collection, Coroutine, Sequence
+from collections.abc import Awaitable, Callable, Collection, Coroutine, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from types import TracebackType
@@ -34,6 +34,7 @@ from service.engine.threads import compute_alone
 from service.engine.turns import Turn, Turns
 
 T = TypeVar("T")
+Compose = Callable[[], list[Answer]]
 
 
 class Engine:
@@ -60,8 +61,6 @@ class Engine:
         # One more than cores, so that there is one that a single user does not have.
         self._decoders = Decoders(settings.decode_threads or cores() + 1, settings.places)
         self._readers = ThreadPoolExecutor(settings.load_threads, "load", compute_alone)
-        # Its own: an answer does not wait behind pictures.
-        self._composer = ThreadPoolExecutor(1, "compose", compute_alone)
         self._asking: set[asyncio.Future[None]] = set()
         self._arriving = 0  # pictures that wait for a backbone to be built
         self._is_open = False
@@ -85,8 +84,7 @@ class Engine:
     def _stop(self) -> None:
         self._device.stop()
         self._decoders.shutdown()
-        for threads in (self._readers, self._composer):
-            threads.shutdown(cancel_futures=True)
+        self._readers.shutdown(cancel_futures=True)
 
     async def answer(
         self,
@@ -98,22 +96,22 @@ class Engine:
         *,
         user: UUID,
         deadline: float,
-        tell: Callable[[list[Answer]], T],
+        finish: Callable[[Compose], Awaitable[T]],
     ) -> T:
-        """What is told of the answers, one a picture, by these prompts and nothing else; in the thread that composes.
+        """What is made of the answers, one a picture, by these prompts and nothing else.
 
-        Members are named by the prompts' ids. The deadline is a moment of time.monotonic(). Raises Overloaded at once
-        or while it waits, and DeadlinePassed.
+        `finish` gets what composes them, and calls it in a thread, where it can do what else is left to do. Members are
+        named by the prompts' ids. The deadline is a moment of time.monotonic(). Raises Overloaded at once or while it
+        waits, and DeadlinePassed.
         """
         self._check(pictures, prompts, composition, weighting)
         since = time.monotonic()
         if not pictures:
-            return tell([])
+            return await finish(list)
         if deadline <= since:
             raise DeadlinePassed
         turns: list[Turn] = []
-        loop = asyncio.get_running_loop()
-        asking = loop.create_future()
+        asking = asyncio.get_running_loop().create_future()
         self._asking.add(asking)
         try:
             async with asyncio.timeout(deadline - since) as limit:
@@ -129,8 +127,7 @@ class Engine:
                         self._turns.leave(turn)
 
                 said = await for_each(ask, pictures, turns)
-                compose = partial(compose_said, prompts, said, composition, weighting)
-                return await loop.run_in_executor(self._composer, lambda: tell(compose()))
+                return await finish(partial(compose_said, prompts, said, composition, weighting))
         except TimeoutError:
             if limit.expired():
                 raise DeadlinePassed from None

@@ -12,6 +12,7 @@ from alacarte.prompting.preprocess import Preprocessing, decode
 from registry.errors import PictureUnreadable
 from registry.usable_set import UsablePrompt
 from service.engine.device import Said
+from service.engine.threads import compute_alone
 
 
 def prepare(picture: bytes, preprocessing: Preprocessing, name: str) -> Tensor:
@@ -27,6 +28,7 @@ def compose_said(
     prompts: Sequence[UsablePrompt], said: Sequence[Said], composition: Composition, weighting: Weighting
 ) -> list[Answer]:
     """The answers of pictures that were asked with the same prompts, in the order of the prompts' ids."""
+    compute_alone()  # whichever thread it is
     named = {str(prompt.id): prompt.digest for prompt in prompts}
     voices = []
     for name, digest in sorted(named.items()):

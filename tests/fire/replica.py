@@ -19,10 +19,11 @@ import service.answering
 import service.app
 import service.routes.predict
 from alacarte.cli.serve import serve
+from alacarte.prompting.predict import Answer
 from registry.rights import usable
 from registry.usable_set import UsableSet
 from service.answering import Answered, Tell
-from service.engine.engine import Engine
+from service.engine.engine import Compose, Engine
 from service.questions import Asking
 from service.settings import ServiceSettings
 from service.visit import Visit
@@ -34,6 +35,7 @@ Look = Literal["first", "again"]
 
 _kept: dict[tuple[str, str], tuple[float, UsableSet]] = {}
 _look_up = service.answering._look_up
+_is_still_so = service.answering._is_still_so
 _answer = service.answering.answer
 _create_app = service.app.create_app
 
@@ -73,9 +75,17 @@ class ToldEngine(Engine):
 
     async def answer(self, *given: Any, **named: Any) -> Any:  # Any: whatever the engine takes and gives
         """The engine's answer."""
-        answers = await super().answer(*given, **named)
-        _note.get().computed = time.monotonic()
-        return answers
+        finish, note = named.pop("finish"), _note.get()
+
+        def finish_noted(compose: Compose) -> Any:
+            def compose_noted() -> list[Answer]:
+                answers = compose()
+                note.computed = time.monotonic()
+                return answers
+
+            return finish(compose_noted)
+
+        return await super().answer(*given, **named, finish=finish_noted)
 
 
 def create_telling_app(settings: ServiceSettings) -> FastAPI:
@@ -94,20 +104,27 @@ async def look_up_once(visit: Visit, asking: Asking, which: Look) -> UsableSet:
 
 async def look_up_now_and_then(visit: Visit, asking: Asking, which: Look) -> UsableSet:
     """Rights from a cache that is a moment old at most."""
-    key = (str(visit.user_id), str(asking.wish.sources))
+    key = _key_of(visit, asking)
     if key not in _kept or time.monotonic() > _kept[key][0] + KEPT_SECONDS:
         _kept[key] = (time.monotonic(), await _look_up(visit, asking, which))
     return _kept[key][1]
 
 
-async def find_all_still_so(_visit: Visit, _asking: Asking, _found: UsableSet) -> bool:
+def _key_of(visit: Visit, asking: Asking) -> tuple[str, str]:
+    return str(visit.user_id), str(asking.wish.sources)
+
+
+def find_all_still_so(_visit: Visit, _asking: Asking, _found: UsableSet) -> bool:
     """The last look, with closed eyes."""
     return True
 
 
-async def find_still_so_lately(visit: Visit, asking: Asking, found: UsableSet) -> bool:
+def find_still_so_lately(visit: Visit, asking: Asking, found: UsableSet) -> bool:
     """The last look, into the same cache as the first."""
-    return set(found.prompts) <= set((await look_up_now_and_then(visit, asking, "again")).prompts)
+    read_at, kept = _kept[_key_of(visit, asking)]
+    if time.monotonic() > read_at + KEPT_SECONDS:
+        return _is_still_so(visit, asking, found)
+    return set(found.prompts) <= set(kept.prompts)
 
 
 async def answer_with_fewer_names(visit: Visit, asking: Asking, tell: Tell) -> bytes:

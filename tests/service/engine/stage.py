@@ -162,7 +162,7 @@ class Stage:
     ) -> list[Answer]:
         deadline = time.monotonic() + seconds
         return await engine.answer(
-            self.task, pictures, prompts, composition, weighting, user=user, deadline=deadline, tell=list
+            self.task, pictures, prompts, composition, weighting, user=user, deadline=deadline, finish=asyncio.to_thread
         )
 
 

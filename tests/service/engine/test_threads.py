@@ -1,5 +1,6 @@
 """The device computes with the threads that it is given, and everybody beside it alone."""
 
+import asyncio
 import time
 
 import pytest
@@ -10,7 +11,7 @@ from alacarte.prompting.predict import Answer
 from registry.usable_set import UsablePrompt
 from service.engine import decoding
 from service.engine.backbones import Backbones
-from service.engine.engine import Engine
+from service.engine.engine import Compose, Engine
 from service.engine.preparing import prepare
 from service.engine.settings import EngineSettings
 from tests.prompting.reference import small_prompt
@@ -44,15 +45,19 @@ async def test_only_the_device_computes_with_several_threads(stage: Stage, monke
     before = torch.get_num_threads()
     prompt = stage.add(small_prompt(stage.backbone))
 
-    def tell(answers: list[Answer]) -> list[Answer]:
+    def compose_noted(compose: Compose) -> list[Answer]:
+        answers = compose()
         note("composer")
         return answers
+
+    async def finish(compose: Compose) -> list[Answer]:
+        return await asyncio.to_thread(compose_noted, compose)
 
     async with Engine(Backbones(settings, lambda *_: stage.backbone), read, settings) as engine:
         for number in range(2):  # also after the others have chosen theirs
             deadline = time.monotonic() + 60
             await engine.answer(
-                stage.task, [picture(number)], [prompt], "average", "none", user=ANN, deadline=deadline, tell=tell
+                stage.task, [picture(number)], [prompt], "average", "none", user=ANN, deadline=deadline, finish=finish
             )
             assert seen == {"decoder": 1, "loader": 1, "device": 3, "composer": 1}
             seen = {"loader": seen["loader"]}  # it reads once
