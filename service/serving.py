@@ -1,6 +1,7 @@
 """The server that the service runs on: uvicorn with httptools and uvloop, and connections that are watched."""
 
 import logging
+import os
 import sys
 from functools import partial
 from importlib.util import find_spec
@@ -15,6 +16,7 @@ from service.settings import ServiceSettings
 
 OWN_FILES = 512  # that are no connections of clients: the database, the store, scratch, libraries
 FEWEST_CONNECTIONS = 16
+KERNELS = 256  # about six for each number of rows
 
 
 def make_server(app: ASGIApp, settings: ServiceSettings) -> uvicorn.Server:
@@ -50,6 +52,14 @@ def raise_file_limit(max_connections: int) -> None:
     if soft != resource.RLIM_INFINITY and soft < wanted:
         allowed = wanted if hard == resource.RLIM_INFINITY else min(wanted, hard)
         resource.setrlimit(resource.RLIMIT_NOFILE, (allowed, hard))
+
+
+def keep_few_kernels() -> None:
+    """Lets oneDNN keep its kernels for as many shapes of batches as come often, unless the operator says otherwise.
+
+    It makes some for every number of rows that it meets, and would keep a thousand. To be called before the first pass.
+    """
+    os.environ.setdefault("ONEDNN_PRIMITIVE_CACHE_CAPACITY", str(KERNELS))
 
 
 def _connections_within(max_connections: int) -> int:

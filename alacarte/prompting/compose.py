@@ -96,6 +96,7 @@ class _Union:
     column: Tensor  # (S), the members' labels one after the other
     starts: tuple[int, ...]  # (k), where each member begins in column
     knowers: Tensor  # (C), how many members know a label
+    is_everyones: bool  # every member knows all labels, in their order
 
     @classmethod
     def of(cls, members: Sequence[tuple[str, ...]], device: torch.device) -> "_Union":
@@ -107,7 +108,8 @@ class _Union:
         starts = tuple(accumulate((len(own) for own in members[:-1]), initial=0))
         knowers = torch.bincount(column).float()
         # Sent without waiting for the device.
-        return cls(labels, column.to(device, non_blocking=True), starts, knowers.to(device, non_blocking=True))
+        sent = column.to(device, non_blocking=True), starts, knowers.to(device, non_blocking=True)
+        return cls(labels, *sent, is_everyones=distinct == {labels})
 
     def sum(self, members: Sequence[Tensor]) -> Tensor:
         """The sum (B, C) of the members (B, C_i); a label that a member does not know gets 0 from it."""
@@ -117,6 +119,8 @@ class _Union:
 
 def _average(members: Sequence[Tensor], union: _Union) -> Tensor:
     """The mean (B, C) of the members' probabilities."""
+    if union.is_everyones:  # as with the shards of one source: one step for all of them
+        return torch.stack(list(members)).softmax(dim=2).mean(dim=0)
     return union.sum([torch.softmax(member, dim=1) for member in members]) / len(members)
 
 

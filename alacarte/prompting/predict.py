@@ -26,7 +26,12 @@ class Member:
     name: str
     weight: float
     labels: tuple[str, ...]
-    scores: Tensor  # (C)
+    logits: Tensor  # (C)
+
+    @property
+    def scores(self) -> Tensor:
+        """Its own probabilities (C), computed for whoever asks."""
+        return self.logits.softmax(-1)
 
 
 @dataclass(frozen=True)
@@ -135,7 +140,6 @@ def compose_answers(
     if weighting == "prototypes":
         weights = prototype_weights(embedding, [voice.prototypes for voice in voices])
     composed = compose([voice.logits for voice in voices], labels, composition, weights)
-    own = [voice.logits.softmax(-1) for voice in voices]
     scores, order = composed.scores.sort(dim=-1, descending=True, stable=True)
     shares = torch.full((len(embedding), len(voices)), 1 / len(voices)) if weights is None else weights
     digest = set_digest([voice.digest for voice in voices])
@@ -144,8 +148,8 @@ def compose_answers(
             labels=tuple(composed.labels[index] for index in order[image].tolist()),
             scores=scores[image],
             members=tuple(
-                Member(voice.name, share, voice.labels, said[image])
-                for voice, share, said in zip(voices, shares[image].tolist(), own, strict=True)
+                Member(voice.name, share, voice.labels, voice.logits[image])
+                for voice, share in zip(voices, shares[image].tolist(), strict=True)
             ),
             set_digest=digest,
         )
