@@ -84,6 +84,9 @@ def test_the_rate_exists_at_every_step_whatever_the_warm_up(warmup: int) -> None
         ("warmup_epochs", -1),
         ("weight_decay", -0.1),
         ("weight_decay", math.nan),
+        ("label_smoothing", 1.0),
+        ("label_smoothing", -0.1),
+        ("label_smoothing", math.nan),
         ("base_rate", -1.0),
         ("base_rate", math.inf),
         ("warmup_rate", math.nan),
@@ -111,6 +114,7 @@ def test_equal_recipes_are_the_same_text_in_a_prompt(setting: str) -> None:
 
     assert whole == real
     assert json.dumps(whole.facts()) == json.dumps(real.facts())
+    assert json.dumps(Recipe(label_smoothing=0).facts()) == json.dumps(Recipe().facts())
 
 
 def test_views_take_turns() -> None:

@@ -135,7 +135,15 @@ def test_training_does_its_arithmetic_alone_and_gives_the_threads_back(
 
 @pytest.mark.parametrize(
     "change",
-    [{"seed": 1}, {"batch": 3}, {"epochs": 4}, {"memory": 3}, {"augment": "none"}, {"weight_decay": 0.5}],
+    [
+        {"seed": 1},
+        {"batch": 3},
+        {"epochs": 4},
+        {"memory": 3},
+        {"augment": "none"},
+        {"weight_decay": 0.5},
+        {"label_smoothing": 0.2},
+    ],
 )
 def test_every_setting_has_an_effect(
     change: dict[str, Any], backbone: Backbone, samples: Samples, expected: bytes
