@@ -13,12 +13,14 @@ from trainer.study.training import Training
 
 COUNTS = (5, 20)
 RATES = (0.01, 0.03, 0.1)  # the last is the paper's
+SMOOTHINGS = (0.0, 0.1, 0.2)  # the first is the paper's
 AS_IT_IS = "as it is"
 
 
 def candidates(recipe: Recipe) -> dict[str, Recipe]:
     """The recipe of the plan, and others that differ from it in one thing."""
     found = {f"rate {rate:g}": replace(recipe, base_rate=rate) for rate in RATES}
+    found |= {f"label smoothing {each:g}": replace(recipe, label_smoothing=each) for each in SMOOTHINGS}
     found["twice the epochs"] = replace(recipe, epochs=2 * recipe.epochs)
     found["a quarter of the batch"] = replace(recipe, batch=max(1, recipe.batch // 4))
     if recipe.augment == "none":
@@ -101,7 +103,8 @@ def find(plan: Plan, laboratory: Laboratory) -> Finding:
 
 def _described() -> str:
     return "; ".join(
-        f"{name}: {each.epochs} epochs, batches of {each.batch}, augmentation {each.augment}"
+        f"{name}: {each.epochs} epochs, batches of {each.batch}, augmentation {each.augment}, "
+        f"label smoothing {each.label_smoothing:g}"
         for name, each in RECIPES.items()
     )
 
