@@ -13,7 +13,7 @@ from torch import Tensor
 from alacarte.prompting.layout import Layout
 
 # B images, N backbone tokens, T pairs, P pairs of one image, b images of a run, H heads, d width of a head,
-# M memory tokens a block
+# M memory tokens a block, S slots of a pool
 
 
 @dataclass(frozen=True)
@@ -27,11 +27,21 @@ class Asking:
 
 @dataclass(frozen=True)
 class Memory:
-    """The memory of each pair's prompt in one block."""
+    """The memory of the prompts in a pool of S, in one block, and which of them are the pairs' own."""
 
-    keys: Tensor  # (T, H, M, d)
-    values: Tensor  # (T, H, M, d)
-    absent: Tensor | None  # (T, 1, M): -inf where there is none, else 0
+    pool_keys: Tensor  # (S, H, M, d)
+    pool_values: Tensor  # (S, H, M, d)
+    slots: Tensor  # (T)
+    absent: Tensor | None  # (T, 1, M): -inf where a pair's prompt has none, else 0
+
+    # Picked when they are needed: those of all blocks at once would not stay in the cache.
+    def keys(self) -> Tensor:
+        """Those of each pair's prompt, (T, H, M, d)."""
+        return self.pool_keys.index_select(0, self.slots)
+
+    def values(self) -> Tensor:
+        """Those of each pair's prompt, (T, H, M, d)."""
+        return self.pool_values.index_select(0, self.slots)
 
 
 def attend(ours: Asking, shared: tuple[Tensor, Tensor], memory: Memory, layout: Layout, scale: float) -> Tensor:
@@ -54,8 +64,8 @@ def attend_in_two(ours: Asking, shared: tuple[Tensor, Tensor], memory: Memory, l
         parts.append((given.transpose(1, 2).flatten(0, 1), total.transpose(1, 2).flatten(0, 1)))
     seen, seen_total = parts[0] if len(parts) == 1 else map(torch.cat, zip(*parts, strict=True))  # (T, H, d), (T, H)
 
-    own_keys = torch.cat([ours.k.unsqueeze(2), memory.keys], dim=2)  # (T, H, 1 + M, d)
-    own_values = torch.cat([ours.v.unsqueeze(2), memory.values], dim=2)
+    own_keys = torch.cat([ours.k.unsqueeze(2), memory.keys()], dim=2)  # (T, H, 1 + M, d)
+    own_values = torch.cat([ours.v.unsqueeze(2), memory.values()], dim=2)
     absent = None
     if memory.absent is not None:
         absent = torch.nn.functional.pad(memory.absent, (1, 0)).unsqueeze(1)  # (T, 1, 1, 1 + M): itself it always sees
@@ -77,7 +87,7 @@ def attend_at_once(ours: Asking, shared: tuple[Tensor, Tensor], memory: Memory, 
     q = ours.q * scale
     pairs, heads, d = q.shape
     keys, values = shared
-    n, m = keys.shape[2], memory.keys.shape[2]
+    n, m = keys.shape[2], memory.pool_keys.shape[2]
 
     scores = torch.empty(heads, pairs, n + 1 + m, device=q.device, dtype=q.dtype)
     for run in layout.runs:
@@ -85,13 +95,13 @@ def attend_at_once(ours: Asking, shared: tuple[Tensor, Tensor], memory: Memory, 
         theirs = keys[run.images].transpose(0, 1)  # (H, b, N, d)
         scores[:, run.pairs, :n] = (asked @ theirs.transpose(-1, -2)).view(heads, -1, n)
     scores[:, :, n] = (q * ours.k).sum(-1).T
-    remembered = (q.unsqueeze(-2) @ memory.keys.transpose(-1, -2)).squeeze(-2)  # (T, H, M)
+    remembered = (q.unsqueeze(-2) @ memory.keys().transpose(-1, -2)).squeeze(-2)  # (T, H, M)
     if memory.absent is not None:
         remembered += memory.absent
     scores[:, :, n + 1 :] = remembered.transpose(0, 1)
 
     weights = scores.softmax(-1)  # (H, T, N + 1 + M)
-    mixed = (weights[:, :, n + 1 :].transpose(0, 1).unsqueeze(2) @ memory.values).squeeze(2)  # (T, H, d)
+    mixed = (weights[:, :, n + 1 :].transpose(0, 1).unsqueeze(2) @ memory.values()).squeeze(2)  # (T, H, d)
     mixed.addcmul_(weights[:, :, n].T.unsqueeze(-1), ours.v)
     for run in layout.runs:
         given = weights[:, run.pairs, :n].view(heads, -1, run.each, n)  # (H, b, P, N)

@@ -5,16 +5,20 @@ oneDNN multiplies weights that lie as its kernels read them a tenth faster than 
 """
 
 import platform
+from collections.abc import Callable
 from functools import cached_property, partial
 from typing import Protocol
 
 import torch
 import torch.nn.functional as F
-from timm.layers import LayerScale, Mlp
+from timm.layers import LayerNorm, LayerScale, Mlp
 from timm.models.vision_transformer import Block
 from torch import Tensor, nn
 
 # R rows, D width, H heads, d width of a head, I and O a product's own widths
+
+
+Norm = Callable[[Tensor], Tensor]
 
 
 class FrozenLinear(Protocol):
@@ -78,14 +82,13 @@ class FrozenBlock:
         self.heads: int = attention.num_heads
         self.head_width: int = attention.head_dim
         self.scale: float = attention.scale
-        self.normalise = block.norm1  # what attention reads of rows (R, D)
+        self.normalise = freeze_norm(block.norm1)  # what attention reads of rows (R, D)
         self._fused: nn.Linear = attention.qkv
         self._is_packed = can_pack(self._fused.weight)
         linear = partial(freeze_linear, is_packed=self._is_packed)
-        self._q_norm: nn.Module = attention.q_norm
-        self._k_norm: nn.Module = attention.k_norm
+        self._q_norm, self._k_norm = freeze_norm(attention.q_norm), freeze_norm(attention.k_norm)
         self._proj = linear(*scaled(attention.proj, block.ls1))
-        self._norm2: nn.Module = block.norm2
+        self._norm2 = freeze_norm(block.norm2)
         self._mlp, self._mlp_scale = block.mlp, block.ls2
         self._is_plain_mlp = (
             type(block.mlp) is Mlp and type(block.mlp.act) is nn.GELU and type(block.mlp.norm) is nn.Identity
@@ -121,7 +124,7 @@ class FrozenBlock:
 
     def queries(self, normal: Tensor) -> Tensor:
         """Normalised rows (R, D) as queries (R, H, d)."""
-        return self._q_norm(self._q(normal).view(-1, self.heads, self.head_width))  # type: ignore[no-any-return]
+        return self._q_norm(self._q(normal).view(-1, self.heads, self.head_width))
 
     def keys_values(self, normal: Tensor) -> tuple[Tensor, Tensor]:
         """Normalised rows (R, D) as keys and values, each (R, H, d)."""
@@ -140,6 +143,19 @@ class FrozenBlock:
 def freeze_linear(weight: Tensor, bias: Tensor | None, is_packed: bool) -> FrozenLinear:
     """The product with this weight as its device computes it fastest."""
     return PackedLinear(weight, bias) if is_packed else PlainLinear(weight, bias)
+
+
+def freeze_norm(norm: nn.Module) -> Norm:
+    """The norm without the steps that a module takes before it computes: a lone picture's pass has dozens of them."""
+    if type(norm) in (nn.LayerNorm, LayerNorm):  # and no other kind of it, which may compute otherwise
+        assert isinstance(norm, nn.LayerNorm)
+        shape, weight, bias, eps = list(norm.normalized_shape), norm.weight, norm.bias, norm.eps
+        return lambda rows: torch.layer_norm(rows, shape, weight, bias, eps)
+    return _unchanged if isinstance(norm, nn.Identity) else norm
+
+
+def _unchanged(rows: Tensor) -> Tensor:
+    return rows
 
 
 def can_pack(weight: Tensor) -> bool:

@@ -43,8 +43,9 @@ def forward(backbone: Backbone, images: Tensor, pool: PromptPool, layout: Layout
     pairs = slice(own, own + layout.pairs)
 
     *inner, final = backbone.frozen_blocks
+    *memories, final_memory = memories_of(pool, layout)
     mixed = rows.new_zeros(len(rows), final.heads * final.head_width)  # what attention gives each row
-    for index, block in enumerate(inner):
+    for index, (block, memory) in enumerate(zip(inner, memories, strict=True)):
         q, k, v = block.queries_keys_values(block.normalise(rows))  # (R, H, d)
         shared = by_image(k[:own], count), by_image(v[:own], count)  # (B, H, N, d)
         if keep is not None:
@@ -52,7 +53,7 @@ def forward(backbone: Backbone, images: Tensor, pool: PromptPool, layout: Layout
         seen = F.scaled_dot_product_attention(by_image(q[:own], count), *shared, scale=block.scale)
         mixed[:own] = seen.transpose(1, 2).reshape(own, -1)
         ours = Asking(q[pairs], k[pairs], v[pairs])
-        mixed[pairs] = attend(ours, shared, memory_of(pool, index, layout), layout, block.scale)
+        mixed[pairs] = attend(ours, shared, memory, layout, block.scale)
         rows = block.absorb(rows, mixed)
 
     # In the last block nobody reads the patches again: they give keys and values, and go no further.
@@ -64,7 +65,7 @@ def forward(backbone: Backbone, images: Tensor, pool: PromptPool, layout: Layout
     q = final.queries(stack([normal[:own:tokens], normal[pairs]]))  # class rows, prompt rows
     seen = F.scaled_dot_product_attention(by_image(q[:count], count), *shared, scale=final.scale)
     ours = Asking(q[count : count + layout.pairs], k[pairs], v[pairs])
-    given = attend(ours, shared, memory_of(pool, len(inner), layout), layout, final.scale)
+    given = attend(ours, shared, final_memory, layout, final.scale)
     mixed = stack([seen.transpose(1, 2).reshape(count, -1), given])
     rows = backbone.finish(final.absorb(stack([rows[:own:tokens], rows[pairs]]), mixed))
     return Outcome(tokens=rows[count : count + layout.pairs], embedding=rows[:count])
@@ -85,8 +86,8 @@ def by_image(rows: Tensor, images: int) -> Tensor:
     return rows.view(images, -1, *rows.shape[1:]).transpose(1, 2)
 
 
-def memory_of(pool: PromptPool, index: int, layout: Layout) -> Memory:
-    """What each pair's prompt remembers in a block."""
+def memories_of(pool: PromptPool, layout: Layout) -> list[Memory]:
+    """What the prompts in the pool remember, block by block, and which of them each pair has."""
     absent = None if pool.absent is None else pool.absent.index_select(0, layout.slots)
-    keys, values = (both[index].index_select(0, layout.slots) for both in (pool.keys, pool.values))
-    return Memory(keys, values, absent)
+    both = zip(pool.keys.unbind(0), pool.values.unbind(0), strict=True)
+    return [Memory(keys, values, layout.slots, absent) for keys, values in both]

@@ -23,7 +23,7 @@ def remembering(pairs: int, memory: int, generator: torch.Generator, is_ragged: 
     if is_ragged:
         held = torch.randint(0, memory + 1, (pairs, 1), generator=generator)
         absent = torch.where(torch.arange(memory) < held, 0.0, -torch.inf).unsqueeze(1)
-    return Memory(keys, values, absent)
+    return Memory(keys, values, torch.arange(pairs), absent)
 
 
 @settings(max_examples=60, deadline=None)
@@ -59,7 +59,7 @@ def test_scores_that_drown_all_others_leave_no_trace_of_them(winner: str) -> Non
     own, shared = (quiet, loud) if winner == "shared" else (loud, quiet)
     values = torch.randn(1, HEADS, 1, WIDTH, generator=generator)
     ours = Asking(q, own, torch.randn(1, HEADS, WIDTH, generator=generator))
-    nothing = Memory(torch.empty(1, HEADS, 0, WIDTH), torch.empty(1, HEADS, 0, WIDTH), None)
+    nothing = Memory(torch.empty(1, HEADS, 0, WIDTH), torch.empty(1, HEADS, 0, WIDTH), torch.tensor([0]), None)
 
     found = attend_in_two(ours, (shared.unsqueeze(2), values), nothing, layout, 1.0)
 
