@@ -1,7 +1,6 @@
 """The server that the service runs on: uvicorn with httptools and uvloop, and connections that are watched."""
 
 import logging
-import os
 import sys
 from functools import partial
 from importlib.util import find_spec
@@ -12,11 +11,10 @@ from starlette.types import ASGIApp
 from service.connections import Patience, WatchedConnection
 from service.lobby import Lobby
 from service.logs import log
+from service.process import OWN_FILES
 from service.settings import ServiceSettings
 
-OWN_FILES = 512  # that are no connections of clients: the database, the store, scratch, libraries
 FEWEST_CONNECTIONS = 16
-KERNELS = 256  # about six for each number of rows
 
 
 def make_server(app: ASGIApp, settings: ServiceSettings) -> uvicorn.Server:
@@ -39,27 +37,6 @@ def make_server(app: ASGIApp, settings: ServiceSettings) -> uvicorn.Server:
             timeout_graceful_shutdown=settings.drain_s,
         )
     )
-
-
-def raise_file_limit(max_connections: int) -> None:
-    """Lets this process have as many open files as the connections take, or as many as the system allows it."""
-    if sys.platform == "win32":  # which has no such limit
-        return
-    import resource
-
-    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    wanted = max_connections + OWN_FILES
-    if soft != resource.RLIM_INFINITY and soft < wanted:
-        allowed = wanted if hard == resource.RLIM_INFINITY else min(wanted, hard)
-        resource.setrlimit(resource.RLIMIT_NOFILE, (allowed, hard))
-
-
-def keep_few_kernels() -> None:
-    """Lets oneDNN keep its kernels for as many shapes of batches as come often, unless the operator says otherwise.
-
-    It makes some for every number of rows that it meets, and would keep a thousand. To be called before the first pass.
-    """
-    os.environ.setdefault("ONEDNN_PRIMITIVE_CACHE_CAPACITY", str(KERNELS))
 
 
 def _connections_within(max_connections: int) -> int:

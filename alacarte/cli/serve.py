@@ -25,10 +25,10 @@ def serve(host: Host = None, port: Port = None) -> None:
     log_on_stderr(settings.log_level)
 
     from service.app import create_app  # only now: with it comes torch, which takes seconds
-    from service.serving import keep_few_kernels, make_server, raise_file_limit
+    from service.process import prepare_process
+    from service.serving import make_server
 
-    raise_file_limit(settings.max_connections)
-    keep_few_kernels()
+    prepare_process(settings.max_connections)
     server = make_server(create_app(settings), settings)
     # The server drains at the first of these, and then raises it once more: by then all is done.
     for number in (signal.SIGINT, signal.SIGTERM):

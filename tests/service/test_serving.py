@@ -1,20 +1,17 @@
-"""What the server's process is allowed: files for its connections, and memory for its kernels."""
+"""How many connections the server takes: as many as it is told to, or as the system lets it have files."""
 
-import os
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
-from service.serving import keep_few_kernels
-
 ROOT = Path(__file__).parents[2]
-CAPACITY = "ONEDNN_PRIMITIVE_CACHE_CAPACITY"
 TOLD = """
 import resource, sys
 resource.setrlimit(resource.RLIMIT_NOFILE, (int(sys.argv[1]), int(sys.argv[2])))
-from service.serving import make_server, raise_file_limit
+from service.process import raise_file_limit
+from service.serving import make_server
 from service.settings import ServiceSettings
 raise_file_limit(1000)
 server = make_server(None, ServiceSettings(max_connections=1000))
@@ -33,16 +30,3 @@ def test_connections_leave_files_for_everything_else(soft: int, hard: int, files
     ended = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
 
     assert ended.stdout.split() == [str(files), str(connections)], ended.stderr
-
-
-@pytest.mark.parametrize(("told", "kept"), [(None, "256"), ("9", "9")])
-def test_few_kernels_are_kept_unless_the_operator_says_otherwise(
-    told: str | None, kept: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.delenv(CAPACITY, raising=False)
-    if told is not None:
-        monkeypatch.setenv(CAPACITY, told)
-
-    keep_few_kernels()
-
-    assert os.environ.pop(CAPACITY) == kept
