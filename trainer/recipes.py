@@ -15,7 +15,7 @@ DEFAULT = "default"
 # pictures as they are served, so that the backbone sees each once, and trains in a small part of the paper's time.
 RECIPES: dict[str, Recipe] = {
     PAPER: Recipe(),
-    DEFAULT: Recipe(epochs=20, batch=32, base_rate=0.03, label_smoothing=0.1, augment="none"),
+    DEFAULT: Recipe(epochs=20, batch=32, base_rate=0.03, augment="none"),
 }
 
 WHOLE = frozenset({"memory", "epochs", "batch", "warmup_epochs", "views", "prototypes"})

@@ -6,7 +6,19 @@ from typing import Annotated
 
 import typer
 
-from alacarte.cli.options import BackboneName, Device, Dtype, Json, RecipeName, Scratch, Seed, Size, Weights, weights_of
+from alacarte.cli.options import (
+    BackboneName,
+    Device,
+    Dtype,
+    Json,
+    LabelSmoothing,
+    RecipeName,
+    Scratch,
+    Seed,
+    Size,
+    Weights,
+    weights_of,
+)
 from alacarte.cli.screen import print_json, print_table, say
 
 GB = 10**9
@@ -40,6 +52,7 @@ def evaluate_command(
     epochs: Annotated[
         int | None, typer.Option(min=1, help="Walks over the pictures of a prompt.", show_default="the recipe's")
     ] = None,
+    label_smoothing: LabelSmoothing = None,
     joint_epochs: Annotated[
         int | None,
         typer.Option(
@@ -71,14 +84,14 @@ def evaluate_command(
     from trainer.recipes import DEFAULT, recipe_of
 
     name = recipe or DEFAULT
-
+    said = {"recipe": name, "epochs": epochs, "label_smoothing": label_smoothing}
     order = Order(
         data=data,
         out=out,
         experiments=tuple(experiment or ["all"]),
         backbone=Wanted(backbone, weights_of(weights), device, dtype),
         size=size,
-        recipe=recipe_of({"recipe": name} | ({} if epochs is None else {"epochs": epochs}), seed),
+        recipe=recipe_of({word: value for word, value in said.items() if value is not None}, seed),
         recipe_name=name,
         joint_epochs=joint_epochs,
         tuned_epochs=tuned_epochs,

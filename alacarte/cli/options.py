@@ -50,6 +50,16 @@ RecipeName = Annotated[
         show_default="default",
     ),
 ]
+LabelSmoothing = Annotated[
+    float | None,
+    typer.Option(
+        "--label-smoothing",
+        min=0,
+        max=0.99,
+        help="Share of the target that all labels get: prompts of small shards that are less sure average better.",
+        show_default="none",
+    ),
+]
 SourceName = Annotated[str, typer.Argument(metavar="SOURCE", help="A source's name or id.", show_default=False)]
 InTask = Annotated[
     str | None,

@@ -13,6 +13,7 @@ from alacarte.cli.options import (
     Device,
     Dtype,
     Json,
+    LabelSmoothing,
     RecipeName,
     Scratch,
     Seed,
@@ -56,8 +57,11 @@ def train(
     batch: Annotated[int | None, typer.Option(min=1, help="Pictures in a step.", show_default="32; paper: 8")] = None,
     rate: Annotated[
         float | None,
-        typer.Option(min=0, help="Learning rate for a batch of 256.", show_default="0.1, and 0.5 for head-only"),
+        typer.Option(
+            min=0, help="Learning rate for a batch of 256.", show_default="0.03; paper: 0.1, and 0.5 for head-only"
+        ),
     ] = None,
+    label_smoothing: LabelSmoothing = None,
     augment: Annotated[
         AugmentationName | None, typer.Option(help="How pictures are varied.", show_default="none; paper: randaugment")
     ] = None,
@@ -120,6 +124,7 @@ def train(
         "epochs": epochs,
         "batch": batch,
         "base_rate": rate,
+        "label_smoothing": label_smoothing,
         "augment": augment,
         "views": views,
     }
