@@ -53,6 +53,10 @@ class Database:
             engine = partial(_postgres_engine, parsed, answer_seconds, pool_size=pool_size)
             self.engine = engine(isolation_level="READ COMMITTED", pool_pre_ping=True)
             self._single = engine(isolation_level="AUTOCOMMIT", pool_reset_on_return=None)
+        self._generation = 0  # of connections: one more each time that all are let go of
+        for each in (self.engine, self._single):
+            event.listen(each, "connect", self._note_generation)
+            event.listen(each, "checkin", self._close_late)
 
     @property
     def exists(self) -> bool:
@@ -98,9 +102,17 @@ class Database:
                 return connection.execute(statement, values).all()
 
     def close(self) -> None:
-        """Lets go of all connections."""
+        """Lets go of all connections; of one that is in use, when whoever uses it gives it back."""
+        self._generation += 1
         self.engine.dispose()
         self._single.dispose()
+
+    def _note_generation(self, connection: Any, record: Any) -> None:  # noqa: ARG002  # Any: SQLAlchemy's own
+        record.info["generation"] = self._generation
+
+    def _close_late(self, connection: Any, record: Any) -> None:  # Any: of either driver
+        if connection is not None and record.info["generation"] != self._generation:
+            connection.close()
 
 
 @contextmanager

@@ -61,6 +61,18 @@ def test_a_reader_is_not_kept_waiting_by_a_writer(database: Database) -> None:
     assert names_of(database) == ["ann"]
 
 
+def test_a_connection_that_is_in_use_while_all_are_let_go_of_is_closed_when_it_comes_back(database: Database) -> None:
+    with database.statement() as connection:
+        late = connection.connection.dbapi_connection
+        database.close()
+        assert connection.execute(select(func.count(User.id))).scalar_one() == 0
+
+    assert late is not None
+    with pytest.raises(Exception, match="closed"):
+        late.cursor().execute("SELECT 1")
+    assert names_of(database) == []  # whoever asks again is connected anew
+
+
 def test_sqlite_is_set_up_to_keep_and_to_forget(tmp_path: Path) -> None:
     database = Database(f"sqlite:///{tmp_path / 'r.db'}")
     with database.statement() as connection:

@@ -97,8 +97,8 @@ def test_a_last_step_that_leaves_the_finite_numbers_is_found_too(
     """No later loss would show it: that of the last step is finite, and its gradient is not."""
     true = F.cross_entropy
 
-    def steep(logits: Tensor, target: Tensor) -> Tensor:
-        loss = true(logits, target)
+    def steep(logits: Tensor, target: Tensor, **options: float) -> Tensor:
+        loss = true(logits, target, **options)  # type: ignore[arg-type]  # as they come
         loss.register_hook(lambda gradient: gradient * torch.nan)  # type: ignore[no-untyped-call]
         return loss
 
@@ -114,7 +114,7 @@ def test_a_loss_that_is_not_finite_ends_the_training_in_its_epoch(
     told: list[Progress] = []
     true = F.cross_entropy
     losses = iter([1.0, 1.0, 1.0, 1.0, torch.nan, 1.0])  # the fifth step is in the second epoch of three steps
-    monkeypatch.setattr(F, "cross_entropy", lambda *given: true(*given) * next(losses))
+    monkeypatch.setattr(F, "cross_entropy", lambda *given, **options: true(*given, **options) * next(losses))
 
     with pytest.raises(LossNotFinite, match="epoch 2 is nan"), StateCache(backbone) as cache:
         train_prompt(backbone, samples, RECIPE, cache, told.append)
