@@ -71,8 +71,12 @@ def test_a_source_comes_is_trained_granted_asked_and_forgotten(client: httpx.Cli
     # The owner uploads, and a worker trains.
     said = {"task": "animals", "name": "ward 1", "shards": "2"}
     headers = {**as_owner, "Content-Type": "application/zip"}
-    told(client.post("/sources", params=said | {"name": "\0"}, content=archive(), headers=headers), 422)
-    source = told(client.post("/sources", params=said, content=archive(), headers=headers), 202)["source"]
+    pictures = archive(
+        # So many that a random key leaves neither shard without any.
+        {f"{label}/{n}.png": picture(100 * place + n) for place, label in enumerate(LABELS, 1) for n in range(10)}
+    )
+    told(client.post("/sources", params=said | {"name": "\0"}, content=pictures, headers=headers), 422)
+    source = told(client.post("/sources", params=said, content=pictures, headers=headers), 202)["source"]
     train_all(registry)
     state = told(client.get(f"/sources/{source}", headers=as_owner), 200)
     assert state["progress"] == 1.0
