@@ -1,6 +1,6 @@
 """Structured attention: one pass of the backbone answers every (image, prompt) pair of a batch.
 
-All rows, B*N of the backbone and T of the prompts, share one buffer through every norm, linear layer and MLP;
+All rows, N of each image and behind them those of its pairs, share one buffer through every norm, linear layer and MLP;
 only attention tells them apart. The backbone's rows never see a prompt, and no prompt sees another.
 """
 
@@ -8,15 +8,16 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 import torch
-import torch.nn.functional as F
 from torch import Tensor
 
-from alacarte.prompting.attending import Asking, Memory, attend
+from alacarte.prompting.attending import Asking, Memory, attend, of_pairs, put_pairs
 from alacarte.prompting.backbone import Backbone
-from alacarte.prompting.layout import Layout
+from alacarte.prompting.layout import Layout, send
 from alacarte.prompting.pool import PromptPool
 
 # B images, N backbone tokens, T pairs, R rows, H heads, d width of a head, D width
+
+ROWS_STEP = 8  # to compute more rows for nothing costs more than to make a kernel now and then
 
 
 @dataclass(frozen=True)
@@ -37,53 +38,60 @@ def forward(backbone: Backbone, images: Tensor, pool: PromptPool, layout: Layout
     `keep` is shown the backbone's keys and values of every block, each (B, H, N, d).
     """
     start = backbone.embed(images)  # (B, N, D)
-    count, tokens, width = start.shape
-    own = count * tokens  # rows of the backbone; the T rows of the pairs follow
-    rows = stack([start.view(own, width), pool.tokens.index_select(0, layout.slots)])  # (R, D)
-    pairs = slice(own, own + layout.pairs)
+    _, tokens, width = start.shape
+    rows = line_up(start, pool.tokens.index_select(0, layout.slots), layout)  # (R, D)
 
     *inner, final = backbone.frozen_blocks
     *memories, final_memory = memories_of(pool, layout)
-    mixed = rows.new_zeros(len(rows), final.heads * final.head_width)  # what attention gives each row
+    given = rows.new_zeros(len(rows), final.heads, final.head_width)  # what attention gives each row
     for index, (block, memory) in enumerate(zip(inner, memories, strict=True)):
         q, k, v = block.queries_keys_values(block.normalise(rows))  # (R, H, d)
-        shared = by_image(k[:own], count), by_image(v[:own], count)  # (B, H, N, d)
+        asking = Asking(q, tokens, k, v, tokens)
         if keep is not None:
-            keep(index, *shared)
-        seen = F.scaled_dot_product_attention(by_image(q[:own], count), *shared, scale=block.scale)
-        mixed[:own] = seen.transpose(1, 2).reshape(own, -1)
-        ours = Asking(q[pairs], k[pairs], v[pairs])
-        mixed[pairs] = attend(ours, shared, memory, layout, block.scale)
-        rows = block.absorb(rows, mixed)
+            keep(index, *shared_of(asking, layout))
+        attend(asking, memory, layout, block.scale, given)
+        rows = block.absorb(rows, given.flatten(1))
 
     # In the last block nobody reads the patches again: they give keys and values, and go no further.
     normal = final.normalise(rows)
     k, v = final.keys_values(normal)
-    shared = by_image(k[:own], count), by_image(v[:own], count)
+    last = layout.ends(tokens)
+    ends = send([*last, *last[:1] * missing(len(last))], rows.device)  # class rows, behind each those of its pairs
+    asking = Asking(final.queries(normal.index_select(0, ends)), 1, k, v, tokens)
     if keep is not None:
-        keep(len(inner), *shared)
-    q = final.queries(stack([normal[:own:tokens], normal[pairs]]))  # class rows, prompt rows
-    seen = F.scaled_dot_product_attention(by_image(q[:count], count), *shared, scale=final.scale)
-    ours = Asking(q[count : count + layout.pairs], k[pairs], v[pairs])
-    given = attend(ours, shared, final_memory, layout, final.scale)
-    mixed = stack([seen.transpose(1, 2).reshape(count, -1), given])
-    rows = backbone.finish(final.absorb(stack([rows[:own:tokens], rows[pairs]]), mixed))
-    return Outcome(tokens=rows[count : count + layout.pairs], embedding=rows[:count])
+        keep(len(inner), *shared_of(asking, layout))
+    given = rows.new_zeros(len(ends), final.heads, final.head_width)
+    attend(asking, final_memory, layout, final.scale, given)
+    rows = backbone.finish(final.absorb(rows.index_select(0, ends), given.flatten(1))).unsqueeze(1)  # (B + T, 1, D)
+    classes = [run.rows(rows, 1, 0, 1).reshape(-1, width) for run in layout.runs]
+    return Outcome(tokens=of_pairs(rows, 1, layout.runs).view(-1, width), embedding=torch.cat(classes))
 
 
-def stack(parts: list[Tensor]) -> Tensor:
-    """The parts' rows (R, D) in one buffer, and rows of zeros behind them that nobody reads.
+def line_up(start: Tensor, tokens: Tensor, layout: Layout) -> Tensor:
+    """The images' rows (B, N, D), behind each those of its pairs of (T, D), and at the end some that nobody reads."""
+    images, own, width = start.shape
+    count = images * own + len(tokens)
+    rows = start.new_zeros(count + missing(count), 1, width)
+    for run in layout.runs:
+        run.rows(rows, own, 0, own).copy_(start[run.images].unsqueeze(2))
+    put_pairs(tokens.unsqueeze(1), rows, own, layout.runs)
+    return rows.squeeze(1)
+
+
+def missing(rows: int) -> int:
+    """How many rows more are computed for nothing.
 
     Kernels are made for every number of rows that they meet, and kept: so it is one that comes again.
     """
-    count = sum(map(len, parts))
-    step = 8 if count < 512 else 64
-    return torch.cat([*parts, parts[0].new_zeros(-count % step, parts[0].shape[1])])
+    return -rows % ROWS_STEP
 
 
-def by_image(rows: Tensor, images: int) -> Tensor:
-    """Rows (B*n, H, d) as (B, H, n, d), without a copy."""
-    return rows.view(images, -1, *rows.shape[1:]).transpose(1, 2)
+def shared_of(asking: Asking, layout: Layout) -> tuple[Tensor, Tensor]:
+    """The keys and values of all images, each (B, H, N, d)."""
+    parts = [asking.shared(run) for run in layout.runs]
+    if len(parts) == 1:
+        return parts[0]
+    return torch.cat([keys for keys, _ in parts]), torch.cat([values for _, values in parts])
 
 
 def memories_of(pool: PromptPool, layout: Layout) -> list[Memory]:

@@ -9,7 +9,6 @@ from torch import nn
 
 from alacarte.prompting.backbone import Backbone
 from alacarte.prompting.frozen import FrozenBlock, PackedLinear, PlainLinear, can_pack, scaled
-from alacarte.prompting.structured import stack
 from tests.prompting.reference import KINDS
 
 needs_onednn = pytest.mark.skipif(not can_pack(torch.empty(1, 1)), reason="oneDNN packs no weights on this machine")
@@ -62,17 +61,6 @@ def test_a_layer_scale_is_part_of_the_weight_before_it() -> None:
     rows = torch.randn(3, 6)
 
     torch.testing.assert_close(nn.functional.linear(rows, *scaled(linear, scale)), scale(linear(rows)))
-
-
-@pytest.mark.parametrize(("count", "padded"), [(1, 8), (8, 8), (198, 200), (217, 224), (512, 512), (1700, 1728)])
-def test_rows_come_in_numbers_that_come_again(count: int, padded: int) -> None:
-    rows = torch.randn(count, 4)
-
-    stacked = stack([rows[: count // 2], rows[count // 2 :]])
-
-    assert stacked.shape == (padded, 4)
-    assert torch.equal(stacked[:count], rows)
-    assert not stacked[count:].any()
 
 
 @pytest.mark.parametrize("dtype", [torch.float16, torch.float64])

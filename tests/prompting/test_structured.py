@@ -9,11 +9,12 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from torch import Tensor
 
+from alacarte.prompting.attending import of_pairs
 from alacarte.prompting.backbone import Backbone
 from alacarte.prompting.joint import joint_forward, structured_mask
 from alacarte.prompting.layout import Layout, lay_out
 from alacarte.prompting.pool import pool_prompts
-from alacarte.prompting.structured import Outcome, forward
+from alacarte.prompting.structured import ROWS_STEP, Outcome, forward, line_up, missing
 from alacarte.prompting.tensors import Prompt
 from tests.prompting.reference import (
     KINDS,
@@ -149,16 +150,40 @@ SETS = st.lists(st.integers(0, 4), max_size=4)
 
 
 @given(sets=st.lists(SETS, min_size=1, max_size=6))
-def test_every_image_and_pair_is_in_exactly_one_run_of_an_accelerators_layout(sets: list[list[int]]) -> None:
+def test_every_image_and_pair_is_in_exactly_one_run(sets: list[list[int]]) -> None:
     layout = lay_out(sets, torch.device("meta"))
 
     images = [image for run in layout.runs for image in range(run.images.start, run.images.stop)]
     pairs = [pair for run in layout.runs for pair in range(run.pairs.start, run.pairs.stop)]
-    assert images == [image for image, slots in enumerate(sets) if slots]
+    assert images == list(range(len(sets)))
     assert pairs == list(range(sum(map(len, sets))))
     assert all(
         run.each * (run.images.stop - run.images.start) == run.pairs.stop - run.pairs.start for run in layout.runs
     )
+
+
+@given(sets=st.lists(SETS, min_size=1, max_size=6), own=st.integers(1, 5))
+def test_the_rows_of_pairs_stand_behind_those_of_their_image(sets: list[list[int]], own: int) -> None:
+    layout = lay_out(sets, CPU)
+    start = torch.tensor([[[100.0 * image + row] for row in range(own)] for image in range(len(sets))])  # (B, own, 1)
+    tokens = -1.0 - torch.arange(layout.pairs).unsqueeze(1)  # (T, 1)
+
+    rows = line_up(start, tokens, layout)
+
+    expected: list[float] = []
+    pair = 0
+    ends: list[float] = []
+    for image, slots in enumerate(sets):
+        theirs = [-1.0 - number for number in range(pair, pair + len(slots))]
+        expected += [*start[image, :, 0].tolist(), *theirs]
+        ends += [start[image, 0, 0].item(), *theirs]
+        pair += len(slots)
+    assert rows[: len(expected), 0].tolist() == expected
+    assert len(rows) == len(expected) + missing(len(expected))
+    assert len(rows) % ROWS_STEP == 0
+    assert not rows[len(expected) :].any()
+    assert rows[layout.ends(own), 0].tolist() == ends
+    assert of_pairs(rows.unsqueeze(1), own, layout.runs).flatten().tolist() == tokens.flatten().tolist()
 
 
 @pytest.mark.parametrize(
