@@ -37,6 +37,11 @@ class TokenProof:
         """What `who_of` is asked with."""
         return {"prefix": self.prefix}
 
+    @property
+    def kept(self) -> str:
+        """What is kept of it in SQL."""
+        return self.hash
+
     def holds_for(self, kept: str) -> bool:
         """Whether the kept hash is that of the text, told in a time that says nothing of either."""
         return compare_digest(self.hash, kept)
@@ -60,6 +65,11 @@ class SubjectProof:
     def binds(self) -> Mapping[str, object]:
         """What `who_of` is asked with."""
         return {"issuer": self.issuer, "subject": self.subject, "until": self.until}
+
+    @property
+    def kept(self) -> str:
+        """What is kept of it in SQL."""
+        return self.subject
 
     def holds_for(self, kept: str) -> bool:
         """Whether the row is this subject's, letter for letter, whatever a database takes for equal."""

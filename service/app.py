@@ -26,6 +26,7 @@ from service.engine.checking import require_computable
 from service.engine.engine import Engine
 from service.engine.settings import EngineSettings
 from service.flights import Flights
+from service.gate import Gate
 from service.housekeeping import Housekeeping
 from service.metrics import Metrics
 from service.pinning import Pinning
@@ -111,6 +112,7 @@ def _lifespan(settings: ServiceSettings, metrics: Metrics) -> Lifespan[FastAPI]:
                 settings=settings,
                 registry=registry,
                 prover=Prover(open_issuer(settings)),
+                gate=Gate(),
                 rates=Rates(settings.rate_per_s, settings.rate_burst),
                 door=door,
                 uploading=Door(settings.max_uploads),

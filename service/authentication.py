@@ -5,11 +5,13 @@ import re
 from starlette.datastructures import Headers
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from registry.proofs import caller_of
+from registry.callers import Caller
+from registry.proofs import Proof, caller_of
+from service.addresses import QUESTIONS, Address, address_of
 from service.console.files import OPEN_PATHS
 from service.errors import TokenMissing
 from service.looking import look
-from service.service import service_of
+from service.service import Service, service_of
 
 OPEN = frozenset({"/healthz", "/readyz", "/v2/health/live", "/v2/health/ready"}) | OPEN_PATHS
 _BEARER = re.compile(r"bearer +(?P<token>\S+) *", re.IGNORECASE | re.ASCII)
@@ -26,10 +28,19 @@ class Authentication:
         if scope["type"] == "http" and scope["path"] not in OPEN:
             service = service_of(scope)
             proof = await service.prover.prove(_token_in(scope))
-            scope["state"]["caller"] = await look(service.door, lambda: caller_of(service.registry.database, proof))
+            scope["state"]["caller"] = await _caller(service, proof, address_of(scope))
             scope["state"]["proof"] = proof
             service.rates.spend(proof.name)  # only now: of strangers nothing is remembered
         await self._app(scope, receive, send)
+
+
+async def _caller(service: Service, proof: Proof, address: Address) -> Caller:
+    known = service.gate.find(proof) if address.path in QUESTIONS else None
+    if known is not None:
+        return known
+    caller = await look(service.door, lambda: caller_of(service.registry.database, proof))
+    service.gate.remember(proof, caller)
+    return caller
 
 
 def _token_in(scope: Scope) -> str:

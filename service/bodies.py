@@ -7,7 +7,7 @@ import anyio
 from starlette.datastructures import Headers
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from service.addresses import Address, address_of
+from service.addresses import QUESTIONS, Address, address_of
 from service.errors import BodyTooLarge, BodyTooSlow, BodyUnreadable, Busy, MediaTypeRefused, MethodNotAllowed
 from service.parts import BYTES, JSON, media_type_of
 from service.settings import KIB, MIB, ServiceSettings
@@ -95,7 +95,7 @@ class Bodies:
                 )
             case "/sources/{source_id}/prompt":
                 return Limits(told.max_prompt_bytes, told.body_timeout_s)
-            case "/predict" | "/v2/models/{task}/infer" | "/v2/models/{task}/versions/1/infer":
+            case path if path in QUESTIONS:
                 return Limits(told.max_body_bytes, told.body_timeout_s)
             case "/tasks":
                 return Limits(min(LABELS_BYTES, told.max_body_bytes), told.body_timeout_s)

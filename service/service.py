@@ -9,6 +9,7 @@ from service.door import Door
 from service.engine.backbones import Backbones
 from service.engine.engine import Engine
 from service.flights import Flights
+from service.gate import Gate
 from service.housekeeping import Housekeeping
 from service.metrics import Metrics
 from service.places import Places
@@ -26,6 +27,7 @@ class Service:
     settings: ServiceSettings
     registry: Registry
     prover: Prover
+    gate: Gate
     rates: Rates
     door: Door  # to the registry
     uploading: Door  # for whole uploads, which take their time

@@ -1,0 +1,49 @@
+"""The gate before a question's body is read: it remembers for a moment whom SQL has just known.
+
+Nobody gets an answer by it: what is asked about rights, at the beginning and at the end, proves its caller in SQL anew.
+It spares those who ask often one look of three, and lets a token that was just revoked send one body more, in vain.
+"""
+
+import time
+from collections import OrderedDict
+from collections.abc import Callable
+
+from registry.callers import Caller
+from registry.proofs import Proof
+
+MEMORY_SECONDS = 1.0
+MAX_NAMES = 10_000
+
+
+class Gate:
+    """Callers by the names of their proofs; on the event loop only."""
+
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+        self._clock = clock
+        self._known: OrderedDict[str, tuple[float, str, Caller]] = OrderedDict()  # who was known longest ago first
+
+    def __len__(self) -> int:
+        return len(self._known)
+
+    def find(self, proof: Proof) -> Caller | None:
+        """Whose proof it was a moment ago."""
+        self._forget()
+        known = self._known.get(proof.name)
+        if known is None:
+            return None
+        _, kept, caller = known
+        return caller if proof.holds_for(kept) else None
+
+    def remember(self, proof: Proof, caller: Caller) -> None:
+        """SQL has just said whose proof it is."""
+        self._known[proof.name] = (self._clock() + MEMORY_SECONDS, proof.kept, caller)
+        self._known.move_to_end(proof.name)
+        self._forget()
+
+    def _forget(self) -> None:
+        now = self._clock()
+        while self._known:
+            name, (until, _, _) = next(iter(self._known.items()))
+            if until > now and len(self._known) <= MAX_NAMES:
+                return
+            del self._known[name]

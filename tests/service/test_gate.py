@@ -1,0 +1,118 @@
+"""The gate remembers for a moment whom SQL has known; and nobody gets anything by that alone."""
+
+from datetime import UTC, datetime, timedelta
+from typing import Any
+from uuid import UUID
+
+import pytest
+
+from registry import proofs
+from registry.callers import Caller
+from registry.proofs import SubjectProof, TokenProof
+from service import authentication, gate
+from service.gate import MEMORY_SECONDS, Gate
+from tests.service.test_rates import Clock
+from tests.service.world import TASK, World, picture
+
+ANN = Caller(UUID(int=1), "predictor")
+PROOF = TokenProof("prefix", "hash")
+
+
+def test_who_was_known_is_known_for_a_moment() -> None:
+    clock = Clock()
+    gate = Gate(clock)
+    assert gate.find(PROOF) is None
+
+    gate.remember(PROOF, ANN)
+
+    clock.now += 0.9 * MEMORY_SECONDS
+    assert gate.find(PROOF) == ANN
+    clock.now += 0.2 * MEMORY_SECONDS
+    assert gate.find(PROOF) is None
+    assert len(gate) == 0
+
+
+def test_another_text_with_the_same_prefix_is_not_known() -> None:
+    gate = Gate(Clock())
+    gate.remember(PROOF, ANN)
+
+    assert gate.find(TokenProof("prefix", "another hash")) is None
+
+
+def test_another_document_of_the_same_subject_is_known_and_no_other_subject() -> None:
+    gate = Gate(Clock())
+    until = datetime.now(UTC) + timedelta(hours=1)
+    gate.remember(SubjectProof("issuer", "ann", until), ANN)
+
+    assert gate.find(SubjectProof("issuer", "ann", until + timedelta(hours=1))) == ANN
+    assert gate.find(SubjectProof("issuer", "ben", until)) is None
+    assert gate.find(SubjectProof("another issuer", "ann", until)) is None
+
+
+def test_a_crowd_is_forgotten_in_its_order(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(gate, "MAX_NAMES", 3)
+    door = Gate(Clock())
+    proofs = [TokenProof(str(number), "hash") for number in range(5)]
+
+    for proof in proofs:
+        door.remember(proof, ANN)
+
+    assert [proof.prefix for proof in proofs if door.find(proof)] == ["2", "3", "4"]
+
+
+@pytest.fixture
+def looks(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """Whom SQL was asked for at the gate."""
+    asked: list[str] = []
+    look_up = proofs.caller_of
+
+    def noted(database: Any, proof: TokenProof) -> Caller:
+        asked.append(proof.name)
+        return look_up(database, proof)
+
+    monkeypatch.setattr(authentication, "caller_of", noted)
+    return asked
+
+
+def new_token(world: World) -> tuple[str, str]:
+    issued = world.ask("admin", "POST", "/tokens", json={"user": str(world.users["user"])}).json()
+    return issued["id"], issued["text"]
+
+
+def status(world: World, token: str) -> int:
+    return world.ask(token, "POST", "/predict", files={"image": picture()}, data={"task": TASK}).status_code
+
+
+def test_who_asks_again_at_once_is_looked_up_once_and_answered(world: World, looks: list[str]) -> None:
+    _, token = new_token(world)
+    looks.clear()
+
+    assert [status(world, token) for _ in range(3)] == [200] * 3
+
+    assert len(looks) < 3
+
+
+def test_a_token_that_the_gate_remembers_gets_nothing_once_it_is_revoked(
+    world: World, looks: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(gate, "MEMORY_SECONDS", 3600.0)  # it would remember for ever
+    number, token = new_token(world)
+    assert status(world, token) == 200
+    assert world.ask("admin", "DELETE", f"/tokens/{number}").status_code == 204
+    looks.clear()
+
+    assert status(world, token) == 401
+
+    assert looks == []  # so the gate let it in, and it got nothing all the same
+    assert world.ask(token, "GET", "/sources").status_code == 401
+
+
+def test_only_questions_pass_by_memory(world: World, looks: list[str]) -> None:
+    _, token = new_token(world)
+    assert status(world, token) == 200
+    looks.clear()
+
+    for path in ("/sources", "/tokens", "/metrics", "/v2"):
+        world.ask(token, "GET", path)
+
+    assert len(looks) == 4
