@@ -14,8 +14,8 @@ from typing import Any
 from starlette.types import Message, Receive, Scope, Send
 
 import service.engine.decoding
+import service.engine.device
 import service.engine.engine
-import service.engine.passing
 import service.routes.predict
 from alacarte.cli.serve import serve
 from service.bodies import Bodies
@@ -53,8 +53,8 @@ def trace(marks: Marks) -> None:
     _before(marks, "rights", Engine, "answer")
     _before(marks, "turn", service.engine.decoding, "prepare")
     _after(marks, "decode", service.engine.decoding, "prepare")
-    _before(marks, "queue", service.engine.passing, "pass_logits")
-    _after(marks, "pass", service.engine.passing, "pass_logits")
+    _before(marks, "queue", service.engine.device, "pass_logits")
+    _after(marks, "pass", service.engine.device, "pass_logits")
     _after(marks, "compose", service.engine.engine, "compose_said")
     _after(marks, "serialise", service.routes.predict, "told")
     _after_awaited(marks, "recheck", service.routes.predict, "answer")

@@ -1,188 +1,139 @@
-"""The one thread that computes: whenever it is free it takes what waits, and answers everyone in the batch."""
+"""The device: lanes, each a thread that takes what waits whenever it is free, and answers everyone in its batch.
 
-import asyncio
+An accelerator has one. A CPU has several, which share its cores: threads that compute one product together wait for
+each other at its end, hundreds of times a pass, and lanes never do. A picture that is alone is computed by all threads.
+"""
+
 import contextlib
 import logging
 import threading
 import time
-from collections import deque
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
 
 import torch
 from torch import Tensor
 
-from service.engine.errors import ComputationFailed, DeadlinePassed, Missed, Overloaded
+from alacarte.prompting.logits import pass_logits
+from service.engine.errors import ComputationFailed, Missed
 from service.engine.facts import BatchObserved
-from service.engine.loading import Loaded
-from service.engine.passing import Passes
-from service.engine.residence import Residence
-from service.engine.seating import Resident
+from service.engine.line import Line
+from service.engine.settings import EngineSettings
 from service.engine.threads import compute_with
+from service.engine.work import Said, Work, is_wanted, tell
 
 log = logging.getLogger(__name__)
 
+MAX_LANES = 4  # whose steps in Python do not keep each other waiting yet
 FAILURES = 5  # pictures in a row that failed: then it is the device, and no picture's fault
 PAUSE_SECONDS = 30.0  # after which a device that failed may be tried again
 
-Observe = Callable[[BatchObserved], None]  # called from the device's thread
-
-
-@dataclass(frozen=True)
-class Said:
-    """What one pass found for one picture."""
-
-    logits: Mapping[str, Tensor]  # (C) of each prompt, by its digest
-    residents: Mapping[str, Resident]
-    embedding: Tensor  # (D)
-
-
-@dataclass(frozen=True, eq=False)
-class Work:
-    """One picture and the prompts that it is asked with, no more than one pass can take."""
-
-    residence: Residence
-    image: Tensor  # (3, S, S)
-    digests: Sequence[str]  # none twice
-    fetched: Mapping[str, Loaded]
-    since: float  # when the picture was admitted, by the monotonic clock
-    deadline: float
-    said: asyncio.Future[Said]
+Observe = Callable[[BatchObserved], None]  # called from a lane
 
 
 class Device:
-    """A thread of its own from `start` to `stop`; work may come from one event loop."""
+    """It has threads of its own from `start` to `stop`; work may come from one event loop."""
 
-    def __init__(self, max_pictures: int, max_pairs: int, threads: int | None, observe: Observe) -> None:
-        self._max_pictures = max_pictures
-        self._max_pairs = max_pairs
-        self._threads = threads or torch.get_num_threads()
-        self._pass = Passes(self._threads)
+    def __init__(self, settings: EngineSettings, observe: Observe) -> None:
+        self._threads = settings.compute_threads or torch.get_num_threads()
+        lanes = lanes_of(settings, self._threads)
+        self._threads_each = self._threads // lanes
+        self._line = Line(lanes, settings.batch_pictures // lanes, settings.batch_pairs)
+        self._lanes = [
+            threading.Thread(target=self._run, args=(n,), name=f"lane_{n}", daemon=True) for n in range(lanes)
+        ]
         self._observe = observe
-        self._ready: deque[Work] = deque()
-        self._change = threading.Condition()
-        self._is_stopping = False
-        self._thread = threading.Thread(target=self._run, name="device", daemon=True)
+        self._counting = threading.Lock()
         self.batches = self.pictures = self.pairs = self.failures = 0
         self._failures_lately = 0  # since the last pass that went well
         self._failed_at = 0.0
-        self.seconds_each = 0.05  # of a picture in a batch, lately
+        self.seconds_each = 0.05  # between one picture and the next, lately
 
     @property
     def ready(self) -> int:
         """How much waits for the device alone."""
-        return len(self._ready)
+        return len(self._line)
 
     @property
     def is_well(self) -> bool:
         """Whether it computes; a device on which everything failed counts as well again after a pause, to be tried."""
         has_rested = time.monotonic() > self._failed_at + PAUSE_SECONDS
-        return self._thread.is_alive() and (self._failures_lately < FAILURES or has_rested)
+        is_alive = all(lane.is_alive() for lane in self._lanes)
+        return is_alive and (self._failures_lately < FAILURES or has_rested)
 
     def start(self) -> None:
-        self._thread.start()
+        for lane in self._lanes:
+            lane.start()
 
     def stop(self) -> None:
-        """Everything that was handed in is answered, and the thread has ended."""
-        with self._change:
-            self._is_stopping = True
-            self._change.notify()
-        self._thread.join()
-        self._pass.stop()
+        """Everything that was handed in is answered, and the threads have ended."""
+        self._line.close()
+        for lane in self._lanes:
+            lane.join()
 
     def hand_in(self, work: Work) -> None:
         """The work will be answered; unless its future is cancelled, or its deadline passes, before it is begun."""
-        with self._change:
-            if self._is_stopping:
-                raise Overloaded("this replica is stopping: ask again in a moment", retry_after=1)
-            self._ready.append(work)
-            self._change.notify()
+        self._line.join(work)
 
-    def _run(self) -> None:
-        compute_with(self._threads)
-        batch: list[Work] | None = None
+    def _run(self, lane: int) -> None:
+        works: Sequence[Work] = ()
         try:
-            while (batch := self._take()) is not None:
-                self._answer(batch)
-                batch = None  # who waits for work holds on to nobody's picture or prompt
+            while (batch := self._line.take(lane)) is not None:
+                works = batch.works
+                compute_with(self._threads if batch.is_alone else self._threads_each)
+                self._answer(works)
+                del batch  # who waits for work holds on to nobody's picture or prompt
+                works = ()
+                self._line.end()
         except BaseException as error:
-            log.critical("the device's thread has ended: nothing is computed any more", exc_info=error)
-            self._give_up(batch or [], error)
+            log.critical("a lane of the device has ended: nothing is computed any more", exc_info=error)
+            self._give_up(works, error)
 
-    def _give_up(self, batch: Sequence[Work], error: BaseException) -> None:
-        """Nothing more is taken in, and everyone who waits hears of it."""
-        with self._change:
-            self._is_stopping = True
-            waiting = [*batch, *self._ready]
-            self._ready.clear()
+    def _give_up(self, works: Sequence[Work], error: BaseException) -> None:
+        """Nothing more is taken in, and everyone who waits hears of it; other lanes finish what they have begun."""
+        self._line.close()
+        waiting = [*works, *self._line.clear()]
         with contextlib.suppress(RuntimeError):  # the event loop has ended, and so has everyone who waited
             tell([(work, ComputationFailed(error)) for work in waiting])
+        self._line.end()
 
-    def _take(self) -> list[Work] | None:
-        with self._change:
-            while not self._ready:
-                if self._is_stopping:
-                    return None
-                self._change.wait()
-            return self._form()
-
-    def _form(self) -> list[Work]:
-        """The oldest work that is still wanted, and what fits beside it; the rest keeps its order."""
-        batch: list[Work] = []
-        rest: deque[Work] = deque()
-        pairs = 0
-        while self._ready and len(batch) < self._max_pictures:
-            work = self._ready.popleft()
-            if not is_wanted(work):
-                continue
-            fits = pairs + len(work.digests) <= self._max_pairs and work.residence is (batch or [work])[0].residence
-            if batch and not fits:
-                rest.append(work)
-                continue
-            batch.append(work)
-            pairs += len(work.digests)
-        self._ready.extendleft(reversed(rest))
-        return batch
-
-    def _answer(self, batch: Sequence[Work]) -> None:
-        """Each gets an answer or an error, and the thread lives on."""
-        if not batch:
-            return
+    def _answer(self, works: Sequence[Work]) -> None:
+        """Each gets an answer or an error, and the lane lives on."""
         try:
-            tell(self._compute(batch))
+            tell(self._compute(works))
         except Exception as error:
-            if len(batch) > 1:  # one picture or prompt may be the reason: then it fails alone
-                for work in filter(is_wanted, batch):
+            if len(works) > 1:  # one picture or prompt may be the reason: then it fails alone
+                for work in filter(is_wanted, works):
                     self._answer([work])
                 return
-            self.failures += 1
-            self._failures_lately += 1
-            self._failed_at = time.monotonic()
+            with self._counting:
+                self.failures += 1
+                self._failures_lately += 1
+                self._failed_at = time.monotonic()
             log.exception("a picture could not be computed")
-            tell([(batch[0], ComputationFailed(error))])
+            tell([(works[0], ComputationFailed(error))])
 
-    def _compute(self, batch: Sequence[Work]) -> list[tuple[Work, Said | Exception]]:
+    def _compute(self, works: Sequence[Work]) -> list[tuple[Work, Said | Exception]]:
         began = time.monotonic()
-        residence = batch[0].residence
+        residence = works[0].residence
+        seating, pool = residence.seat([(work.digests, work.fetched) for work in works])
+        seated = [works[place] for place in seating.seated]
+        logits: list[dict[str, Tensor]] = []
+        embedding = torch.empty(0)
         is_done = False
         try:
-            seating, pool = residence.seat([(work.digests, work.fetched) for work in batch])
-            seated = [batch[place] for place in seating.seated]
-            logits: list[dict[str, Tensor]] = []
-            embedding = torch.empty(0)
             if seated:
                 seats = {digest: resident.seat for digest, resident in seating.residents.items()}
+                images = stack([work.image for work in seated], residence.backbone.device)
                 sets = [work.digests for work in seated]
-                images = [work.image for work in seated]
-                logits, embedding = self._pass(residence.backbone, images, pool, sets, seats)
+                logits, embedding = pass_logits(residence.backbone, images, pool, sets, seats)
             is_done = True
         finally:
-            residence.release(failed=not is_done)
-        with self._change:
-            self._ready.extendleft(batch[place] for place in reversed(seating.later))
+            residence.release(seating, failed=not is_done)
+        if seating.later:
+            self._line.put_back([works[place] for place in seating.later], is_crowded=not seated)
         if seated:
             self._note(seated, began)
-        told: list[tuple[Work, Said | Exception]] = [(batch[place], Missed()) for place in seating.missed]
+        told: list[tuple[Work, Said | Exception]] = [(works[place], Missed()) for place in seating.missed]
         for work, own, seen in zip(seated, logits, embedding, strict=True):
             told.append((work, Said(own, {digest: seating.residents[digest] for digest in work.digests}, seen)))
         return told
@@ -190,38 +141,28 @@ class Device:
     def _note(self, seated: Sequence[Work], began: float) -> None:
         seconds = time.monotonic() - began
         pairs = sum(len(work.digests) for work in seated)
-        self._failures_lately = 0
-        self.batches += 1
-        self.pictures += len(seated)
-        self.pairs += pairs
-        self.seconds_each += 0.1 * (seconds / len(seated) - self.seconds_each)
+        with self._counting:
+            self._failures_lately = 0
+            self.batches += 1
+            self.pictures += len(seated)
+            self.pairs += pairs
+            self.seconds_each += 0.1 * (seconds / len(seated) / len(self._lanes) - self.seconds_each)
         try:
             self._observe(BatchObserved(len(seated), pairs, tuple(began - work.since for work in seated), seconds))
         except Exception:  # whoever counts must not spoil an answer
             log.exception("a batch could not be observed")
 
 
-def is_wanted(work: Work) -> bool:
-    """Whether somebody still waits; whoever has waited too long is told so."""
-    if work.said.done():
-        return False
-    if work.deadline <= time.monotonic():
-        tell([(work, DeadlinePassed())])
-        return False
-    return True
+def lanes_of(settings: EngineSettings, threads: int) -> int:
+    """How many batches are computed side by side."""
+    is_cpu = torch.device(settings.device).type == "cpu"
+    return min(threads, MAX_LANES, settings.batch_pictures) if is_cpu else 1
 
 
-def tell(told: Sequence[tuple[Work, Said | Exception]]) -> None:
-    """Wake the event loop once for all of them."""
-    if told:
-        told[0][0].said.get_loop().call_soon_threadsafe(_settle, told)
-
-
-def _settle(told: Sequence[tuple[Work, Said | Exception]]) -> None:
-    for work, found in told:
-        if work.said.done():
-            continue
-        if isinstance(found, Exception):
-            work.said.set_exception(found)
-        else:
-            work.said.set_result(found)
+def stack(images: Sequence[Tensor], device: torch.device) -> Tensor:
+    """The images as one (B, 3, S, S), from where the device fetches them without anybody waiting."""
+    if device.type != "cuda":
+        return torch.stack(list(images))
+    first = images[0]
+    batch = torch.empty(len(images), *first.shape, dtype=first.dtype, pin_memory=True)
+    return torch.stack(list(images), out=batch)

@@ -21,7 +21,7 @@ from registry.errors import Invalid
 from registry.usable_set import TaskFacts, UsablePrompt
 from service.engine.backbones import Backbones
 from service.engine.decoding import Decoders
-from service.engine.device import Device, Said
+from service.engine.device import Device
 from service.engine.errors import DeadlinePassed, Overloaded
 from service.engine.facts import BatchObserved, EngineFacts
 from service.engine.loading import Loader, Matches, ReadPrompt
@@ -32,6 +32,7 @@ from service.engine.settings import EngineSettings, cores
 from service.engine.station import Station
 from service.engine.threads import compute_alone
 from service.engine.turns import Turn, Turns
+from service.engine.work import Said
 
 T = TypeVar("T")
 Compose = Callable[[], list[Answer]]
@@ -55,7 +56,7 @@ class Engine:
         self._loaders: WeakSet[Loader] = WeakSet()
         self._pinned: frozenset[str] = frozenset()
         self._past = (0, 0)  # hits and misses of stations that are gone
-        self._device = Device(settings.batch_pictures, settings.batch_pairs, settings.compute_threads, observe)
+        self._device = Device(settings, observe)
         self._turns = Turns(settings.places, settings.queue_pictures, lambda: self._device.seconds_each)
         self._room = Room(settings.load_bytes)
         # One more than cores, so that there is one that a single user does not have.

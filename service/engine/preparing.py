@@ -1,5 +1,6 @@
 """What other threads do for a question: pictures before the pass, composition after it."""
 
+import threading
 from collections.abc import Sequence
 
 import torch
@@ -11,8 +12,10 @@ from alacarte.prompting.predict import Answer, Voice, compose_answers
 from alacarte.prompting.preprocess import Preprocessing, decode
 from registry.errors import PictureUnreadable
 from registry.usable_set import UsablePrompt
-from service.engine.device import Said
 from service.engine.threads import compute_alone
+from service.engine.work import Said
+
+_composing = threading.Lock()  # answers of a batch come all at once, and would keep each other from the interpreter
 
 
 def prepare(picture: bytes, preprocessing: Preprocessing, name: str) -> Tensor:
@@ -23,12 +26,18 @@ def prepare(picture: bytes, preprocessing: Preprocessing, name: str) -> Tensor:
         raise PictureUnreadable(str(error).replace("the picture", name, 1)) from error
 
 
-@torch.inference_mode()
 def compose_said(
     prompts: Sequence[UsablePrompt], said: Sequence[Said], composition: Composition, weighting: Weighting
 ) -> list[Answer]:
     """The answers of pictures that were asked with the same prompts, in the order of the prompts' ids."""
-    compute_alone()  # whichever thread it is
+    with _composing, torch.inference_mode():
+        compute_alone()  # whichever thread it is
+        return _compose(prompts, said, composition, weighting)
+
+
+def _compose(
+    prompts: Sequence[UsablePrompt], said: Sequence[Said], composition: Composition, weighting: Weighting
+) -> list[Answer]:
     named = {str(prompt.id): prompt.digest for prompt in prompts}
     voices = []
     for name, digest in sorted(named.items()):

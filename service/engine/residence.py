@@ -1,7 +1,7 @@
 """The prompts that live on the device: slots within a byte budget, which the least recently used leave first.
 
-One thread computes: it seats the prompts of a batch and releases them after it. Other threads may look and evict
-at any time; what the running batch uses then leaves right after it.
+Whoever computes seats the prompts of a batch and releases them after it; several may do so at once, and share what
+they both use. Other threads may look and evict at any time; what a running batch uses then leaves right after it.
 """
 
 import threading
@@ -25,10 +25,11 @@ class Residence:
     def __init__(self, backbone: Backbone, budget_bytes: int) -> None:
         self.backbone = backbone
         self._half_bytes = budget_bytes // 2
+        self._seating = threading.Lock()  # who is seated finds in the slots what others have just put there
         self._lock = threading.Lock()
         self._residents: dict[str, Resident] = {}  # the longest unused first
-        self._in_use: dict[str, Resident] = {}  # by the running batch
-        self._leaving: list[Resident] = []  # evicted while in use
+        self._uses: dict[Resident, int] = {}  # by how many running batches, of those in use
+        self._used_slots = self._used_beside_bytes = 0  # by running batches
         self._alive: WeakSet[Resident] = WeakSet()  # also those that have left, and whose heads somebody still reads
         self._pinned: frozenset[str] = frozenset()
         self._beside_bytes = 0
@@ -75,28 +76,34 @@ class Residence:
 
     def seat(self, asked: Sequence[tuple[Collection[str], Mapping[str, Loaded]]]) -> tuple[Seating, PromptPool]:
         """Seats for a batch: for each picture the digests it asks for, and those of them that it has fetched."""
-        seating = Seating()
-        with self._lock:
-            self._fit_slots(loaded for _, fetched in asked for loaded in fetched.values())
-            for place, (digests, fetched) in enumerate(asked):
-                self._seat_one(place, digests, fetched, seating)
-            self._trim()
-        # Copied without the lock: nobody else touches a slot that is in use.
-        for slot, loaded in seating.entering:
-            self._slots.put(slot, loaded.ready)
-        slots = (resident.seat.slot for resident in seating.residents.values())
-        return seating, self._slots.pool(slot for slot in slots if slot is not None)
+        with self._seating:
+            seating = Seating()
+            try:
+                with self._lock:
+                    if self._fit_slots(loaded for _, fetched in asked for loaded in fetched.values()):
+                        for place, (digests, fetched) in enumerate(asked):
+                            self._seat_one(place, digests, fetched, seating)
+                        self._trim()
+                    else:
+                        seating.later.extend(range(len(asked)))
+                # Copied without the lock: nobody else touches a slot that is in use.
+                for slot, loaded in seating.entering:
+                    self._slots.put(slot, loaded.ready)
+                slots = (resident.seat.slot for resident in seating.residents.values())
+                return seating, self._slots.pool(slot for slot in slots if slot is not None)
+            except BaseException:
+                self.release(seating, failed=True)
+                raise
 
-    def release(self, failed: bool = False) -> None:
+    def release(self, seating: Seating, failed: bool = False) -> None:
         """The batch is over: what was evicted meanwhile leaves, and all that it used if nobody knows what it left."""
         with self._lock:
-            in_use, self._in_use = self._in_use, {}
-            for digest, resident in in_use.items():
+            for digest, resident in seating.residents.items():
+                self._uses[resident] -= 1
                 if (failed or not resident.stays) and self._residents.get(digest) is resident:
                     self._leave(digest)
-            for resident in self._leaving:
-                self._free_slot(resident)
-            self._leaving.clear()
+                if not self._uses[resident]:
+                    self._end_use(resident)
 
     def evict(self, matches: Matches) -> int:
         """Everything that matches has left, and its slot is cleared; or will be when the running batch ends."""
@@ -122,8 +129,9 @@ class Residence:
             seating.missed.append(place)
             return
         slots, beside_bytes = self._need(new, fetched)
-        if seating.slots + slots > self.capacity or seating.beside_bytes + beside_bytes > self._half_bytes:
-            if seating.seated:
+        is_too_much = self._used_beside_bytes + beside_bytes > self._half_bytes
+        if self._used_slots + slots > self.capacity or is_too_much:
+            if self._uses:
                 seating.later.append(place)
                 return
             if slots > self.capacity:
@@ -131,27 +139,24 @@ class Residence:
                 return
         for digest in new:  # first those who are here, so that nobody who enters takes their slot
             if digest in self._residents:
-                self._in_use[digest] = self._residents[digest]
                 self._touch(digest)
+                self._use(self._residents[digest], seating)
         for digest in new:
             if digest not in self._residents:
                 self._enter(fetched[digest], seating)
-        seating.residents.update({digest: self._in_use[digest] for digest in new})
         for digest, loaded in fetched.items():
-            self._in_use[digest].owners.update(loaded.owners)
-        seating.slots += slots
-        seating.beside_bytes += beside_bytes
+            seating.residents[digest].owners.update(loaded.owners)
         seating.seated.append(place)
 
     def _need(self, new: Sequence[str], fetched: Mapping[str, Loaded]) -> tuple[int, int]:
-        """The slots and the bytes beside them that these prompts take."""
+        """The slots and the bytes beside them that these prompts take, beyond those in use."""
         slots = beside_bytes = 0
         for digest in new:
             resident = self._residents.get(digest)
             if resident is None:
                 slots += fetched[digest].ready.token is not None
                 beside_bytes += _beside_bytes(fetched[digest])
-            else:
+            elif resident not in self._uses:
                 slots += resident.seat.slot is not None
                 beside_bytes += resident.beside_bytes
         return slots, beside_bytes
@@ -160,7 +165,7 @@ class Residence:
         slot = None
         if loaded.ready.token is not None:
             if not self._free:
-                self._leave(self._least_used(with_slot=True))
+                self._leave_least_used(with_slot=True)
             slot = self._free.pop()
             seating.entering.append((slot, loaded))
         resident = Resident(
@@ -172,22 +177,44 @@ class Residence:
             beside_bytes=_beside_bytes(loaded),
             stays=loaded.stays,
         )
-        self._residents[loaded.digest] = self._in_use[loaded.digest] = resident
+        self._residents[loaded.digest] = resident
         self._alive.add(resident)
         self._beside_bytes += resident.beside_bytes
+        self._use(resident, seating)
+
+    def _use(self, resident: Resident, seating: Seating) -> None:
+        if resident not in self._uses:
+            self._uses[resident] = 0
+            self._used_slots += resident.seat.slot is not None
+            self._used_beside_bytes += resident.beside_bytes
+        self._uses[resident] += 1
+        seating.residents[resident.digest] = resident
+
+    def _end_use(self, resident: Resident) -> None:
+        del self._uses[resident]
+        self._used_slots -= resident.seat.slot is not None
+        self._used_beside_bytes -= resident.beside_bytes
+        if self._residents.get(resident.digest) is not resident:  # it was evicted meanwhile
+            self._free_slot(resident)
 
     def _trim(self) -> None:
-        """Heads and prototypes are back within their half, as far as the batch can spare them."""
-        while self._beside_bytes > self._half_bytes and len(self._residents) > len(self._in_use):
-            self._leave(self._least_used(with_slot=False))
+        """Heads and prototypes are back within their half, as far as running batches can spare them."""
+        while self._beside_bytes > self._half_bytes and self._leave_least_used(with_slot=False):
+            pass
 
-    def _least_used(self, with_slot: bool) -> str:
-        def idle() -> Iterator[str]:  # those in use were just touched, so that the first is found at once
+    def _leave_least_used(self, with_slot: bool) -> bool:
+        """Whoever was used longest ago has left, the pinned only for want of others; False if all are in use."""
+
+        def idle() -> Iterator[str]:  # those in use were touched lately, so that the first is found soon
             for digest, resident in self._residents.items():
-                if digest not in self._in_use and (resident.seat.slot is not None or not with_slot):
+                if resident not in self._uses and (resident.seat.slot is not None or not with_slot):
                     yield digest
 
-        return next((digest for digest in idle() if digest not in self._pinned), None) or next(idle())
+        unpinned = (digest for digest in idle() if digest not in self._pinned)
+        digest = next(unpinned, None) or next(idle(), None)
+        if digest is not None:
+            self._leave(digest)
+        return digest is not None
 
     def _touch(self, digest: str) -> None:
         self._residents[digest] = self._residents.pop(digest)
@@ -195,9 +222,7 @@ class Residence:
     def _leave(self, digest: str) -> None:
         resident = self._residents.pop(digest)
         self._beside_bytes -= resident.beside_bytes
-        if self._in_use.get(digest) is resident:
-            self._leaving.append(resident)
-        else:
+        if resident not in self._uses:
             self._free_slot(resident)
 
     def _free_slot(self, resident: Resident) -> None:
@@ -205,19 +230,26 @@ class Residence:
             self._slots.clear(resident.seat.slot)
             self._free.append(resident.seat.slot)
 
-    def _fit_slots(self, coming: Iterable[Loaded]) -> None:
-        """Slots as wide as the widest prompt that is here or comes: no longer than it stays do others have fewer."""
+    def _fit_slots(self, coming: Iterable[Loaded]) -> bool:
+        """Slots as wide as the widest prompt that is here or comes: no longer than it stays do others have fewer.
+
+        False if they must become wider, and cannot while a batch reads them.
+        """
         widest = max((loaded.ready.memory for loaded in coming), default=0)
         if self._slots.memory > USUAL_MEMORY:
             widest = max(widest, self._slots.widest)
         memory = max(widest, USUAL_MEMORY)
-        if memory != self._slots.memory:
-            self._move(memory)
+        if memory == self._slots.memory:
+            return True
+        if self._uses:
+            return memory < self._slots.memory
+        self._move(memory)
+        return True
 
     def _move(self, memory: int) -> None:
         """Everyone is in slots of another width; where those are fewer, who was used longest ago has left."""
         while self._slots.count - len(self._free) > self._count_within(memory):
-            self._leave(self._least_used(with_slot=True))
+            self._leave_least_used(with_slot=True)
         moving = [
             (resident, self._slots.take_out(resident.seat.slot))
             for resident in self._residents.values()

@@ -29,8 +29,6 @@ class Seating:
 
     seated: list[int] = field(default_factory=list)
     missed: list[int] = field(default_factory=list)  # a prompt has left: fetch it, and ask again
-    later: list[int] = field(default_factory=list)  # the slots are full: after this batch
+    later: list[int] = field(default_factory=list)  # the slots are full: after this batch, or after another
     residents: dict[str, Resident] = field(default_factory=dict)
     entering: list[tuple[int, Loaded]] = field(default_factory=list)  # what must be put into which slot
-    slots: int = 0  # taken by residents
-    beside_bytes: int = 0  # taken by residents

@@ -8,12 +8,13 @@ from torch import Tensor
 
 from alacarte.prompting.backbone import Backbone
 from registry.usable_set import UsablePrompt
-from service.engine.device import Device, Said, Work
+from service.engine.device import Device
 from service.engine.errors import Missed
 from service.engine.loading import Loader, ReadPrompt, most_bytes
 from service.engine.residence import Residence
 from service.engine.room import Room
 from service.engine.settings import EngineSettings
+from service.engine.work import Said, Work
 
 
 class Station:

@@ -51,17 +51,24 @@ questions = st.lists(
 )
 
 
-@settings(max_examples=25, suppress_health_check=[HealthCheck.function_scoped_fixture])
-@given(asked=questions, slots=st.sampled_from([1, 3, 100]), batch=st.sampled_from([1, 3, 16]))
+@settings(max_examples=50, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(asked=questions, slots=st.sampled_from([1, 3, 100]), batch=st.sampled_from([1, 3, 16]), lanes=st.integers(1, 3))
 def test_every_answer_is_the_predictors_whoever_else_asks_and_however_few_prompts_fit(
     asked: list[tuple[list[int], set[int], tuple[Composition, Weighting], UUID]],
     slots: int,
     batch: int,
+    lanes: int,
     backbone: Backbone,
 ) -> None:
     stage = Stage(backbone)
     prompts = cast_of(stage)
-    sizes = EngineSettings(prompt_bytes=stage.slots_for(slots), batch_pictures=batch, batch_pairs=20, decode_threads=1)
+    sizes = EngineSettings(
+        prompt_bytes=stage.slots_for(slots),
+        batch_pictures=batch,
+        batch_pairs=20,
+        decode_threads=1,
+        compute_threads=lanes,
+    )
 
     async def story() -> None:
         async with stage.engine(sizes) as engine:

@@ -145,7 +145,7 @@ async def test_a_device_whose_thread_ends_answers_everyone_and_is_not_well(
 
     async with stage.engine() as engine:
         await stage.ask(engine, [picture(0)], prompts)
-        monkeypatch.setattr("service.engine.passing.pass_logits", end)
+        monkeypatch.setattr("service.engine.device.pass_logits", end)
         stage.passes.close()
         first = asyncio.create_task(stage.ask(engine, [picture(0)], prompts))
         await stage.passes.reached()

@@ -1,6 +1,10 @@
 """The slots of a device: who is seated, who leaves for whom, and that nothing is left of who has gone."""
 
+import random
+import threading
+import time
 from collections.abc import Sequence
+from functools import partial
 
 import pytest
 import torch
@@ -33,6 +37,10 @@ def usable_of(prompt: Loaded) -> UsablePrompt:
     return usable
 
 
+def is_of(source: int, prompt: UsablePrompt) -> bool:
+    return prompt.source_id.int == source
+
+
 def ask(*prompts: Loaded) -> tuple[list[str], dict[str, Loaded]]:
     """A picture that has fetched all it asks for."""
     return [prompt.digest for prompt in prompts], {prompt.digest: prompt for prompt in prompts}
@@ -41,7 +49,7 @@ def ask(*prompts: Loaded) -> tuple[list[str], dict[str, Loaded]]:
 def use(residence: Residence, *prompts: Loaded) -> Seating:
     """A whole batch of one picture."""
     seating, _ = residence.seat([ask(*prompts)])
-    residence.release()
+    residence.release(seating)
     return seating
 
 
@@ -77,7 +85,7 @@ def test_nobody_who_is_in_the_batch_leaves_for_another_in_it(stage: Stage, cast:
     use(residence, *cast[:3])
 
     seating, _ = residence.seat([ask(cast[0]), ask(cast[3]), ask(cast[4]), ask(cast[5])])
-    residence.release()
+    residence.release(seating)
 
     assert seating.seated == [0, 1, 2]
     assert seating.later == [3]
@@ -91,7 +99,7 @@ def test_who_asks_for_a_prompt_that_has_left_is_told_so(stage: Stage, cast: list
     use(residence, cast[0])
 
     seating, _ = residence.seat([([cast[0].digest], {}), ([cast[1].digest], {})])
-    residence.release()
+    residence.release(seating)
 
     assert (seating.seated, seating.missed) == ([0], [1])
 
@@ -127,7 +135,7 @@ def test_who_is_evicted_while_in_use_stays_readable_until_the_batch_ends(stage: 
 
     assert here(residence, cast) == [0]
     assert torch.equal(pool.keys[:, gone.seat.slot], before)
-    residence.release()
+    residence.release(seating)
     assert is_cleared(residence, gone)
 
 
@@ -158,8 +166,8 @@ def test_after_a_failed_batch_nothing_that_it_used_is_trusted(stage: Stage, cast
     residence = residence_of(stage, slots=3)
     use(residence, cast[0])
 
-    residence.seat([ask(*cast[1:3])])
-    residence.release(failed=True)
+    seating, _ = residence.seat([ask(*cast[1:3])])
+    residence.release(seating, failed=True)
 
     assert here(residence, cast) == [0]
 
@@ -179,7 +187,7 @@ def test_the_pinned_leave_last(stage: Stage, cast: list[Loaded]) -> None:
 def numbers_of(residence: Residence, prompt: Loaded) -> torch.Tensor:
     """The keys and values of a prompt that is here."""
     seating, pool = residence.seat([([prompt.digest], {})])
-    residence.release()
+    residence.release(seating)
     slot = seating.residents[prompt.digest].seat.slot
     return torch.stack([pool.keys[:, slot], pool.values[:, slot]], dim=1)
 
@@ -190,7 +198,7 @@ def test_a_wider_prompt_makes_all_slots_wider_and_fewer(stage: Stage, cast: list
     wide = loaded(stage, stage.add(small_prompt(stage.backbone, seed=50, memory=12)))
 
     seating, pool = residence.seat([ask(wide), ([cast[0].digest], {})])
-    residence.release()
+    residence.release(seating)
 
     assert (seating.seated, seating.missed) == ([0], [1])
     assert pool.keys.shape[3] == 12
@@ -239,8 +247,138 @@ def test_one_prompt_that_is_larger_than_the_budget_is_seated_alone(stage: Stage,
     residence = Residence(stage.backbone, 1)
 
     seating, _ = residence.seat([ask(cast[0]), ask(cast[1])])
-    residence.release()
+    residence.release(seating)
 
     assert (seating.seated, seating.later) == ([0], [1])
     assert use(residence, cast[1]).seated == [0]
     assert here(residence, cast) == [1]
+
+
+def test_what_two_batches_use_leaves_after_the_last_of_them(stage: Stage, cast: list[Loaded]) -> None:
+    residence = residence_of(stage, slots=3)
+    one, pool = residence.seat([ask(*cast[:2])])
+    other, _ = residence.seat([([cast[1].digest], {})])
+    gone = one.residents[cast[1].digest]
+    assert other.residents[cast[1].digest] is gone
+    before = pool.keys[:, gone.seat.slot].clone()
+
+    residence.evict(lambda prompt: prompt.source_id.int == 1)
+    residence.release(one)
+
+    assert torch.equal(pool.keys[:, gone.seat.slot], before)
+    residence.release(other)
+    assert is_cleared(residence, gone)
+    assert here(residence, cast) == [0]
+
+
+def test_nobody_takes_the_slot_of_who_is_in_another_batch(stage: Stage, cast: list[Loaded]) -> None:
+    residence = residence_of(stage, slots=3)
+    one, _ = residence.seat([ask(*cast[:2])])
+
+    other, _ = residence.seat([ask(*cast[2:4]), ask(cast[4]), ask(cast[0], cast[4])])
+
+    assert (other.seated, other.later, other.missed) == ([1, 2], [0], [])  # what both use takes one slot
+    residents = one.residents | other.residents
+    assert len({resident.seat.slot for resident in residents.values()}) == len(residents) == 3
+    residence.release(one)
+    residence.release(other)
+    assert use(residence, *cast[2:4]).seated == [0]
+
+
+def test_who_is_evicted_and_comes_again_meanwhile_gets_another_slot(stage: Stage, cast: list[Loaded]) -> None:
+    residence = residence_of(stage, slots=3)
+    one, _ = residence.seat([ask(cast[0])])
+    residence.evict(lambda prompt: prompt.source_id.int == 0)
+
+    other, pool = residence.seat([ask(cast[0])])
+
+    old, new = (seating.residents[cast[0].digest] for seating in (one, other))
+    assert old.seat.slot != new.seat.slot
+    residence.release(one)
+    assert is_cleared(residence, old)
+    assert pool.tokens[new.seat.slot].any()
+    residence.release(other)
+    assert here(residence, cast) == [0]
+
+
+def test_slots_become_no_wider_under_a_batch_that_reads_them(stage: Stage, cast: list[Loaded]) -> None:
+    residence = residence_of(stage, slots=6)
+    one, _ = residence.seat([ask(cast[0])])
+    wide = loaded(stage, stage.add(small_prompt(stage.backbone, seed=50, memory=12)))
+
+    other, _ = residence.seat([ask(wide), ask(cast[1])])
+
+    assert (other.seated, other.later) == ([], [0, 1])
+    residence.release(other)
+    residence.release(one)
+    assert use(residence, wide).seated == [0]
+
+
+def test_slots_become_no_narrower_under_a_batch_that_reads_them(stage: Stage, cast: list[Loaded]) -> None:
+    residence = residence_of(stage, slots=6)
+    wide = loaded(stage, stage.add(small_prompt(stage.backbone, seed=50, memory=12), source=50))
+    one, pool = residence.seat([ask(wide)])
+    residence.evict(lambda prompt: prompt.source_id.int == 50)
+
+    other, _ = residence.seat([ask(cast[0])])
+
+    assert other.seated == [0]
+    assert torch.equal(pool.keys[:, one.residents[wide.digest].seat.slot], ready_numbers(wide)[:, 0])
+    residence.release(one)
+    residence.release(other)
+    use(residence, cast[1])
+    assert residence.capacity == 6
+
+
+def test_a_prompt_that_could_not_be_copied_is_nobodys(
+    stage: Stage, cast: list[Loaded], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    residence = residence_of(stage, slots=3)
+    use(residence, cast[0])
+
+    def fail(*_: object) -> None:
+        raise RuntimeError("out of memory")
+
+    with monkeypatch.context() as broken:
+        broken.setattr("alacarte.prompting.pool.Slots.put", fail)
+        with pytest.raises(RuntimeError, match="out of memory"):
+            residence.seat([ask(cast[0], cast[1])])
+
+    assert here(residence, cast) == []
+    assert use(residence, *cast[:3]).seated == [0]
+
+
+def test_many_batches_at_once_each_find_their_own_numbers(stage: Stage, cast: list[Loaded]) -> None:
+    residence = residence_of(stage, slots=4)
+    faults: list[str] = []
+    is_over = threading.Event()
+
+    def compute(seed: int) -> None:
+        choose = random.Random(seed)
+        for _ in range(300):
+            chosen = choose.sample(cast, choose.randint(1, 2))
+            seating, pool = residence.seat([ask(*chosen)])
+            time.sleep(0)
+            for prompt in chosen if seating.seated else ():
+                slot = seating.residents[prompt.digest].seat.slot
+                found = torch.stack([pool.keys[:, slot], pool.values[:, slot]], dim=1)
+                if not torch.equal(found, ready_numbers(prompt)):
+                    faults.append(prompt.digest)
+            residence.release(seating)
+
+    def evict() -> None:
+        choose = random.Random(0)
+        while not is_over.wait(0.001):
+            residence.evict(partial(is_of, choose.randrange(6)))
+
+    lanes = [threading.Thread(target=compute, args=(seed,)) for seed in range(3)]
+    evicting = threading.Thread(target=evict)
+    for thread in (evicting, *lanes):
+        thread.start()
+    for lane in lanes:
+        lane.join()
+    is_over.set()
+    evicting.join()
+
+    assert faults == []
+    assert use(residence, *cast[:4]).seated == [0]  # no slot was lost

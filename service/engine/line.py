@@ -1,0 +1,124 @@
+"""The line before the device: which pictures are computed together, and which lane begins with them, and when."""
+
+import threading
+from collections import deque
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from service.engine.errors import Overloaded
+from service.engine.work import Work, is_wanted
+
+# Where every thread that ever computed with others has its own helpers, there are more than cores, and then OpenMP
+# lets all of them sleep between any two steps.
+SOLOIST = 0  # the lane that computes what is alone
+
+
+@dataclass(frozen=True)
+class Batch:
+    """What one lane computes in one pass, and whether no other lane computes meanwhile."""
+
+    works: Sequence[Work]
+    is_alone: bool
+
+
+class Line:
+    """Work comes from one event loop, and is taken by so many lanes, each a thread."""
+
+    def __init__(self, lanes: int, max_pictures: int, max_pairs: int) -> None:
+        self._lanes = lanes
+        self._max_pictures = max_pictures  # of one batch
+        self._max_pairs = max_pairs
+        self._waiting: deque[Work] = deque()
+        self._change = threading.Condition()
+        self._at_work = 0  # lanes
+        self._is_alone = False  # the one that is at work
+        self._is_crowded = False  # the first in line found no room beside others, and waits until they are done
+        self._is_closed = False
+
+    def __len__(self) -> int:
+        return len(self._waiting)
+
+    def join(self, work: Work) -> None:
+        """It will be taken; unless its future is cancelled, or its deadline passes, before."""
+        with self._change:
+            if self._is_closed:
+                raise Overloaded("this replica is stopping: ask again in a moment", retry_after=1)
+            self._waiting.append(work)
+            self._change.notify_all()
+
+    def take(self, lane: int) -> Batch | None:
+        """The next batch, as soon as there is one that may begin; none at the end. Whoever takes one tells its end."""
+        with self._change:
+            while True:
+                if self._may_begin() and (lane == SOLOIST or not self._is_for_one()):
+                    is_alone = self._is_for_one()
+                    works = self._form()
+                    if works:
+                        return self._begin(works, is_alone)
+                elif self._is_closed and not self._waiting:
+                    return None
+                else:
+                    self._change.wait()
+
+    def end(self) -> None:
+        """A batch that was taken is over."""
+        with self._change:
+            self._at_work -= 1
+            self._is_alone = False
+            self._change.notify_all()
+
+    def put_back(self, works: Sequence[Work], is_crowded: bool) -> None:
+        """They come first; and if it is crowded, then not before all lanes are done, and alone."""
+        with self._change:
+            self._waiting.extendleft(reversed(works))
+            self._is_crowded = self._is_crowded or is_crowded
+            self._change.notify()
+
+    def close(self) -> None:
+        """Nobody may join any more; what waits is still taken."""
+        with self._change:
+            self._is_closed = True
+            self._change.notify_all()
+
+    def clear(self) -> list[Work]:
+        """Those who wait, and do so no longer."""
+        with self._change:
+            waiting = list(self._waiting)
+            self._waiting.clear()
+            return waiting
+
+    def _may_begin(self) -> bool:
+        return bool(self._waiting) and not self._is_alone and not (self._is_crowded and self._at_work)
+
+    def _is_for_one(self) -> bool:
+        """Whether what waits is computed by all threads, while no other lane computes."""
+        return not self._at_work and (len(self._waiting) == 1 or self._is_crowded)
+
+    def _begin(self, works: Sequence[Work], is_alone: bool) -> Batch:
+        self._is_alone = is_alone
+        self._is_crowded = False
+        self._at_work += 1
+        return Batch(works, is_alone)
+
+    def _form(self) -> list[Work]:
+        """The oldest work that is still wanted, and what fits beside it; idle lanes get their share of all that waits.
+
+        The rest keeps its order.
+        """
+        idle = self._lanes - self._at_work
+        most = min(self._max_pictures, -(-len(self._waiting) // idle))
+        batch: list[Work] = []
+        rest: deque[Work] = deque()
+        pairs = 0
+        while self._waiting and len(batch) < most:
+            work = self._waiting.popleft()
+            if not is_wanted(work):
+                continue
+            fits = pairs + len(work.digests) <= self._max_pairs and work.residence is (batch or [work])[0].residence
+            if batch and not fits:
+                rest.append(work)
+                continue
+            batch.append(work)
+            pairs += len(work.digests)
+        self._waiting.extendleft(reversed(rest))
+        return batch
