@@ -8,6 +8,7 @@ OWN_FILES = 512  # that are no connections of clients: the database, the store, 
 KERNELS = 256  # about six for each number of rows
 KEPT_BYTES = 256 * 2**20
 TURN_SECONDS = 0.001
+SPINS = 8000  # about 0.1 ms, which is more than the pass does between two steps that threads share
 
 # As malloc.h has them.
 _M_TRIM_THRESHOLD, _M_TOP_PAD, _M_MMAP_THRESHOLD = -1, -2, -3
@@ -16,8 +17,9 @@ _MOST_MMAP_BYTES = 32 * 2**20  # the largest that glibc takes
 
 
 def prepare_process(max_connections: int) -> None:
-    """To be called once, before the first pass."""
+    """To be called once, before torch is imported."""
     raise_file_limit(max_connections)
+    rest_soon()
     keep_few_kernels()
     keep_freed_memory()
     # A pass gives the interpreter back and wants it again hundreds of times: whoever has it meanwhile shall not keep a
@@ -36,6 +38,15 @@ def raise_file_limit(max_connections: int) -> None:
     if soft != resource.RLIM_INFINITY and soft < wanted:
         allowed = wanted if hard == resource.RLIM_INFINITY else min(wanted, hard)
         resource.setrlimit(resource.RLIMIT_NOFILE, (allowed, hard))
+
+
+def rest_soon() -> None:
+    """Lets the threads that shared a lone picture's pass sleep after it, unless the operator says how they wait.
+
+    They would keep a core for some milliseconds, in which its answer is composed, looked at again and sent.
+    """
+    if "OMP_WAIT_POLICY" not in os.environ:
+        os.environ.setdefault("GOMP_SPINCOUNT", str(SPINS))
 
 
 def keep_few_kernels() -> None:

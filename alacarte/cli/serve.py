@@ -24,11 +24,13 @@ def serve(host: Host = None, port: Port = None) -> None:
     open_registry(settings).database.close()  # what is wrong with it is told in one line, before anything starts
     log_on_stderr(settings.log_level)
 
-    from service.app import create_app  # only now: with it comes torch, which takes seconds
     from service.process import prepare_process
-    from service.serving import make_server
 
     prepare_process(settings.max_connections)
+
+    from service.app import create_app  # only now: with it comes torch, which takes seconds
+    from service.serving import make_server
+
     server = make_server(create_app(settings), settings)
     # The server drains at the first of these, and then raises it once more: by then all is done.
     for number in (signal.SIGINT, signal.SIGTERM):

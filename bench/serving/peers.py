@@ -9,6 +9,7 @@ from bench.serving.asking import Contender, ask, load
 from bench.serving.people import People
 from bench.serving.report import Line
 from bench.serving.servers import Server, served
+from service.process import SPINS
 
 LITSERVE = "litserve"
 FASTAPI = "fastapi"
@@ -63,7 +64,8 @@ class Scene:
     @property
     def _service_env(self) -> dict[str, str]:
         ours = {"ALACARTE_HOME": str(self.folder / "home"), "ALACARTE_WEIGHTS": self.weights}
-        return {**ours, "ALACARTE_DATABASE": "", "ALACARTE_OBJECTS": ""}
+        # Also where torch is imported before the service could say it.
+        return {**ours, "ALACARTE_DATABASE": "", "ALACARTE_OBJECTS": "", "GOMP_SPINCOUNT": str(SPINS)}
 
     @contextmanager
     def litserve(self, setting: LitServeSetting) -> Iterator[Server]:

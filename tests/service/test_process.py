@@ -7,10 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from service.process import keep_few_kernels
+from service.process import SPINS, keep_few_kernels, rest_soon
 
 ROOT = Path(__file__).parents[2]
 CAPACITY = "ONEDNN_PRIMITIVE_CACHE_CAPACITY"
+SPINNING, WAITING = "GOMP_SPINCOUNT", "OMP_WAIT_POLICY"
 FAULTS = """
 import ctypes, resource, sys
 if sys.argv[1] == "kept":
@@ -49,6 +50,27 @@ def test_few_kernels_are_kept_unless_the_operator_says_otherwise(
     keep_few_kernels()
 
     assert os.environ.pop(CAPACITY) == kept
+
+
+@pytest.mark.parametrize(("told", "kept"), [({}, str(SPINS)), ({SPINNING: "9"}, "9"), ({WAITING: "passive"}, None)])
+def test_threads_rest_soon_after_a_pass_unless_the_operator_says_otherwise(
+    told: dict[str, str], kept: str | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in (SPINNING, WAITING):
+        monkeypatch.delenv(name, raising=False)
+    for name, value in told.items():
+        monkeypatch.setenv(name, value)
+
+    rest_soon()
+
+    assert os.environ.pop(SPINNING, None) == kept
+
+
+def test_the_process_is_prepared_before_torch_reads_its_environment() -> None:
+    code = "import sys, service.process; print([name for name in sys.modules if name == 'torch'])"
+    ended = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True)
+
+    assert ended.stdout.strip() == "[]"
 
 
 @pytest.mark.skipif(not sys.platform.startswith("linux"), reason="only glibc gives memory back so eagerly")
