@@ -36,12 +36,12 @@ class ServiceSettings(RegistrySettings):
         description="Releases whose prompts leave that memory last: TASK/RELEASE,TASK/RELEASE by names or ids.",
     )
     max_batch: int = Field(
-        default=EngineSettings.batch_pictures, ge=1, description="Pictures that are computed together at most."
+        default=EngineSettings.batch_pictures, ge=1, description="Pictures that are computed at once at most."
     )
     max_pairs: int = Field(
         default=EngineSettings.batch_pairs,
         ge=1,
-        description="Pairs of a picture and a prompt that are computed together at most.",
+        description="Pairs of a picture and a prompt in one pass at most.",
     )
     max_waiting: int = Field(
         default=EngineSettings.queue_pictures, ge=1, description="Pictures that may wait; beyond, the answer is 503."

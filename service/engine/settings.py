@@ -18,7 +18,7 @@ class EngineSettings:
     weights: Path | Literal["random"] | None = None  # of every backbone; from the hub if none is given
     backbones: int = 2  # that stay in memory
     prompt_bytes: int = 512 * MIB  # of prompts on the device, for each backbone
-    batch_pictures: int = 16  # in one pass at most: on a CPU more spare nothing, and everyone waits longer
+    batch_pictures: int = 16  # computed at once at most, by all lanes: on a CPU more spare nothing, and everyone waits
     batch_pairs: int = 1024  # of a picture and a prompt, in one pass at most
     queue_pictures: int = 256  # that may wait
     decode_threads: int | None = None  # one more than cores, so that there is one that a single user does not have
@@ -34,7 +34,7 @@ class EngineSettings:
 
     @property
     def places(self) -> int:
-        """Pictures under way at once: a batch that runs, and one that is made ready meanwhile."""
+        """Pictures under way at once: those that are computed, and as many that are made ready meanwhile."""
         return 2 * self.batch_pictures
 
 
