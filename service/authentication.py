@@ -18,7 +18,7 @@ _BEARER = re.compile(r"bearer +(?P<token>\S+) *", re.IGNORECASE | re.ASCII)
 
 
 class Authentication:
-    """Lets nothing through without a living token, but for the open paths."""
+    """Lets nothing in without a living token, but for the open paths; for a question one that just lived will do."""
 
     def __init__(self, app: ASGIApp) -> None:
         self._app = app

@@ -1,7 +1,8 @@
 """The gate before a question's body is read: it remembers for a moment whom SQL has just known.
 
 Nobody gets an answer by it: what is asked about rights, at the beginning and at the end, proves its caller in SQL anew.
-It spares those who ask often one look of three, and lets a token that was just revoked send one body more, in vain.
+It spares those who ask often one look of three, and lets a token that was just revoked send bodies for a moment more,
+in vain.
 """
 
 import time

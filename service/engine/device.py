@@ -9,6 +9,7 @@ import logging
 import threading
 import time
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 
 import torch
 from torch import Tensor
@@ -16,7 +17,8 @@ from torch import Tensor
 from alacarte.prompting.logits import pass_logits
 from service.engine.errors import ComputationFailed, Missed
 from service.engine.facts import BatchObserved
-from service.engine.line import Line
+from service.engine.line import Batch, Line
+from service.engine.seating import Seating
 from service.engine.settings import EngineSettings
 from service.engine.threads import compute_with
 from service.engine.work import Said, Work, is_wanted, tell
@@ -37,7 +39,7 @@ class Device:
         self._threads = settings.compute_threads or torch.get_num_threads()
         lanes = lanes_of(settings, self._threads)
         self._threads_each = self._threads // lanes
-        self._line = Line(lanes, settings.batch_pictures // lanes, settings.batch_pairs)
+        self._line = Line(lanes, settings.batch_pictures // lanes, settings.batch_pairs // lanes)
         self._lanes = [
             threading.Thread(target=self._run, args=(n,), name=f"lane_{n}", daemon=True) for n in range(lanes)
         ]
@@ -75,35 +77,35 @@ class Device:
         self._line.join(work)
 
     def _run(self, lane: int) -> None:
-        works: Sequence[Work] = ()
+        batch: Batch | None = None
         try:
             while (batch := self._line.take(lane)) is not None:
-                works = batch.works
                 compute_with(self._threads if batch.is_alone else self._threads_each)
-                self._answer(works)
-                del batch  # who waits for work holds on to nobody's picture or prompt
-                works = ()
+                self._answer(batch)
+                batch = None  # who waits for work holds on to nobody's picture or prompt
                 self._line.end()
         except BaseException as error:
             log.critical("a lane of the device has ended: nothing is computed any more", exc_info=error)
-            self._give_up(works, error)
+            self._give_up(batch, error)
 
-    def _give_up(self, works: Sequence[Work], error: BaseException) -> None:
+    def _give_up(self, batch: Batch | None, error: BaseException) -> None:
         """Nothing more is taken in, and everyone who waits hears of it; other lanes finish what they have begun."""
         self._line.close()
-        waiting = [*works, *self._line.clear()]
+        waiting = [*(batch.works if batch else ()), *self._line.clear()]
         with contextlib.suppress(RuntimeError):  # the event loop has ended, and so has everyone who waited
             tell([(work, ComputationFailed(error)) for work in waiting])
-        self._line.end()
+        if batch is not None:
+            self._line.end()
 
-    def _answer(self, works: Sequence[Work]) -> None:
+    def _answer(self, batch: Batch) -> None:
         """Each gets an answer or an error, and the lane lives on."""
+        works = batch.works
         try:
-            tell(self._compute(works))
+            tell(self._compute(batch))
         except Exception as error:
             if len(works) > 1:  # one picture or prompt may be the reason: then it fails alone
                 for work in filter(is_wanted, works):
-                    self._answer([work])
+                    self._answer(replace(batch, works=[work]))
                 return
             with self._counting:
                 self.failures += 1
@@ -112,11 +114,13 @@ class Device:
             log.exception("a picture could not be computed")
             tell([(works[0], ComputationFailed(error))])
 
-    def _compute(self, works: Sequence[Work]) -> list[tuple[Work, Said | Exception]]:
+    def _compute(self, batch: Batch) -> list[tuple[Work, Said | Exception]]:
         began = time.monotonic()
+        works = batch.works
         residence = works[0].residence
         seating, pool = residence.seat([(work.digests, work.fetched) for work in works])
-        seated = [works[place] for place in seating.seated]
+        # Side by side those with equally many prompts, which attend in one step.
+        seated = sorted((works[place] for place in seating.seated), key=lambda work: len(work.digests))
         logits: list[dict[str, Tensor]] = []
         embedding = torch.empty(0)
         is_done = False
@@ -129,16 +133,24 @@ class Device:
             is_done = True
         finally:
             residence.release(seating, failed=not is_done)
-        if seating.later:
-            self._line.put_back([works[place] for place in seating.later], is_crowded=not seated)
+        self._put_back(batch, seating)
         if seated:
-            self._note(seated, began)
+            self._note(seated, began, 1 if batch.is_alone else len(self._lanes))
         told: list[tuple[Work, Said | Exception]] = [(works[place], Missed()) for place in seating.missed]
         for work, own, seen in zip(seated, logits, embedding, strict=True):
             told.append((work, Said(own, {digest: seating.residents[digest] for digest in work.digests}, seen)))
         return told
 
-    def _note(self, seated: Sequence[Work], began: float) -> None:
+    def _put_back(self, batch: Batch, seating: Seating) -> None:
+        """Who found no room comes next; and alone, if nobody came before them: others would always be there."""
+        if batch.is_alone and seating.later and not seating.seated:
+            raise RuntimeError("a picture finds no room for its prompts though nothing else is computed")
+        is_first = min(seating.later, default=len(batch.works)) < min(seating.seated, default=len(batch.works))
+        if is_first or seating.is_cramped:
+            self._line.make_room()
+        self._line.put_back([batch.works[place] for place in seating.later])
+
+    def _note(self, seated: Sequence[Work], began: float, lanes: int) -> None:
         seconds = time.monotonic() - began
         pairs = sum(len(work.digests) for work in seated)
         with self._counting:
@@ -146,7 +158,7 @@ class Device:
             self.batches += 1
             self.pictures += len(seated)
             self.pairs += pairs
-            self.seconds_each += 0.1 * (seconds / len(seated) / len(self._lanes) - self.seconds_each)
+            self.seconds_each += 0.1 * (seconds / len(seated) / lanes - self.seconds_each)
         try:
             self._observe(BatchObserved(len(seated), pairs, tuple(began - work.since for work in seated), seconds))
         except Exception:  # whoever counts must not spoil an answer

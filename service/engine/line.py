@@ -32,7 +32,7 @@ class Line:
         self._change = threading.Condition()
         self._at_work = 0  # lanes
         self._is_alone = False  # the one that is at work
-        self._is_crowded = False  # the first in line found no room beside others, and waits until they are done
+        self._is_crowded = False  # somebody found no room beside others, and waits until they are done
         self._is_closed = False
 
     def __len__(self) -> int:
@@ -50,11 +50,12 @@ class Line:
         """The next batch, as soon as there is one that may begin; none at the end. Whoever takes one tells its end."""
         with self._change:
             while True:
-                if self._may_begin() and (lane == SOLOIST or not self._is_for_one()):
+                if self._may_begin(lane):
                     is_alone = self._is_for_one()
                     works = self._form()
                     if works:
                         return self._begin(works, is_alone)
+                    self._change.notify_all()  # whoever waits for this lane to begin waits for nobody
                 elif self._is_closed and not self._waiting:
                     return None
                 else:
@@ -67,12 +68,16 @@ class Line:
             self._is_alone = False
             self._change.notify_all()
 
-    def put_back(self, works: Sequence[Work], is_crowded: bool) -> None:
-        """They come first; and if it is crowded, then not before all lanes are done, and alone."""
+    def put_back(self, works: Sequence[Work]) -> None:
+        """They come first."""
         with self._change:
             self._waiting.extendleft(reversed(works))
-            self._is_crowded = self._is_crowded or is_crowded
-            self._change.notify()
+            self._change.notify_all()
+
+    def make_room(self) -> None:
+        """The next batch begins when all lanes are done, and alone."""
+        with self._change:
+            self._is_crowded = True
 
     def close(self) -> None:
         """Nobody may join any more; what waits is still taken."""
@@ -87,8 +92,10 @@ class Line:
             self._waiting.clear()
             return waiting
 
-    def _may_begin(self) -> bool:
-        return bool(self._waiting) and not self._is_alone and not (self._is_crowded and self._at_work)
+    def _may_begin(self, lane: int) -> bool:
+        if not self._waiting or self._is_alone or (self._is_crowded and self._at_work):
+            return False
+        return lane == SOLOIST or self._is_closed or not self._is_for_one()  # once it is closed that lane may be gone
 
     def _is_for_one(self) -> bool:
         """Whether what waits is computed by all threads, while no other lane computes."""

@@ -2,6 +2,7 @@
 
 import threading
 from collections.abc import Sequence
+from contextlib import nullcontext
 
 import torch
 from torch import Tensor
@@ -15,7 +16,10 @@ from registry.usable_set import UsablePrompt
 from service.engine.threads import compute_alone
 from service.engine.work import Said
 
-_composing = threading.Lock()  # answers of a batch come all at once, and would keep each other from the interpreter
+SMALL = 256  # pairs of a picture and a prompt, which are composed in some milliseconds
+
+# The answers of a batch come all at once, and would keep each other from the interpreter; large ones keep nobody.
+_composing_small = threading.Lock()
 
 
 def prepare(picture: bytes, preprocessing: Preprocessing, name: str) -> Tensor:
@@ -30,7 +34,8 @@ def compose_said(
     prompts: Sequence[UsablePrompt], said: Sequence[Said], composition: Composition, weighting: Weighting
 ) -> list[Answer]:
     """The answers of pictures that were asked with the same prompts, in the order of the prompts' ids."""
-    with _composing, torch.inference_mode():
+    is_small = len(prompts) * len(said) <= SMALL
+    with _composing_small if is_small else nullcontext(), torch.inference_mode():
         compute_alone()  # whichever thread it is
         return _compose(prompts, said, composition, weighting)
 

@@ -6,6 +6,7 @@ they both use. Other threads may look and evict at any time; what a running batc
 
 import threading
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import ExitStack
 from dataclasses import replace
 from weakref import WeakSet
 
@@ -80,7 +81,7 @@ class Residence:
             seating = Seating()
             try:
                 with self._lock:
-                    if self._fit_slots(loaded for _, fetched in asked for loaded in fetched.values()):
+                    if self._fit_slots((loaded for _, fetched in asked for loaded in fetched.values()), seating):
                         for place, (digests, fetched) in enumerate(asked):
                             self._seat_one(place, digests, fetched, seating)
                         self._trim()
@@ -98,12 +99,15 @@ class Residence:
     def release(self, seating: Seating, failed: bool = False) -> None:
         """The batch is over: what was evicted meanwhile leaves, and all that it used if nobody knows what it left."""
         with self._lock:
-            for digest, resident in seating.residents.items():
-                self._uses[resident] -= 1
-                if (failed or not resident.stays) and self._residents.get(digest) is resident:
-                    self._leave(digest)
-                if not self._uses[resident]:
-                    self._end_use(resident)
+            residents = seating.residents.values()
+            ended = [resident for resident in residents if self._end_use(resident)]
+            for resident in residents:
+                if (failed or not resident.stays) and self._is_here(resident):
+                    self._drop(resident)
+            with ExitStack() as clearing:  # all of them, though one should fail
+                for resident in ended:
+                    if not self._is_here(resident):
+                        clearing.callback(self._free_slot, resident)
 
     def evict(self, matches: Matches) -> int:
         """Everything that matches has left, and its slot is cleared; or will be when the running batch ends."""
@@ -190,12 +194,18 @@ class Residence:
         self._uses[resident] += 1
         seating.residents[resident.digest] = resident
 
-    def _end_use(self, resident: Resident) -> None:
+    def _end_use(self, resident: Resident) -> bool:
+        """One batch less uses it; True if it was the last."""
+        self._uses[resident] -= 1
+        if self._uses[resident]:
+            return False
         del self._uses[resident]
         self._used_slots -= resident.seat.slot is not None
         self._used_beside_bytes -= resident.beside_bytes
-        if self._residents.get(resident.digest) is not resident:  # it was evicted meanwhile
-            self._free_slot(resident)
+        return True
+
+    def _is_here(self, resident: Resident) -> bool:
+        return self._residents.get(resident.digest) is resident
 
     def _trim(self) -> None:
         """Heads and prototypes are back within their half, as far as running batches can spare them."""
@@ -220,20 +230,25 @@ class Residence:
         self._residents[digest] = self._residents.pop(digest)
 
     def _leave(self, digest: str) -> None:
-        resident = self._residents.pop(digest)
-        self._beside_bytes -= resident.beside_bytes
+        resident = self._residents[digest]
+        self._drop(resident)
         if resident not in self._uses:
             self._free_slot(resident)
 
+    def _drop(self, resident: Resident) -> None:
+        """Nobody who comes finds it; its slot is cleared by whoever sees that no batch uses it."""
+        del self._residents[resident.digest]
+        self._beside_bytes -= resident.beside_bytes
+
     def _free_slot(self, resident: Resident) -> None:
         if resident.seat.slot is not None:
+            self._free.append(resident.seat.slot)  # first: whoever comes into it overwrites all of it
             self._slots.clear(resident.seat.slot)
-            self._free.append(resident.seat.slot)
 
-    def _fit_slots(self, coming: Iterable[Loaded]) -> bool:
+    def _fit_slots(self, coming: Iterable[Loaded], seating: Seating) -> bool:
         """Slots as wide as the widest prompt that is here or comes: no longer than it stays do others have fewer.
 
-        False if they must become wider, and cannot while a batch reads them.
+        While a batch reads them they stay as they are: False if they are too narrow, and it is told if too wide.
         """
         widest = max((loaded.ready.memory for loaded in coming), default=0)
         if self._slots.memory > USUAL_MEMORY:
@@ -242,14 +257,17 @@ class Residence:
         if memory == self._slots.memory:
             return True
         if self._uses:
-            return memory < self._slots.memory
+            seating.is_cramped = memory < self._slots.memory
+            return seating.is_cramped
         self._move(memory)
         return True
 
     def _move(self, memory: int) -> None:
         """Everyone is in slots of another width; where those are fewer, who was used longest ago has left."""
-        while self._slots.count - len(self._free) > self._count_within(memory):
-            self._leave_least_used(with_slot=True)
+        while self._slots.count - len(self._free) > self._count_within(memory) and self._leave_least_used(
+            with_slot=True
+        ):
+            pass
         moving = [
             (resident, self._slots.take_out(resident.seat.slot))
             for resident in self._residents.values()

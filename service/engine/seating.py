@@ -30,5 +30,6 @@ class Seating:
     seated: list[int] = field(default_factory=list)
     missed: list[int] = field(default_factory=list)  # a prompt has left: fetch it, and ask again
     later: list[int] = field(default_factory=list)  # the slots are full: after this batch, or after another
+    is_cramped: bool = False  # slots are wider and fewer than need be, since another batch reads them
     residents: dict[str, Resident] = field(default_factory=dict)
     entering: list[tuple[int, Loaded]] = field(default_factory=list)  # what must be put into which slot

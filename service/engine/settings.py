@@ -24,7 +24,7 @@ class EngineSettings:
     decode_threads: int | None = None  # one more than cores, so that there is one that a single user does not have
     load_threads: int = 8  # that read prompts from the object store
     load_bytes: int = 256 * MIB  # of prompts on their way from the store into their slots, made ready for them
-    compute_threads: int | None = None  # of one pass on a CPU; as torch would choose
+    compute_threads: int | None = None  # of all passes on a CPU; as torch would choose
 
     def __post_init__(self) -> None:
         sizes = (self.backbones, self.batch_pictures, self.batch_pairs, self.queue_pictures, self.load_threads)

@@ -66,11 +66,19 @@ def test_threads_rest_soon_after_a_pass_unless_the_operator_says_otherwise(
     assert os.environ.pop(SPINNING, None) == kept
 
 
-def test_the_process_is_prepared_before_torch_reads_its_environment() -> None:
-    code = "import sys, service.process; print([name for name in sys.modules if name == 'torch'])"
-    ended = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True)
+def test_the_process_is_prepared_before_torch_reads_its_environment(sqlite_template: Path, tmp_path: Path) -> None:
+    (tmp_path / "registry.db").write_bytes(sqlite_template.read_bytes())
+    code = """
+import sys, service.process
+from alacarte.cli.serve import serve
+def look(_): sys.exit(f"torch is {'torch' in sys.modules}")
+service.process.prepare_process = look
+serve()
+"""
+    env = {**os.environ, "ALACARTE_HOME": str(tmp_path), "ALACARTE_DATABASE": "", "ALACARTE_OBJECTS": ""}
+    ended = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, env=env)
 
-    assert ended.stdout.strip() == "[]"
+    assert "torch is False" in ended.stderr
 
 
 @pytest.mark.skipif(not sys.platform.startswith("linux"), reason="only glibc gives memory back so eagerly")

@@ -12,6 +12,7 @@ from registry.usable_set import UsablePrompt
 from service.engine.device import MAX_LANES, lanes_of
 from service.engine.engine import Engine
 from service.engine.errors import ComputationFailed, Overloaded
+from service.engine.residence import Residence
 from service.engine.settings import EngineSettings
 from tests.prompting.reference import small_prompt
 from tests.service.engine.stage import ANN, BEN, Stage, picture, same, until
@@ -117,6 +118,65 @@ async def test_those_whose_prompts_do_not_fit_beside_anothers_are_answered_after
     assert stage.images == [1, 1, 1]
     for n, own in ((1, prompts[:2]), (2, prompts[2:])):
         same(answers[n - 1], stage.expect([picture(n)], own))
+
+
+async def test_who_found_no_room_is_not_overtaken_for_ever(stage: Stage, prompts: list[UsablePrompt]) -> None:
+    settings = EngineSettings(prompt_bytes=stage.slots_for(3), decode_threads=1, compute_threads=2)
+    many, other = prompts[:2], prompts[2:]
+    finished: list[int] = []
+
+    def note(number: int, _: object) -> None:
+        finished.append(number)
+
+    async with stage.engine(settings) as engine:
+        # One lane begins with 0 and 1; in the other 2 finds no room beside them, and 3 needs none.
+        asked = await begin_together(stage, engine, [(picture(n), other if n == 2 else many) for n in range(4)])
+        await stage.passes.reached()
+        await stage.passes.reached()
+        asked += [asyncio.create_task(stage.ask(engine, [picture(n)], many, user=BEN)) for n in (4, 5)]
+        await until(partial(has_ready, engine, 2))
+        for number, task in enumerate(asked):
+            task.add_done_callback(partial(note, number))
+        stage.passes.open()
+        answers = await asyncio.gather(*asked)
+
+    assert set(finished[:3]) == {0, 1, 3}
+    assert finished[3] == 2
+    same(answers[2], stage.expect([picture(2)], other))
+
+
+async def test_who_finds_no_room_though_nobody_else_is_there_is_told_so(
+    stage: Stage, prompts: list[UsablePrompt], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with stage.engine(TWO) as engine:
+        await stage.ask(engine, [picture(0)], prompts)
+        with monkeypatch.context() as full:
+            full.setattr(Residence, "_seat_one", lambda _, place, *rest: rest[-1].later.append(place))
+            with pytest.raises(ComputationFailed):
+                await stage.ask(engine, [picture(1)], prompts)
+
+        same(await stage.ask(engine, [picture(1)], prompts), stage.expect([picture(1)], prompts))
+
+
+async def test_slots_become_narrow_again_though_lanes_are_never_idle(stage: Stage, prompts: list[UsablePrompt]) -> None:
+    wide = stage.add(small_prompt(stage.backbone, seed=50, memory=12), source=50)
+    settings = EngineSettings(prompt_bytes=stage.slots_for(6), decode_threads=1, compute_threads=2)
+    asking = True
+
+    async def ask_on(number: int) -> None:
+        while asking:
+            await stage.ask(engine, [picture(number)], prompts[:1], user=(ANN, BEN)[number % 2])
+
+    async with stage.engine(settings) as engine:
+        await stage.ask(engine, [picture(0)], [wide])
+        (residence,) = engine._residences
+        assert residence.capacity == 2
+        busy = [asyncio.create_task(ask_on(number)) for number in range(6)]
+        await until(lambda: residence.count == 2)
+        engine.evict(lambda prompt: prompt.source_id.int == 50)
+        await until(lambda: residence.capacity == 6)
+        asking = False
+        await asyncio.gather(*busy)
 
 
 async def test_when_a_lane_ends_the_others_finish_what_they_have_begun(

@@ -122,7 +122,8 @@ def test_who_found_no_room_comes_first_alone_when_all_others_are_done(people: Pe
     works = filled(people, line, 6)
     first, second = taken(line, SOLOIST), taken(line, OTHER)
     late = filled(people, line, 1)
-    line.put_back(second.works, is_crowded=True)
+    line.make_room()
+    line.put_back(second.works)
     line.end()  # of the second
 
     other = waits(line, OTHER)
@@ -142,7 +143,7 @@ def test_who_is_put_back_for_others_of_the_batch_is_next(people: People) -> None
     works = filled(people, line, 6)
     batch = taken(line, SOLOIST)
 
-    line.put_back(batch.works[2:], is_crowded=False)
+    line.put_back(batch.works[2:])
     line.end()
 
     assert list(taken(line, SOLOIST).works) == works[2:]
@@ -189,6 +190,37 @@ def test_a_closed_line_is_emptied_and_takes_nobody_in(people: People) -> None:
     assert line.take(OTHER) is None
 
 
+def test_a_lane_that_waits_for_the_soloist_ends_when_he_finds_nobody_who_is_wanted(people: People) -> None:
+    line = Line(lanes=2, max_pictures=2, max_pairs=10)
+    (gone,) = filled(people, line, 1)
+    gone.said.cancel()
+    other = waits(line, OTHER)
+    line.close()
+
+    assert line.take(SOLOIST) is None
+    assert other.has_ended()
+    assert other.batch is None
+
+
+def test_who_is_put_back_after_the_soloist_has_gone_is_taken_all_the_same(people: People) -> None:
+    line = Line(lanes=2, max_pictures=2, max_pairs=10)
+    filled(people, line, 2)
+    taken(line, SOLOIST)
+    batch = taken(line, OTHER)
+    line.end()
+    line.close()
+    assert line.take(SOLOIST) is None
+
+    line.make_room()
+    line.put_back(batch.works)
+    line.end()
+
+    again = Waiting(line, OTHER)
+    assert again.has_ended()
+    assert again.batch is not None
+    assert again.batch.works == batch.works
+
+
 def test_lanes_take_everyone_exactly_once(people: People) -> None:
     line = Line(lanes=3, max_pictures=4, max_pairs=100)
     seen: list[Work] = []
@@ -204,7 +236,8 @@ def test_lanes_take_everyone_exactly_once(people: People) -> None:
             time.sleep(0.0003)
             if put_back < 20 and not batch.is_alone:
                 put_back += 1
-                line.put_back(batch.works, is_crowded=True)
+                line.make_room()
+                line.put_back(batch.works)
             else:
                 seen.extend(batch.works)
             begun[lane] = 0

@@ -322,12 +322,16 @@ def test_slots_become_no_narrower_under_a_batch_that_reads_them(stage: Stage, ca
 
     other, _ = residence.seat([ask(cast[0])])
 
-    assert other.seated == [0]
+    assert (other.seated, other.is_cramped) == ([0], False)  # the wide one is still read
     assert torch.equal(pool.keys[:, one.residents[wide.digest].seat.slot], ready_numbers(wide)[:, 0])
     residence.release(one)
+    third, _ = residence.seat([ask(cast[1])])
+    assert (third.seated, third.is_cramped) == ([0], True)
     residence.release(other)
-    use(residence, cast[1])
+    residence.release(third)
+    use(residence, cast[2])
     assert residence.capacity == 6
+    assert here(residence, cast) == [0, 1, 2]
 
 
 def test_a_prompt_that_could_not_be_copied_is_nobodys(
@@ -346,6 +350,25 @@ def test_a_prompt_that_could_not_be_copied_is_nobodys(
 
     assert here(residence, cast) == []
     assert use(residence, *cast[:3]).seated == [0]
+
+
+def test_a_slot_that_cannot_be_cleared_keeps_no_other_from_being_free(
+    stage: Stage, cast: list[Loaded], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    residence = residence_of(stage, slots=3)
+    seating, _ = residence.seat([ask(*cast[:3])])
+
+    def fail(*_: object) -> None:
+        raise RuntimeError("the device is gone")
+
+    with monkeypatch.context() as broken:
+        broken.setattr("alacarte.prompting.pool.Slots.clear", fail)
+        with pytest.raises(RuntimeError, match="gone"):
+            residence.release(seating, failed=True)
+
+    assert here(residence, cast) == []
+    assert use(residence, *cast[3:6]).seated == [0]
+    assert torch.equal(numbers_of(residence, cast[3]), ready_numbers(cast[3]))
 
 
 def test_many_batches_at_once_each_find_their_own_numbers(stage: Stage, cast: list[Loaded]) -> None:

@@ -1,0 +1,44 @@
+"""Small answers are composed one after the other; a large one keeps nobody waiting."""
+
+import threading
+
+import pytest
+import torch
+
+from registry.usable_set import UsablePrompt
+from service.engine import preparing
+from service.engine.preparing import compose_said
+from service.engine.seating import Resident
+from service.engine.work import Said
+from tests.prompting.reference import small_prompt
+from tests.service.engine.stage import Stage
+from tests.service.engine.test_residence import loaded, residence_of, use
+
+
+@pytest.fixture
+def prompt(stage: Stage) -> UsablePrompt:
+    return stage.add(small_prompt(stage.backbone))
+
+
+@pytest.fixture
+def resident(stage: Stage, prompt: UsablePrompt) -> Resident:
+    return use(residence_of(stage, slots=1), loaded(stage, prompt)).residents[prompt.digest]
+
+
+def compose(prompt: UsablePrompt, resident: Resident, pictures: int) -> threading.Thread:
+    logits, embedding = torch.zeros(len(resident.labels)), torch.zeros(resident.prototypes.shape[1])
+    said = [Said({prompt.digest: logits}, {prompt.digest: resident}, embedding)] * pictures
+    thread = threading.Thread(target=compose_said, args=([prompt], said, "average", "none"), daemon=True)
+    thread.start()
+    return thread
+
+
+def test_a_small_answer_waits_for_another_and_a_large_one_does_not(prompt: UsablePrompt, resident: Resident) -> None:
+    with preparing._composing_small:
+        small, large = compose(prompt, resident, 1), compose(prompt, resident, preparing.SMALL + 1)
+        large.join(30)
+        assert not large.is_alive()
+        assert small.is_alive()
+
+    small.join(30)
+    assert not small.is_alive()
