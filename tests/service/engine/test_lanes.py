@@ -120,14 +120,21 @@ async def test_those_whose_prompts_do_not_fit_beside_anothers_are_answered_after
         same(answers[n - 1], stage.expect([picture(n)], own))
 
 
-async def test_who_found_no_room_is_not_overtaken_for_ever(stage: Stage, prompts: list[UsablePrompt]) -> None:
+async def test_who_found_no_room_is_not_overtaken_for_ever(
+    stage: Stage, prompts: list[UsablePrompt], monkeypatch: pytest.MonkeyPatch
+) -> None:
     settings = EngineSettings(prompt_bytes=stage.slots_for(3), decode_threads=1, compute_threads=2)
     many, other = prompts[:2], prompts[2:]
-    finished: list[int] = []
+    known = [stage.image(picture(n)) for n in range(6)]
+    passes: list[list[int]] = []  # which pictures were in each
+    embed = stage.backbone.embed
 
-    def note(number: int, _: object) -> None:
-        finished.append(number)
+    def noted(images: Tensor) -> Tensor:
+        found = embed(images)
+        passes.append([n for n, one in enumerate(known) if any(torch.equal(one, image) for image in images)])
+        return found
 
+    monkeypatch.setattr(stage.backbone, "embed", noted)
     async with stage.engine(settings) as engine:
         # One lane begins with 0 and 1; in the other 2 finds no room beside them, and 3 needs none.
         asked = await begin_together(stage, engine, [(picture(n), other if n == 2 else many) for n in range(4)])
@@ -135,13 +142,13 @@ async def test_who_found_no_room_is_not_overtaken_for_ever(stage: Stage, prompts
         await stage.passes.reached()
         asked += [asyncio.create_task(stage.ask(engine, [picture(n)], many, user=BEN)) for n in (4, 5)]
         await until(partial(has_ready, engine, 2))
-        for number, task in enumerate(asked):
-            task.add_done_callback(partial(note, number))
         stage.passes.open()
         answers = await asyncio.gather(*asked)
 
-    assert set(finished[:3]) == {0, 1, 3}
-    assert finished[3] == 2
+    assert passes[0] == []  # of whom all had waited for
+    assert sorted(passes[1:3]) == [[0, 1], [3]]
+    assert passes[3] == [2]
+    assert sorted(n for later in passes[4:] for n in later) == [4, 5]
     same(answers[2], stage.expect([picture(2)], other))
 
 
