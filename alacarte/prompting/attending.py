@@ -107,7 +107,7 @@ def _fused(q: Tensor, keys: Tensor, values: Tensor, mask: Tensor | None, scale: 
 
 
 def attend_at_once(asking: Asking, memory: Memory, layout: Layout, scale: float, given: Tensor) -> None:
-    """All scores of a pair side by side: few launches, on any device."""
+    """All scores of a pair side by side: few launches for each number of prompts that pictures have, on any device."""
     each, n, m = asking.each, asking.tokens, memory.pool_keys.shape[2]
     shared = [asking.shared(run) for run in layout.runs]
     for run, (keys, values) in zip(layout.runs, shared, strict=True):
