@@ -6,6 +6,7 @@ of its members changes nothing but the last bits.
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from itertools import accumulate, chain
 from typing import Literal, get_args
 
@@ -63,7 +64,7 @@ def compose(
     require_composition(composition, weights is not None)
     _check(logits, labels, weights)
     members = [member.float() for member in logits]
-    union = _Union.of(labels, members[0].device)
+    union = _Union(labels, members[0].device)
     match composition, weights:
         case "average", None:
             scores = _average(members, union)
@@ -90,26 +91,42 @@ def require_composition(composition: Composition, is_weighted: bool) -> None:
 
 @dataclass(frozen=True)
 class _Union:
-    """The labels of all members, and where each member's labels stand among them."""
+    """The labels of all members, and where each member's labels stand among them, which is found when it is asked."""
 
-    labels: tuple[str, ...]
-    column: Tensor  # (S), the members' labels one after the other
-    starts: tuple[int, ...]  # (k), where each member begins in column
-    knowers: Tensor  # (C), how many members know a label
-    is_everyones: bool  # every member knows all labels, in their order
+    members: Sequence[tuple[str, ...]]
+    device: torch.device
 
-    @classmethod
-    def of(cls, members: Sequence[tuple[str, ...]], device: torch.device) -> "_Union":
-        distinct = set(members)  # shards of one source mostly share their labels
-        labels = tuple(sorted(set(chain.from_iterable(distinct))))
-        place = {label: column for column, label in enumerate(labels)}
-        columns = {own: np.array([place[label] for label in own]) for own in distinct}
-        column = torch.from_numpy(np.concatenate([columns[own] for own in members]))
-        starts = tuple(accumulate((len(own) for own in members[:-1]), initial=0))
-        knowers = torch.bincount(column).float()
-        # Sent without waiting for the device.
-        sent = column.to(device, non_blocking=True), starts, knowers.to(device, non_blocking=True)
-        return cls(labels, *sent, is_everyones=distinct == {labels})
+    @cached_property
+    def labels(self) -> tuple[str, ...]:
+        """All of them, sorted; shards of one source mostly share theirs."""
+        return tuple(sorted(set(chain.from_iterable(set(self.members)))))
+
+    @property
+    def is_everyones(self) -> bool:
+        """Whether every member knows all labels, in their order."""
+        return all(own == self.labels for own in self.members)
+
+    @cached_property
+    def _column(self) -> Tensor:
+        place = {label: column for column, label in enumerate(self.labels)}
+        columns = {own: np.array([place[label] for label in own]) for own in set(self.members)}
+        return torch.from_numpy(np.concatenate([columns[own] for own in self.members]))
+
+    # Sent without waiting for the device.
+    @cached_property
+    def column(self) -> Tensor:
+        """(S), the members' labels one after the other."""
+        return self._column.to(self.device, non_blocking=True)
+
+    @property
+    def knowers(self) -> Tensor:
+        """(C), how many members know a label."""
+        return torch.bincount(self._column).float().to(self.device, non_blocking=True)
+
+    @property
+    def starts(self) -> tuple[int, ...]:
+        """(k), where each member begins in the column."""
+        return tuple(accumulate((len(own) for own in self.members[:-1]), initial=0))
 
     def sum(self, members: Sequence[Tensor]) -> Tensor:
         """The sum (B, C) of the members (B, C_i); a label that a member does not know gets 0 from it."""

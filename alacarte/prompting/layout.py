@@ -42,6 +42,11 @@ class Layout:
     runs: tuple[Run, ...]  # of all images, in their order
 
     @property
+    def images(self) -> int:
+        """How many images there are."""
+        return int(self.runs[-1].images.stop) if self.runs else 0
+
+    @property
     def pairs(self) -> int:
         """How many pairs there are."""
         return self.slots.shape[0]

@@ -4,7 +4,7 @@ All rows, N of each image and behind them those of its pairs, share one buffer t
 only attention tells them apart. The backbone's rows never see a prompt, and no prompt sees another.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 import torch
@@ -17,6 +17,7 @@ from alacarte.prompting.pool import PromptPool
 
 # B images, N backbone tokens, T pairs, R rows, H heads, d width of a head, D width
 
+PICKED_AT_ONCE = 64  # pairs whose memory of all blocks stays in the cache until it is needed
 ROWS_STEP = 8  # to compute more rows for nothing costs more than to make a kernel now and then
 
 
@@ -42,15 +43,14 @@ def forward(backbone: Backbone, images: Tensor, pool: PromptPool, layout: Layout
     rows = line_up(start, pool.tokens.index_select(0, layout.slots), layout)  # (R, D)
 
     *inner, final = backbone.frozen_blocks
-    *memories, final_memory = memories_of(pool, layout)
-    given = rows.new_zeros(len(rows), final.heads, final.head_width)  # what attention gives each row
-    for index, (block, memory) in enumerate(zip(inner, memories, strict=True)):
+    memories = memories_of(pool, layout)
+    room = rows.new_zeros(len(rows), final.heads, final.head_width)
+    for index, block in enumerate(inner):
         q, k, v = block.queries_keys_values(block.normalise(rows))  # (R, H, d)
         asking = Asking(q, tokens, k, v, tokens)
         if keep is not None:
             keep(index, *shared_of(asking, layout))
-        attend(asking, memory, layout, block.scale, given)
-        rows = block.absorb(rows, given.flatten(1))
+        rows = block.absorb(rows, attend(asking, next(memories), layout, block.scale, room).flatten(1))
 
     # In the last block nobody reads the patches again: they give keys and values, and go no further.
     normal = final.normalise(rows)
@@ -60,8 +60,7 @@ def forward(backbone: Backbone, images: Tensor, pool: PromptPool, layout: Layout
     asking = Asking(final.queries(normal.index_select(0, ends)), 1, k, v, tokens)
     if keep is not None:
         keep(len(inner), *shared_of(asking, layout))
-    given = rows.new_zeros(len(ends), final.heads, final.head_width)
-    attend(asking, final_memory, layout, final.scale, given)
+    given = attend(asking, next(memories), layout, final.scale, torch.zeros_like(asking.q))
     rows = backbone.finish(final.absorb(rows.index_select(0, ends), given.flatten(1))).unsqueeze(1)  # (B + T, 1, D)
     classes = [run.rows(rows, 1, 0, 1).reshape(-1, width) for run in layout.runs]
     return Outcome(tokens=of_pairs(rows, 1, layout.runs).view(-1, width), embedding=torch.cat(classes))
@@ -94,8 +93,13 @@ def shared_of(asking: Asking, layout: Layout) -> tuple[Tensor, Tensor]:
     return torch.cat([keys for keys, _ in parts]), torch.cat([values for _, values in parts])
 
 
-def memories_of(pool: PromptPool, layout: Layout) -> list[Memory]:
-    """What the prompts in the pool remember, block by block, and which of them each pair has."""
+def memories_of(pool: PromptPool, layout: Layout) -> Iterator[Memory]:
+    """What the pairs' prompts remember, block by block."""
     absent = None if pool.absent is None else pool.absent.index_select(0, layout.slots)
-    both = zip(pool.keys.unbind(0), pool.values.unbind(0), strict=True)
-    return [Memory(keys, values, layout.slots, absent) for keys, values in both]
+    if layout.pairs <= PICKED_AT_ONCE:
+        keys, values = (every.index_select(1, layout.slots).unbind(0) for every in (pool.keys, pool.values))
+        return (Memory(*both, absent) for both in zip(keys, values, strict=True))
+    return (
+        Memory(keys.index_select(0, layout.slots), values.index_select(0, layout.slots), absent)
+        for keys, values in zip(pool.keys.unbind(0), pool.values.unbind(0), strict=True)
+    )
