@@ -92,6 +92,20 @@ def test_with_nothing_removed_nothing_is_lost_and_one_source_left_is_that_source
     assert min(alone) - 1e-9 <= float(table.rows[-1][5] or 0) <= max(alone) + 1e-9
 
 
+def test_what_is_learnt_anew_is_learnt_from_everything_but_the_forgotten(plan: Plan, laboratory: Laboratory) -> None:
+    table = found("forgetting", plan, laboratory).tables[0]
+
+    anew = wanted_by(["forgetting"], plan)[plan.forgetful :]
+    sizes = [len(training.samples) for training in anew]
+    shards = {frozenset(shard) for shard in plan.shards(plan.forgetful)}
+    assert anew[0] == plan.training(plan.train)
+    assert frozenset(anew[-1].samples) in shards  # one is left, and so it is that one
+    assert sizes == sorted(sizes, reverse=True)
+    assert column(table, "learnt anew: accuracy") == [
+        right(laboratory.opinions([training], plan.test), plan.test) for training in anew
+    ]
+
+
 def test_an_episode_has_classes_that_no_other_has(plan: Plan) -> None:
     parts = episodes(replace(plan, episodes=3))
 
