@@ -174,7 +174,7 @@ def lanes_of(settings: EngineSettings, threads: int) -> int:
 def stack(images: Sequence[Tensor], device: torch.device) -> Tensor:
     """The images as one (B, 3, S, S), from where the device fetches them without anybody waiting."""
     if device.type != "cuda":
-        return torch.stack(list(images))
+        return torch.stack(list(images)) if len(images) > 1 else images[0].unsqueeze(0)
     first = images[0]
     batch = torch.empty(len(images), *first.shape, dtype=first.dtype, pin_memory=True)
     return torch.stack(list(images), out=batch)

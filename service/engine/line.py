@@ -29,7 +29,8 @@ class Line:
         self._max_pictures = max_pictures  # of one batch
         self._max_pairs = max_pairs
         self._waiting: deque[Work] = deque()
-        self._change = threading.Condition()
+        self._lock = threading.Lock()
+        self._turns = [threading.Condition(self._lock) for _ in range(lanes)]  # each lane's own: others sleep on
         self._at_work = 0  # lanes
         self._is_alone = False  # the one that is at work
         self._is_crowded = False  # somebody found no room beside others, and waits until they are done
@@ -40,57 +41,67 @@ class Line:
 
     def join(self, work: Work) -> None:
         """It will be taken; unless its future is cancelled, or its deadline passes, before."""
-        with self._change:
+        with self._lock:
             if self._is_closed:
                 raise Overloaded("this replica is stopping: ask again in a moment", retry_after=1)
             self._waiting.append(work)
-            self._change.notify_all()
+            self._wake()
 
     def take(self, lane: int) -> Batch | None:
         """The next batch, as soon as there is one that may begin; none at the end. Whoever takes one tells its end."""
-        with self._change:
+        with self._lock:
             while True:
                 if self._may_begin(lane):
                     is_alone = self._is_for_one()
                     works = self._form()
                     if works:
                         return self._begin(works, is_alone)
-                    self._change.notify_all()  # whoever waits for this lane to begin waits for nobody
-                elif self._is_closed and not self._waiting:
+                    self._wake()  # whoever waits for this lane to begin waits for nobody
+                elif self._is_over():
                     return None
                 else:
-                    self._change.wait()
+                    self._turns[lane].wait()
 
     def end(self) -> None:
         """A batch that was taken is over."""
-        with self._change:
+        with self._lock:
             self._at_work -= 1
             self._is_alone = False
-            self._change.notify_all()
+            self._wake()
 
     def put_back(self, works: Sequence[Work]) -> None:
         """They come first."""
-        with self._change:
+        with self._lock:
             self._waiting.extendleft(reversed(works))
-            self._change.notify_all()
+            self._wake()
 
     def make_room(self) -> None:
         """The next batch begins when all lanes are done, and alone."""
-        with self._change:
+        with self._lock:
             self._is_crowded = True
 
     def close(self) -> None:
         """Nobody may join any more; what waits is still taken."""
-        with self._change:
+        with self._lock:
             self._is_closed = True
-            self._change.notify_all()
+            self._wake()
 
     def clear(self) -> list[Work]:
         """Those who wait, and do so no longer."""
-        with self._change:
+        with self._lock:
             waiting = list(self._waiting)
             self._waiting.clear()
+            self._wake()
             return waiting
+
+    def _wake(self) -> None:
+        """Those lanes that have something to do now; whoever woke in vain would take time from them."""
+        for lane, turn in enumerate(self._turns):
+            if self._may_begin(lane) or self._is_over():
+                turn.notify_all()
+
+    def _is_over(self) -> bool:
+        return self._is_closed and not self._waiting
 
     def _may_begin(self, lane: int) -> bool:
         if not self._waiting or self._is_alone or (self._is_crowded and self._at_work):

@@ -1,6 +1,7 @@
 """Lanes compute side by side, with no more threads than there are; a fault in one is nobody else's."""
 
 import asyncio
+import threading
 from functools import partial
 
 import pytest
@@ -127,11 +128,14 @@ async def test_who_found_no_room_is_not_overtaken_for_ever(
     many, other = prompts[:2], prompts[2:]
     known = [stage.image(picture(n)) for n in range(6)]
     passes: list[list[int]] = []  # which pictures were in each
+    is_put_back = threading.Event()
     embed = stage.backbone.embed
 
     def noted(images: Tensor) -> Tensor:
         found = embed(images)
         passes.append([n for n, one in enumerate(known) if any(torch.equal(one, image) for image in images)])
+        if 0 in passes[-1]:
+            assert is_put_back.wait(60)
         return found
 
     monkeypatch.setattr(stage.backbone, "embed", noted)
@@ -143,6 +147,8 @@ async def test_who_found_no_room_is_not_overtaken_for_ever(
         asked += [asyncio.create_task(stage.ask(engine, [picture(n)], many, user=BEN)) for n in (4, 5)]
         await until(partial(has_ready, engine, 2))
         stage.passes.open()
+        await until(partial(has_ready, engine, 3))
+        is_put_back.set()
         answers = await asyncio.gather(*asked)
 
     assert passes[0] == []  # of whom all had waited for
@@ -214,7 +220,8 @@ async def test_when_a_lane_ends_the_others_finish_what_they_have_begun(
             await asked[0]
         same(await asked[1], stage.expect([picture(1)], prompts))
         found = (await asyncio.gather(waiting, return_exceptions=True))[0]
-        assert isinstance(found, ComputationFailed | list)  # whichever lane was the first
+        # Whichever lane was the first; one that took it and missed the prompts of the pass that failed, asked in vain.
+        assert isinstance(found, ComputationFailed | Overloaded | list)
         await until(lambda: not engine.is_well)
         with pytest.raises(Overloaded):
             await stage.ask(engine, [picture(2)], prompts)
