@@ -5,6 +5,9 @@ from collections.abc import Iterator
 import pytest
 
 from alacarte.prompting.backbone import Backbone
+from service.engine.loading import Loaded
+from tests.prompting.reference import small_prompt
+from tests.service.engine.seats import loaded
 from tests.service.engine.stage import Stage
 
 
@@ -20,3 +23,10 @@ def stage(backbone: Backbone, monkeypatch: pytest.MonkeyPatch) -> Iterator[Stage
     monkeypatch.setattr(backbone, "embed", stage.embed)
     yield stage
     stage.let_all_go()
+
+
+@pytest.fixture
+def cast(stage: Stage) -> list[Loaded]:
+    """Prompts of a source each, on their way."""
+    usable = [stage.add(small_prompt(stage.backbone, seed=seed), source=seed) for seed in range(6)]
+    return [loaded(stage, prompt) for prompt in usable]

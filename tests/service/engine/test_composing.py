@@ -11,8 +11,8 @@ from service.engine.preparing import compose_said
 from service.engine.seating import Resident
 from service.engine.work import Said
 from tests.prompting.reference import small_prompt
+from tests.service.engine.seats import loaded, residence_of, use
 from tests.service.engine.stage import Stage
-from tests.service.engine.test_residence import loaded, residence_of, use
 
 
 @pytest.fixture

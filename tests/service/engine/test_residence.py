@@ -1,73 +1,24 @@
 """The slots of a device: who is seated, who leaves for whom, and that nothing is left of who has gone."""
 
-import random
-import threading
-import time
-from collections.abc import Sequence
-from functools import partial
-
 import pytest
 import torch
 
 from alacarte.prompting.backbone import Backbone
-from alacarte.prompting.pool import make_ready
-from registry.usable_set import UsablePrompt
 from service.engine.loading import Loaded
 from service.engine.residence import Residence
-from service.engine.seating import Resident, Seating
 from tests.prompting.reference import small_prompt
+from tests.service.engine.seats import (
+    ask,
+    here,
+    is_cleared,
+    loaded,
+    numbers_of,
+    ready_numbers,
+    residence_of,
+    usable_of,
+    use,
+)
 from tests.service.engine.stage import Stage
-
-
-@pytest.fixture
-def cast(stage: Stage) -> list[Loaded]:
-    """Prompts of a source each, on their way."""
-    usable = [stage.add(small_prompt(stage.backbone, seed=seed), source=seed) for seed in range(6)]
-    return [loaded(stage, prompt) for prompt in usable]
-
-
-def loaded(stage: Stage, prompt: UsablePrompt) -> Loaded:
-    read = stage.prompts[str(prompt.id)]
-    ready = make_ready(stage.backbone, read.tensors)
-    return Loaded(prompt.digest, ready, read.facts.labels, read.tensors.prototypes, {prompt.id: prompt})
-
-
-def usable_of(prompt: Loaded) -> UsablePrompt:
-    (usable,) = prompt.owners.values()
-    return usable
-
-
-def is_of(source: int, prompt: UsablePrompt) -> bool:
-    return prompt.source_id.int == source
-
-
-def ask(*prompts: Loaded) -> tuple[list[str], dict[str, Loaded]]:
-    """A picture that has fetched all it asks for."""
-    return [prompt.digest for prompt in prompts], {prompt.digest: prompt for prompt in prompts}
-
-
-def use(residence: Residence, *prompts: Loaded) -> Seating:
-    """A whole batch of one picture."""
-    seating, _ = residence.seat([ask(*prompts)])
-    residence.release(seating)
-    return seating
-
-
-def here(residence: Residence, prompts: Sequence[Loaded]) -> list[int]:
-    """Which of the prompts are resident."""
-    return [n for n, prompt in enumerate(prompts) if not residence.missing([usable_of(prompt)])]
-
-
-def residence_of(stage: Stage, slots: int) -> Residence:
-    residence = Residence(stage.backbone, stage.slots_for(slots))
-    assert residence.capacity == slots
-    return residence
-
-
-def is_cleared(residence: Residence, resident: Resident) -> bool:
-    _, pool = residence.seat([])
-    slot = resident.seat.slot
-    return not any(numbers.any() for numbers in (pool.tokens[slot], pool.keys[:, slot], pool.values[:, slot]))
 
 
 def test_who_was_used_longest_ago_leaves_for_who_comes(stage: Stage, cast: list[Loaded]) -> None:
@@ -184,14 +135,6 @@ def test_the_pinned_leave_last(stage: Stage, cast: list[Loaded]) -> None:
     assert here(residence, cast) == [1, 2, 3]
 
 
-def numbers_of(residence: Residence, prompt: Loaded) -> torch.Tensor:
-    """The keys and values of a prompt that is here."""
-    seating, pool = residence.seat([([prompt.digest], {})])
-    residence.release(seating)
-    slot = seating.residents[prompt.digest].seat.slot
-    return torch.stack([pool.keys[:, slot], pool.values[:, slot]], dim=1)
-
-
 def test_a_wider_prompt_makes_all_slots_wider_and_fewer(stage: Stage, cast: list[Loaded]) -> None:
     residence = residence_of(stage, slots=6)
     use(residence, *cast)
@@ -222,11 +165,6 @@ def test_slots_are_narrow_again_when_the_wider_prompt_has_left(stage: Stage, cas
     assert all(torch.equal(numbers_of(residence, one), ready_numbers(one)) for one in cast)
 
 
-def ready_numbers(prompt: Loaded) -> torch.Tensor:
-    assert prompt.ready.keys_values is not None
-    return prompt.ready.keys_values
-
-
 def test_heads_are_within_the_budget_too(backbone: Backbone) -> None:
     stage = Stage(backbone)
     labels = tuple(f"label {n:04}" for n in range(300))
@@ -252,86 +190,6 @@ def test_one_prompt_that_is_larger_than_the_budget_is_seated_alone(stage: Stage,
     assert (seating.seated, seating.later) == ([0], [1])
     assert use(residence, cast[1]).seated == [0]
     assert here(residence, cast) == [1]
-
-
-def test_what_two_batches_use_leaves_after_the_last_of_them(stage: Stage, cast: list[Loaded]) -> None:
-    residence = residence_of(stage, slots=3)
-    one, pool = residence.seat([ask(*cast[:2])])
-    other, _ = residence.seat([([cast[1].digest], {})])
-    gone = one.residents[cast[1].digest]
-    assert other.residents[cast[1].digest] is gone
-    before = pool.keys[:, gone.seat.slot].clone()
-
-    residence.evict(lambda prompt: prompt.source_id.int == 1)
-    residence.release(one)
-
-    assert torch.equal(pool.keys[:, gone.seat.slot], before)
-    residence.release(other)
-    assert is_cleared(residence, gone)
-    assert here(residence, cast) == [0]
-
-
-def test_nobody_takes_the_slot_of_who_is_in_another_batch(stage: Stage, cast: list[Loaded]) -> None:
-    residence = residence_of(stage, slots=3)
-    one, _ = residence.seat([ask(*cast[:2])])
-
-    other, _ = residence.seat([ask(*cast[2:4]), ask(cast[4]), ask(cast[0], cast[4])])
-
-    assert (other.seated, other.later, other.missed) == ([1, 2], [0], [])  # what both use takes one slot
-    residents = one.residents | other.residents
-    assert len({resident.seat.slot for resident in residents.values()}) == len(residents) == 3
-    residence.release(one)
-    residence.release(other)
-    assert use(residence, *cast[2:4]).seated == [0]
-
-
-def test_who_is_evicted_and_comes_again_meanwhile_gets_another_slot(stage: Stage, cast: list[Loaded]) -> None:
-    residence = residence_of(stage, slots=3)
-    one, _ = residence.seat([ask(cast[0])])
-    residence.evict(lambda prompt: prompt.source_id.int == 0)
-
-    other, pool = residence.seat([ask(cast[0])])
-
-    old, new = (seating.residents[cast[0].digest] for seating in (one, other))
-    assert old.seat.slot != new.seat.slot
-    residence.release(one)
-    assert is_cleared(residence, old)
-    assert pool.tokens[new.seat.slot].any()
-    residence.release(other)
-    assert here(residence, cast) == [0]
-
-
-def test_slots_become_no_wider_under_a_batch_that_reads_them(stage: Stage, cast: list[Loaded]) -> None:
-    residence = residence_of(stage, slots=6)
-    one, _ = residence.seat([ask(cast[0])])
-    wide = loaded(stage, stage.add(small_prompt(stage.backbone, seed=50, memory=12)))
-
-    other, _ = residence.seat([ask(wide), ask(cast[1])])
-
-    assert (other.seated, other.later) == ([], [0, 1])
-    residence.release(other)
-    residence.release(one)
-    assert use(residence, wide).seated == [0]
-
-
-def test_slots_become_no_narrower_under_a_batch_that_reads_them(stage: Stage, cast: list[Loaded]) -> None:
-    residence = residence_of(stage, slots=6)
-    wide = loaded(stage, stage.add(small_prompt(stage.backbone, seed=50, memory=12), source=50))
-    one, pool = residence.seat([ask(wide)])
-    residence.evict(lambda prompt: prompt.source_id.int == 50)
-
-    other, _ = residence.seat([ask(cast[0])])
-
-    assert (other.seated, other.is_cramped) == ([0], False)  # the wide one is still read
-    assert torch.equal(pool.keys[:, one.residents[wide.digest].seat.slot], ready_numbers(wide)[:, 0])
-    residence.release(one)
-    third, _ = residence.seat([ask(cast[1])])
-    assert (third.seated, third.is_cramped) == ([0], True)
-    residence.release(other)
-    residence.release(third)
-    use(residence, cast[2])
-    assert residence.capacity == 6
-    assert here(residence, cast) == [0, 1, 2]
 
 
 def test_a_prompt_that_could_not_be_copied_is_nobodys(
@@ -369,39 +227,3 @@ def test_a_slot_that_cannot_be_cleared_keeps_no_other_from_being_free(
     assert here(residence, cast) == []
     assert use(residence, *cast[3:6]).seated == [0]
     assert torch.equal(numbers_of(residence, cast[3]), ready_numbers(cast[3]))
-
-
-def test_many_batches_at_once_each_find_their_own_numbers(stage: Stage, cast: list[Loaded]) -> None:
-    residence = residence_of(stage, slots=4)
-    faults: list[str] = []
-    is_over = threading.Event()
-
-    def compute(seed: int) -> None:
-        choose = random.Random(seed)
-        for _ in range(300):
-            chosen = choose.sample(cast, choose.randint(1, 2))
-            seating, pool = residence.seat([ask(*chosen)])
-            time.sleep(0)
-            for prompt in chosen if seating.seated else ():
-                slot = seating.residents[prompt.digest].seat.slot
-                found = torch.stack([pool.keys[:, slot], pool.values[:, slot]], dim=1)
-                if not torch.equal(found, ready_numbers(prompt)):
-                    faults.append(prompt.digest)
-            residence.release(seating)
-
-    def evict() -> None:
-        choose = random.Random(0)
-        while not is_over.wait(0.001):
-            residence.evict(partial(is_of, choose.randrange(6)))
-
-    lanes = [threading.Thread(target=compute, args=(seed,)) for seed in range(3)]
-    evicting = threading.Thread(target=evict)
-    for thread in (evicting, *lanes):
-        thread.start()
-    for lane in lanes:
-        lane.join()
-    is_over.set()
-    evicting.join()
-
-    assert faults == []
-    assert use(residence, *cast[:4]).seated == [0]  # no slot was lost

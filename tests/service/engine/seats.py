@@ -1,0 +1,69 @@
+"""What tests of the slots of a device share: prompts on their way, batches, and looks at what is seated."""
+
+from collections.abc import Sequence
+
+import torch
+
+from alacarte.prompting.pool import make_ready
+from registry.usable_set import UsablePrompt
+from service.engine.loading import Loaded
+from service.engine.residence import Residence
+from service.engine.seating import Resident, Seating
+from tests.service.engine.stage import Stage
+
+
+def loaded(stage: Stage, prompt: UsablePrompt) -> Loaded:
+    read = stage.prompts[str(prompt.id)]
+    ready = make_ready(stage.backbone, read.tensors)
+    return Loaded(prompt.digest, ready, read.facts.labels, read.tensors.prototypes, {prompt.id: prompt})
+
+
+def usable_of(prompt: Loaded) -> UsablePrompt:
+    (usable,) = prompt.owners.values()
+    return usable
+
+
+def is_of(source: int, prompt: UsablePrompt) -> bool:
+    return prompt.source_id.int == source
+
+
+def ask(*prompts: Loaded) -> tuple[list[str], dict[str, Loaded]]:
+    """A picture that has fetched all it asks for."""
+    return [prompt.digest for prompt in prompts], {prompt.digest: prompt for prompt in prompts}
+
+
+def use(residence: Residence, *prompts: Loaded) -> Seating:
+    """A whole batch of one picture."""
+    seating, _ = residence.seat([ask(*prompts)])
+    residence.release(seating)
+    return seating
+
+
+def here(residence: Residence, prompts: Sequence[Loaded]) -> list[int]:
+    """Which of the prompts are resident."""
+    return [n for n, prompt in enumerate(prompts) if not residence.missing([usable_of(prompt)])]
+
+
+def residence_of(stage: Stage, slots: int) -> Residence:
+    residence = Residence(stage.backbone, stage.slots_for(slots))
+    assert residence.capacity == slots
+    return residence
+
+
+def is_cleared(residence: Residence, resident: Resident) -> bool:
+    _, pool = residence.seat([])
+    slot = resident.seat.slot
+    return not any(numbers.any() for numbers in (pool.tokens[slot], pool.keys[:, slot], pool.values[:, slot]))
+
+
+def numbers_of(residence: Residence, prompt: Loaded) -> torch.Tensor:
+    """The keys and values of a prompt that is here."""
+    seating, pool = residence.seat([([prompt.digest], {})])
+    residence.release(seating)
+    slot = seating.residents[prompt.digest].seat.slot
+    return torch.stack([pool.keys[:, slot], pool.values[:, slot]], dim=1)
+
+
+def ready_numbers(prompt: Loaded) -> torch.Tensor:
+    assert prompt.ready.keys_values is not None
+    return prompt.ready.keys_values
