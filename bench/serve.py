@@ -11,6 +11,7 @@ import json
 import os
 import sys
 import tempfile
+from functools import partial
 from pathlib import Path
 
 import torch
@@ -28,6 +29,7 @@ from bench.serving.servers import served
 from tests.trainer.pictures import WEIGHTS
 
 PROMPTS = (1, 5, 20, 50)
+TURNS = 5  # of everybody's lone requests in a round: few requests each, so that what slows one slows all
 BARE = "bare"
 
 
@@ -55,14 +57,13 @@ def main() -> None:
             lones = {key: list[Report]() for key in (BARE, *contenders) if key != MIXED}
             for number in range(options.rounds):
                 tell(f"round {number + 1} of {options.rounds}")
-                for key, done in loads.items():
-                    done.append(load(contenders[key], kept, options.connections, options.seconds))
-                start = number * options.requests
-                for key, reports in lones.items():
-                    if key == BARE:
-                        reports.append(compute_alone(model, pictures, options.requests, start))
-                    else:
-                        reports.append(ask_alone(contenders[key], kept, options.requests, start))
+                # There and back: who comes late in one round comes early in the next.
+                for key in list(loads)[:: -1 if number % 2 else 1]:
+                    loads[key].append(load(contenders[key], kept, options.connections, options.seconds))
+                for turn in range(number * TURNS, (number + 1) * TURNS):
+                    for key, reports in lones.items():
+                        ask_lone = partial(compute_alone, model) if key == BARE else partial(ask_alone, contenders[key])
+                        reports.append(ask_lone(pictures, options.requests, turn * options.requests))
         names = {BARE: "decode + bare pass, no server"} | {key: one.name for key, one in contenders.items()}
         tables: dict[str, list[Line]] = {
             "under load": [load_line(names[key], done, loads[LITSERVE]) for key, done in loads.items()],
@@ -95,13 +96,13 @@ def read_options() -> argparse.Namespace:
     parser.add_argument("--weights", help="a .safetensors file, or 'random'; by default a file beside the project")
     parser.add_argument("--connections", type=int, default=32)
     parser.add_argument("--seconds", type=float, default=4.0, help="of each contender's turn under load")
-    parser.add_argument("--requests", type=int, default=24, help="of each contender's turn with one at a time")
+    parser.add_argument("--requests", type=int, default=6, help="of each contender's turn with one at a time")
     parser.add_argument("--rounds", type=int, default=8)
     parser.add_argument("--json", action="store_true")
     parser.add_argument("--quick", action="store_true", help="two short rounds, with LitServe set as usual")
     options = parser.parse_args()
     if options.quick:  # but for what is asked for
-        parser.set_defaults(rounds=2, seconds=2.0, requests=8)
+        parser.set_defaults(rounds=2, seconds=2.0, requests=4)
         options = parser.parse_args()
     if importlib.util.find_spec("litserve") is None:
         sys.exit("LitServe, the peer of this bench, is not installed: pip install 'alacarte[dev]'")

@@ -63,7 +63,7 @@ def train(
     ] = None,
     label_smoothing: LabelSmoothing = None,
     augment: Annotated[
-        AugmentationName | None, typer.Option(help="How pictures are varied.", show_default="none; paper: randaugment")
+        AugmentationName | None, typer.Option(help="How pictures are varied.", show_default="randaugment")
     ] = None,
     views: Annotated[
         int | None,
@@ -71,7 +71,7 @@ def train(
             min=1,
             metavar="K",
             help="Variations of a picture that take turns, and can be cached.",
-            show_default="a new one every epoch",
+            show_default="4; paper: a new one every epoch",
         ),
     ] = None,
     seed: Seed = 0,

@@ -1,19 +1,23 @@
 """One contender's part of a round: the client is started, and what it and the server tell is put together."""
 
 import json
+import socket
 import subprocess
 import sys
 import time
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
+from http import HTTPStatus
 from pathlib import Path
 
 from bench.serving.arithmetic import mean_seconds, settled
 from bench.serving.bare import BareModel
 from bench.serving.client import Plan, Report
+from bench.serving.messages import Arriving, requests_of, status_of
 from bench.serving.servers import ROOT, Server
 
 SETTLE_SECONDS = 1.0
+REST_SECONDS = 0.05  # after which the threads of a pass in this process have ceased to wait for another
 RIGHTS = "alacarte_rights_seconds"
 
 
@@ -59,13 +63,33 @@ def load(contender: Contender, pictures: Path, connections: int, seconds: float)
     return Loaded(per_second, each, cpu_seconds, rights, recheck)
 
 
-def ask_alone(contender: Contender, pictures: Path, requests: int, start: int) -> Report:
-    """So many requests, one after the other."""
+def ask_alone(contender: Contender, pictures: Sequence[bytes], requests: int, start: int) -> Report:
+    """So many requests, one after the other, and one before them that wakes the server and does not count."""
+    known = requests_of(pictures, contender.tokens)
+    moments: list[tuple[float, float]] = []
     contender.server.resume()
     try:
-        return ask(contender, pictures, 1, requests=requests, start=start)
+        with socket.create_connection(("127.0.0.1", contender.server.port)) as connection:
+            connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            for number in range(start - 1, start + requests):
+                sent = time.perf_counter()
+                connection.sendall(known[number % len(known)])
+                message = _received(connection)
+                moments.append((sent, time.perf_counter()))
+                if status_of(message) != HTTPStatus.OK:
+                    raise Refused(f"{contender.name} answered {status_of(message)}")
     finally:
         contender.server.pause()
+    return _report(moments[1:])
+
+
+def _received(connection: socket.socket) -> bytes:
+    arriving = Arriving()
+    while data := connection.recv(2**16):
+        message = arriving.take(data)
+        if message is not None:
+            return message
+    raise Refused("the connection was closed before the answer")
 
 
 def ask(
@@ -89,11 +113,16 @@ def ask(
 
 
 def compute_alone(model: BareModel, pictures: Sequence[bytes], requests: int, start: int) -> Report:
-    """So many pictures, one after the other, decoded and passed in this process, without any server."""
-    sent: list[float] = []
-    answered: list[float] = []
-    for number in range(start, start + requests):
-        sent.append(time.perf_counter())
+    """So many pictures, one after the other, decoded and passed in this process, without any server; as `ask_alone`."""
+    moments: list[tuple[float, float]] = []
+    for number in range(start - 1, start + requests):
+        sent = time.perf_counter()
         model.answer(pictures[number % len(pictures)])
-        answered.append(time.perf_counter())
-    return Report(sent[0], answered[-1], sent, answered)
+        moments.append((sent, time.perf_counter()))
+    time.sleep(REST_SECONDS)
+    return _report(moments[1:])
+
+
+def _report(moments: Sequence[tuple[float, float]]) -> Report:
+    sent, answered = zip(*moments, strict=True)
+    return Report(sent[0], answered[-1], list(sent), list(answered))

@@ -37,6 +37,11 @@ def test_views_are_of_augmented_pictures_whatever_the_recipe() -> None:
         recipe_of({"views": 4, "augment": "none"}, seed=0)
 
 
+def test_who_wants_no_augmentation_need_not_say_that_there_are_no_views_of_it() -> None:
+    assert recipe_of({"augment": "none"}, seed=0) == replace(RECIPES[DEFAULT], augment="none", views=None)
+    assert recipe_of({"recipe": "paper", "augment": "none"}, seed=0).views is None
+
+
 def test_a_recipe_that_does_not_exist_is_refused_with_those_that_do() -> None:
     with pytest.raises(RecipeInvalid, match="'quick': use paper or default"):
         recipe_of({"recipe": "quick"}, seed=0)
