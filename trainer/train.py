@@ -67,7 +67,7 @@ def train_shard(
     check: Check = lambda: None,
 ) -> Prompt:
     """As `train_prompt`, with a cache of its own for as long as it trains, if any view is looked at twice."""
-    is_seen_again = recipe.augment == "none" or recipe.views is not None
+    is_seen_again = recipe.augment == "none" or recipe.views_in_all < recipe.epochs
     views = len(samples) * recipe.views_in_all if is_seen_again else 0
     with StateCache(backbone, cache_bytes, views, scratch) as cache:
         return train_prompt(backbone, samples, recipe, cache, report, check)

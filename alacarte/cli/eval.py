@@ -7,6 +7,7 @@ from typing import Annotated
 import typer
 
 from alacarte.cli.options import (
+    Augment,
     BackboneName,
     Device,
     Dtype,
@@ -16,6 +17,7 @@ from alacarte.cli.options import (
     Scratch,
     Seed,
     Size,
+    Views,
     Weights,
     weights_of,
 )
@@ -53,6 +55,8 @@ def evaluate_command(
         int | None, typer.Option(min=1, help="Walks over the pictures of a prompt.", show_default="the recipe's")
     ] = None,
     label_smoothing: LabelSmoothing = None,
+    augment: Augment = None,
+    views: Views = None,
     joint_epochs: Annotated[
         int | None,
         typer.Option(
@@ -84,7 +88,13 @@ def evaluate_command(
     from trainer.recipes import DEFAULT, recipe_of
 
     name = recipe or DEFAULT
-    said = {"recipe": name, "epochs": epochs, "label_smoothing": label_smoothing}
+    said = {
+        "recipe": name,
+        "epochs": epochs,
+        "label_smoothing": label_smoothing,
+        "augment": augment,
+        "views": views,
+    }
     order = Order(
         data=data,
         out=out,

@@ -60,6 +60,20 @@ LabelSmoothing = Annotated[
         show_default="none",
     ),
 ]
+Augment = Annotated[
+    AugmentationName | None,
+    typer.Option("--augment", help="How pictures are varied.", show_default="randaugment"),
+]
+Views = Annotated[
+    int | None,
+    typer.Option(
+        "--views",
+        min=1,
+        metavar="K",
+        help="Variations of a picture that take turns, and can be cached.",
+        show_default="4; paper: a new one every epoch",
+    ),
+]
 SourceName = Annotated[str, typer.Argument(metavar="SOURCE", help="A source's name or id.", show_default=False)]
 InTask = Annotated[
     str | None,

@@ -8,7 +8,7 @@ import typer
 
 from alacarte.cli.faults import CommandRefused
 from alacarte.cli.options import (
-    AugmentationName,
+    Augment,
     BackboneName,
     Device,
     Dtype,
@@ -19,6 +19,7 @@ from alacarte.cli.options import (
     Seed,
     Size,
     VariantName,
+    Views,
     Weights,
     weights_of,
 )
@@ -62,18 +63,8 @@ def train(
         ),
     ] = None,
     label_smoothing: LabelSmoothing = None,
-    augment: Annotated[
-        AugmentationName | None, typer.Option(help="How pictures are varied.", show_default="randaugment")
-    ] = None,
-    views: Annotated[
-        int | None,
-        typer.Option(
-            min=1,
-            metavar="K",
-            help="Variations of a picture that take turns, and can be cached.",
-            show_default="4; paper: a new one every epoch",
-        ),
-    ] = None,
+    augment: Augment = None,
+    views: Views = None,
     seed: Seed = 0,
     skip_unreadable: Annotated[
         bool, typer.Option("--skip-unreadable", help="Leave out pictures that cannot be read.")

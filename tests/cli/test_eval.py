@@ -48,8 +48,21 @@ def test_a_second_run_trains_nothing_and_says_the_same(data: Path, tmp_path: Pat
 def test_a_person_reads_which_claims_hold(data: Path, tmp_path: Path) -> None:
     ended = run("eval", "--data", data, "--experiment", "vote", "--out", tmp_path / "report", *TINY)
 
+    assert "augment" not in dict(json.loads((tmp_path / "report/report.json").read_text())["setting"])["recipe"]
     assert "Averaging is at least as good as voting" in " ".join(ended.out.split())
     assert "holds" in ended.out
+
+
+def test_the_report_says_how_the_recipe_was_changed(data: Path, tmp_path: Path) -> None:
+    changed = ("--augment", "none", "--label-smoothing", "0.1")
+
+    ended = run("eval", "--data", data, "--experiment", "vote", "--out", tmp_path, "--json", *changed, *TINY)
+
+    recipe = dict(ended.document["setting"])["recipe"]
+    assert recipe.startswith("default")
+    assert "label_smoothing 0.1" in recipe
+    assert "augment none" in recipe
+    assert "views" not in recipe
 
 
 def test_what_makes_no_sense_with_the_data_is_refused_by_name_before_any_work(data: Path, tmp_path: Path) -> None:
