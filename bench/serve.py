@@ -1,7 +1,7 @@
 """Requests through real HTTP, over the bare model behind LitServe: `python -m bench.serve [--json] [--quick]`.
 
-All contenders are processes on the same cores, asked by the same client about the same pictures, in turns: one is
-under load while the others are still. Beside it: one request at a time, and where its milliseconds go.
+All contenders are processes on the same cores, asked alike about the same pictures, in turns: one is under load while
+the others are still. Beside it: one request at a time, and where its milliseconds go.
 """
 
 import argparse
@@ -96,13 +96,13 @@ def read_options() -> argparse.Namespace:
     parser.add_argument("--weights", help="a .safetensors file, or 'random'; by default a file beside the project")
     parser.add_argument("--connections", type=int, default=32)
     parser.add_argument("--seconds", type=float, default=4.0, help="of each contender's turn under load")
-    parser.add_argument("--requests", type=int, default=6, help="of each contender's turn with one at a time")
+    parser.add_argument("--requests", type=int, default=7, help="of each contender's turn with one at a time")
     parser.add_argument("--rounds", type=int, default=8)
     parser.add_argument("--json", action="store_true")
     parser.add_argument("--quick", action="store_true", help="two short rounds, with LitServe set as usual")
     options = parser.parse_args()
     if options.quick:  # but for what is asked for
-        parser.set_defaults(rounds=2, seconds=2.0, requests=4)
+        parser.set_defaults(rounds=2, seconds=2.0, requests=5)
         options = parser.parse_args()
     if importlib.util.find_spec("litserve") is None:
         sys.exit("LitServe, the peer of this bench, is not installed: pip install 'alacarte[dev]'")

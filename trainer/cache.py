@@ -112,6 +112,11 @@ class StateCache:
         """How many views are kept."""
         return len(self._slots)
 
+    @property
+    def is_full(self) -> bool:
+        """Whether no further view will be kept."""
+        return len(self._slots) >= self._room
+
     def walk(self, batches: Iterable[Sequence[View]]) -> Generator[Seen, None, None]:
         """What is seen of each batch, in order; the next one is computed meanwhile."""
         running: set[Job] = set()

@@ -72,9 +72,8 @@ def attend_in_two(asking: Asking, memory: Memory, layout: Layout, scale: float, 
         own, own_total = _attend_own(asking, memory, layout.runs, scale)  # (T, H, 1, d), (T, H, 1)
     for run in layout.runs:
         count = rows if is_lone else each + run.each
-        got, total = _fused(
-            asking.asked(run, count), *asking.shared(run), None, scale
-        )  # (b, H, n + P, d), (b, H, n + P)
+        # (b, H, n + P, d) and (b, H, n + P), with all rows of a lone image
+        got, total = _fused(asking.asked(run, count), *asking.shared(run), None, scale)
         got = got.transpose(1, 2)  # (b, n + P, H, d)
         if run.each:
             pairs = slice(each, each + run.each)

@@ -17,7 +17,7 @@ from alacarte.prompting.pool import PromptPool
 
 # B images, N backbone tokens, T pairs, R rows, H heads, d width of a head, D width
 
-PICKED_AT_ONCE = 64  # pairs whose memory of all blocks stays in the cache until it is needed
+PICKED_BYTES = 4 * 2**20  # of all blocks' memory at once: as much as may stay in the cache until it is needed
 ROWS_STEP = 8  # to compute more rows for nothing costs more than to make a kernel now and then
 
 
@@ -96,7 +96,7 @@ def shared_of(asking: Asking, layout: Layout) -> tuple[Tensor, Tensor]:
 def memories_of(pool: PromptPool, layout: Layout) -> Iterator[Memory]:
     """What the pairs' prompts remember, block by block."""
     absent = None if pool.absent is None else pool.absent.index_select(0, layout.slots)
-    if layout.pairs <= PICKED_AT_ONCE:
+    if pool.keys[:, :1].nbytes * 2 * layout.pairs <= PICKED_BYTES:
         keys, values = (every.index_select(1, layout.slots).unbind(0) for every in (pool.keys, pool.values))
         return (Memory(*both, absent) for both in zip(keys, values, strict=True))
     return (

@@ -1,4 +1,4 @@
-"""One contender's part of a round: the client is started, and what it and the server tell is put together."""
+"""One contender's part of a round: asked by the client under load, or by this process alone, and what that tells."""
 
 import json
 import socket
@@ -13,10 +13,11 @@ from pathlib import Path
 from bench.serving.arithmetic import mean_seconds, settled
 from bench.serving.bare import BareModel
 from bench.serving.client import Plan, Report
-from bench.serving.messages import Arriving, requests_of, status_of
+from bench.serving.messages import Arriving, form_of, request_of, status_of
 from bench.serving.servers import ROOT, Server
 
 SETTLE_SECONDS = 1.0
+ANSWER_SECONDS = 60.0
 REST_SECONDS = 0.05  # after which the threads of a pass in this process have ceased to wait for another
 RIGHTS = "alacarte_rights_seconds"
 
@@ -65,15 +66,16 @@ def load(contender: Contender, pictures: Path, connections: int, seconds: float)
 
 def ask_alone(contender: Contender, pictures: Sequence[bytes], requests: int, start: int) -> Report:
     """So many requests, one after the other, and one before them that wakes the server and does not count."""
-    known = requests_of(pictures, contender.tokens)
+    forms, tokens = [form_of(picture) for picture in pictures], contender.tokens
     moments: list[tuple[float, float]] = []
     contender.server.resume()
     try:
-        with socket.create_connection(("127.0.0.1", contender.server.port)) as connection:
+        with socket.create_connection(("127.0.0.1", contender.server.port), ANSWER_SECONDS) as connection:
             connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
             for number in range(start - 1, start + requests):
+                request = request_of(forms[number % len(forms)], tokens[number % len(tokens)])
                 sent = time.perf_counter()
-                connection.sendall(known[number % len(known)])
+                connection.sendall(request)
                 message = _received(connection)
                 moments.append((sent, time.perf_counter()))
                 if status_of(message) != HTTPStatus.OK:
@@ -98,10 +100,9 @@ def ask(
     connections: int,
     seconds: float | None = None,
     requests: int | None = None,
-    start: int = 0,
 ) -> Report:
     """What the client, in its own process, reports."""
-    plan = Plan(contender.server.port, str(pictures), list(contender.tokens), connections, seconds, requests, start)
+    plan = Plan(contender.server.port, str(pictures), list(contender.tokens), connections, seconds, requests)
     command = [sys.executable, "-m", "bench.serving.client", json.dumps(asdict(plan))]
     ended = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)  # noqa: S603  # our own
     if ended.returncode:

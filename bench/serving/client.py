@@ -26,7 +26,6 @@ class Plan:
     connections: int
     seconds: float | None = None
     requests: int | None = None
-    start: int = 0  # with which of the requests to begin
 
 
 @dataclass(frozen=True)
@@ -76,8 +75,7 @@ class Load:
 
     def __init__(self, plan: Plan) -> None:
         pictures = [base64.b64decode(text) for text in json.loads(Path(plan.pictures).read_bytes())]
-        known = requests_of(pictures, plan.tokens)
-        self._requests = cycle(known[plan.start % len(known) :] + known[: plan.start % len(known)])
+        self._requests = cycle(requests_of(pictures, plan.tokens))
         self._left = plan.requests
         self._open = plan.connections
         self._has_ended = asyncio.get_running_loop().create_future()

@@ -95,7 +95,7 @@ class Line:
             return waiting
 
     def _wake(self) -> None:
-        """Those lanes that have something to do now; whoever woke in vain would take time from them."""
+        """Those lanes that may begin now; whoever woke in vain would take time from them."""
         for lane, turn in enumerate(self._turns):
             if self._may_begin(lane) or self._is_over():
                 turn.notify_all()

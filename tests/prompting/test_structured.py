@@ -50,6 +50,19 @@ def run(backbone: Backbone, images: Tensor, prompts: Sequence[Prompt], sets: Seq
     return forward(backbone, images, pool, lay_out(sets, CPU))
 
 
+def test_memory_picked_at_once_or_block_by_block_gives_the_same_bits(
+    backbone: Backbone, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    images, prompts = small_images(backbone, len(RAGGED)), mixed_prompts(backbone)
+    at_once = run(backbone, images, prompts, RAGGED)
+
+    monkeypatch.setattr("alacarte.prompting.structured.PICKED_BYTES", 0)
+
+    one_by_one = run(backbone, images, prompts, RAGGED)
+    assert torch.equal(one_by_one.tokens, at_once.tokens)
+    assert torch.equal(one_by_one.embedding, at_once.embedding)
+
+
 def by_reference(
     backbone: Backbone, images: Tensor, prompts: Sequence[Prompt], sets: Sequence[Sequence[int]]
 ) -> tuple[Tensor, Tensor]:

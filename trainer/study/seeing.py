@@ -2,6 +2,7 @@
 
 import time
 from collections.abc import Callable, Iterable, Sequence
+from contextlib import closing
 
 from trainer.cache import StateCache
 from trainer.study.training import Training
@@ -28,12 +29,19 @@ def views_of(trainings: Iterable[Training]) -> list[View]:
 
 
 def see_first(cache: StateCache, views: Sequence[View], say: Callable[[str], None]) -> None:
-    """Let the cache see these views now, rather than one training after the other; tells now and then how far it is."""
+    """Let the cache see these views now, rather than one training after the other; tells now and then how far it is.
+
+    It ends when the cache is full: what more it saw would be forgotten at once.
+    """
     began = said = time.monotonic()
     batches = [views[start : start + AT_ONCE] for start in range(0, len(views), AT_ONCE)]
-    for number, _ in enumerate(cache.walk(batches), 1):
-        now = time.monotonic()
-        if now - said >= SAID_SECONDS:
-            said = now
-            left = (now - began) / number * (len(batches) - number)
-            say(f"{min(number * AT_ONCE, len(views)):,} of {len(views):,} pictures seen, {left:.0f} s left")
+    with closing(cache.walk(batches)) as walk:
+        for number, _ in enumerate(walk, 1):
+            if cache.is_full and number < len(batches):
+                say(f"room for {cache.kept:,} of {len(views):,} views: others are computed each time (--cache-gb)")
+                return
+            now = time.monotonic()
+            if now - said >= SAID_SECONDS:
+                said = now
+                left = (now - began) / number * (len(batches) - number)
+                say(f"{min(number * AT_ONCE, len(views)):,} of {len(views):,} views seen, {left:.0f} s left")

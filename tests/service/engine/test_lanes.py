@@ -147,8 +147,10 @@ async def test_who_found_no_room_is_not_overtaken_for_ever(
         asked += [asyncio.create_task(stage.ask(engine, [picture(n)], many, user=BEN)) for n in (4, 5)]
         await until(partial(has_ready, engine, 2))
         stage.passes.open()
-        await until(partial(has_ready, engine, 3))
-        is_put_back.set()
+        try:
+            await until(partial(has_ready, engine, 3))
+        finally:
+            is_put_back.set()
         answers = await asyncio.gather(*asked)
 
     assert passes[0] == []  # of whom all had waited for

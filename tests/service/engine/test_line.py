@@ -117,6 +117,21 @@ def test_a_single_picture_beside_a_batch_is_not_alone(people: People) -> None:
     assert taken(line, OTHER) == Batch([single], is_alone=False)
 
 
+def test_a_lane_that_waits_ends_when_nothing_is_left_for_it_though_nobody_ends_a_batch(people: People) -> None:
+    line = Line(lanes=2, max_pictures=4, max_pairs=100)
+    filled(people, line, 1)
+    taken(line, SOLOIST)  # alone, and for ever
+    other = waits(line, OTHER)
+    filled(people, line, 1)
+    line.close()
+    assert not other.has_ended(within_s=0.1)
+
+    line.clear()
+
+    assert other.has_ended()
+    assert other.batch is None
+
+
 def test_who_found_no_room_comes_first_alone_when_all_others_are_done(people: People) -> None:
     line = Line(lanes=2, max_pictures=4, max_pairs=100)
     works = filled(people, line, 6)

@@ -7,7 +7,7 @@ import pytest
 from trainer.study.catalogue import EXPERIMENTS
 from trainer.study.conduct import ExperimentImpossible, ExperimentUnknown, choose, conduct, wanted_by
 from trainer.study.experiments.class_incremental import episodes
-from trainer.study.experiments.experiment import right
+from trainer.study.experiments.experiment import in_points, right
 from trainer.study.findings import Finding, Table
 from trainer.study.laboratory import Laboratory
 from trainer.study.paper import DATA_SETS, counterpart
@@ -93,8 +93,9 @@ def test_with_nothing_removed_nothing_is_lost_and_one_source_left_is_that_source
 
 
 def test_what_is_learnt_anew_is_learnt_from_everything_but_the_forgotten(plan: Plan, laboratory: Laboratory) -> None:
-    table = found("forgetting", plan, laboratory).tables[0]
+    finding = found("forgetting", plan, laboratory)
 
+    table = finding.tables[0]
     anew = wanted_by(["forgetting"], plan)[plan.forgetful :]
     sizes = [len(training.samples) for training in anew]
     shards = {frozenset(shard) for shard in plan.shards(plan.forgetful)}
@@ -104,6 +105,11 @@ def test_what_is_learnt_anew_is_learnt_from_everything_but_the_forgotten(plan: P
     assert column(table, "learnt anew: accuracy") == [
         right(laboratory.opinions([training], plan.test), plan.test) for training in anew
     ]
+    half = anew[plan.forgetful // 2]
+    left = [shard for shard in plan.shards(plan.forgetful) if set(shard) <= set(half.samples)]
+    composed = right(laboratory.opinions([plan.training(shard) for shard in left], plan.test), plan.test)
+    ahead = composed - right(laboratory.opinions([half], plan.test), plan.test)
+    assert finding.claims[1].measured.startswith(in_points(ahead))
 
 
 def test_an_episode_has_classes_that_no_other_has(plan: Plan) -> None:

@@ -1,5 +1,6 @@
 """The laboratory: everything is done once, kept under what it depends on, and found again."""
 
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -8,15 +9,17 @@ import torch
 
 from alacarte.prompting.artifact import prompt_to_bytes
 from alacarte.prompting.backbone import Backbone
-from trainer.cache import StateCache
+from trainer.cache import State, StateCache
 from trainer.comparisons.measuring import ask
 from trainer.comparisons.structured_set import StructuredSet
 from trainer.errors import LossNotFinite
 from trainer.study.kept import Kept
 from trainer.study.laboratory import Laboratory
 from trainer.study.plan import Plan
+from trainer.study.seeing import see_first, views_of
 from trainer.study.training import Training
 from trainer.train import train_prompt, train_shard
+from trainer.views import View
 
 
 def test_a_prompt_of_a_study_has_the_bytes_of_the_trainer(plan: Plan, laboratory: Laboratory) -> None:
@@ -28,6 +31,28 @@ def test_a_prompt_of_a_study_has_the_bytes_of_the_trainer(plan: Plan, laboratory
     for training in wanted:
         alone = train_shard(laboratory.backbone, training.samples, plan.recipe, cache_bytes=0)
         assert prompt_to_bytes(laboratory.prompt(training)) == prompt_to_bytes(alone)
+
+
+def test_nothing_is_seen_in_vain_when_the_cache_is_full(
+    plan: Plan, backbone: Backbone, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    seen: list[int] = []
+    compute = StateCache._compute
+    said: list[str] = []
+
+    def counted(cache: StateCache, views: Sequence[View]) -> list[State]:
+        seen.append(len(views))
+        return compute(cache, views)
+
+    monkeypatch.setattr(StateCache, "_compute", counted)
+    monkeypatch.setattr("trainer.study.seeing.AT_ONCE", 4)
+    views = views_of([plan.training(plan.train)])
+    with StateCache(backbone, 10**9, views=6, scratch=tmp_path) as cache:
+        see_first(cache, views, said.append)
+
+        assert cache.kept == 6
+    assert sum(seen) <= 12 < len(views)  # the batch after the one that filled it may be under way
+    assert said == [f"room for 6 of {len(views)} views: others are computed each time (--cache-gb)"]
 
 
 def test_what_is_kept_is_not_done_again(plan: Plan, laboratory: Laboratory, monkeypatch: pytest.MonkeyPatch) -> None:

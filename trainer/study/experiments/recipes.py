@@ -103,8 +103,8 @@ def find(plan: Plan, laboratory: Laboratory) -> Finding:
 
 def _described() -> str:
     return "; ".join(
-        f"{name}: {each.epochs} epochs, batches of {each.batch}, augmentation {each.augment} "
-        f"in {each.views_in_all} views, label smoothing {each.label_smoothing:g}"
+        f"{name}: {each.epochs} epochs, batches of {each.batch}, augmentation {each.augment}, "
+        f"views of a picture {each.views_in_all}, label smoothing {each.label_smoothing:g}"
         for name, each in RECIPES.items()
     )
 
