@@ -11,26 +11,23 @@ import json
 import os
 import sys
 import tempfile
-from functools import partial
 from pathlib import Path
 
 import torch
 
 from bench.serving.arithmetic import ratio
-from bench.serving.asking import Contender, Loaded, ask, ask_alone, compute_alone, load
+from bench.serving.asking import Contender, ask, load
 from bench.serving.bare import BareModel, weights_of
-from bench.serving.client import Report
 from bench.serving.lines import load_line, lone_line, p50s, rates, spread, stage_lines
-from bench.serving.peers import LITSERVE, MIXED, TRACED, USUAL, Scene
+from bench.serving.peers import LITSERVE, TRACED, USUAL, Scene
 from bench.serving.people import make_people
 from bench.serving.pictures import make_pictures
 from bench.serving.report import Line, show_tables
+from bench.serving.rounds import BARE, Pace, play
 from bench.serving.servers import served
 from tests.trainer.pictures import WEIGHTS
 
 PROMPTS = (1, 5, 20, 50)
-TURNS = 5  # of everybody's lone requests in a round: few requests each, so that what slows one slows all
-BARE = "bare"
 
 
 def main() -> None:
@@ -53,17 +50,9 @@ def main() -> None:
         tell("starting everyone")
         with scene.contenders(setting, marks) as contenders:
             warm_up(contenders, kept, options.connections)
-            loads = {key: list[Loaded]() for key in contenders if key != TRACED}
-            lones = {key: list[Report]() for key in (BARE, *contenders) if key != MIXED}
-            for number in range(options.rounds):
-                tell(f"round {number + 1} of {options.rounds}")
-                # There and back: who comes late in one round comes early in the next.
-                for key in list(loads)[:: -1 if number % 2 else 1]:
-                    loads[key].append(load(contenders[key], kept, options.connections, options.seconds))
-                for turn in range(number * TURNS, (number + 1) * TURNS):
-                    for key, reports in lones.items():
-                        ask_lone = partial(compute_alone, model) if key == BARE else partial(ask_alone, contenders[key])
-                        reports.append(ask_lone(pictures, options.requests, turn * options.requests))
+            pace = Pace(options.rounds, options.connections, options.seconds, options.requests)
+            played = play(contenders, model, pictures, kept, pace, tell)
+        loads, lones = played.loads, played.lones
         names = {BARE: "decode + bare pass, no server"} | {key: one.name for key, one in contenders.items()}
         tables: dict[str, list[Line]] = {
             "under load": [load_line(names[key], done, loads[LITSERVE]) for key, done in loads.items()],

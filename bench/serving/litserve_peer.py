@@ -17,14 +17,16 @@ from bench.serving.bare import BareModel, Weights, weights_of
 class BareApi(litserve.LitAPI):  # type: ignore[misc]  # LitServe is untyped
     """Decode each, pass all, encode each: LitServe's own hooks, in a worker process of its own."""
 
-    def __init__(self, name: str, weights: Weights, threads: int, **batching: float) -> None:
+    def __init__(self, name: str, weights: Weights, threads: int, workers: int, **batching: float) -> None:
         super().__init__(**batching)
         self._name = name
         self._weights = weights
         self._threads = threads
+        self._workers = workers
 
     def setup(self, device: str) -> None:  # noqa: ARG002  # LitServe's signature
-        """Builds the model, in the worker."""
+        """Builds the model, in the worker, which has its share of the cores."""
+        torch.set_num_threads(max(1, torch.get_num_threads() // self._workers))
         self._model = BareModel(self._name, self._weights)
         self._pool = ThreadPoolExecutor(self._threads)
 
@@ -59,16 +61,18 @@ def main() -> None:
     parser.add_argument("--batch", type=int, required=True)
     parser.add_argument("--timeout-ms", type=float, required=True)
     parser.add_argument("--threads", type=int, required=True, help="that decode the pictures of a batch")
+    parser.add_argument("--workers", type=int, required=True, help="processes that compute, each a share of the cores")
     options = parser.parse_args()
     os.environ["LITSERVE_ANALYTICS"] = "0"
     api = BareApi(
         options.backbone,
         options.weights,
         options.threads,
+        options.workers,
         max_batch_size=options.batch,
         batch_timeout=options.timeout_ms / 1000,
     )
-    server = litserve.LitServer(api, accelerator="cpu", devices=1, workers_per_device=1)
+    server = litserve.LitServer(api, accelerator="cpu", devices=1, workers_per_device=options.workers)
     server.run(host="127.0.0.1", port=options.port, log_level="warning", generate_client_file=False, access_log=False)
 
 

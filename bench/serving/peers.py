@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from bench.serving.asking import Contender, ask, load
@@ -20,18 +20,20 @@ MIXED = "mixed"
 
 @dataclass(frozen=True)
 class LitServeSetting:
-    """What LitServe is told: pictures in a batch, how long to wait for them, threads that decode them."""
+    """What LitServe is told: pictures in a batch, how long to wait for them, threads that decode them, and workers."""
 
     batch: int
     timeout_ms: float
-    threads: int
+    threads: int  # of each worker
+    workers: int = 1
 
     def __str__(self) -> str:
-        return f"batch {self.batch}, timeout {self.timeout_ms} ms, {self.threads} threads that decode"
+        return f"{self.workers} x batch {self.batch}, timeout {self.timeout_ms} ms, {self.threads} threads that decode"
 
     def options(self) -> list[str]:
         """As its command line has them."""
-        return ["--batch", f"{self.batch}", "--timeout-ms", f"{self.timeout_ms}", "--threads", f"{self.threads}"]
+        named = {"batch": self.batch, "timeout-ms": self.timeout_ms, "threads": self.threads, "workers": self.workers}
+        return [part for name, value in named.items() for part in (f"--{name}", f"{value}")]
 
 
 # Tried once; the best of them is what the service is held against.
@@ -43,6 +45,9 @@ LITSERVE_SETTINGS = (
     LitServeSetting(32, 10, 1),
     LitServeSetting(32, 10, 2),
     LitServeSetting(32, 50, 2),
+    LitServeSetting(4, 5, 1, workers=2),
+    LitServeSetting(8, 5, 1, workers=2),
+    LitServeSetting(16, 10, 1, workers=2),
 )
 USUAL = LitServeSetting(16, 5, 2)  # where there is no time to try
 
@@ -107,8 +112,5 @@ class Scene:
                 contender = Contender(LITSERVE, server)
                 ask(contender, self.pictures, connections, seconds=2.0)  # does not count
                 rates[setting] = load(contender, self.pictures, connections, seconds).per_second
-        lines: list[Line] = [
-            {"batch": one.batch, "timeout_ms": one.timeout_ms, "threads": one.threads, "per_second": rate}
-            for one, rate in rates.items()
-        ]
+        lines: list[Line] = [{**asdict(one), "per_second": rate} for one, rate in rates.items()]
         return max(rates, key=lambda setting: rates[setting]), lines

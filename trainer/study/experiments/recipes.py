@@ -1,32 +1,51 @@
 """Recipes: which one learns best, measured on pictures held out from training; the test set has no say."""
 
-from dataclasses import replace
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from statistics import fmean
 
+from trainer.comparisons.opinions import Opinions
 from trainer.recipe import Recipe
 from trainer.recipes import RECIPES
-from trainer.study.experiments.experiment import Experiment, in_percent, mean_of_each, right
+from trainer.study.experiments.class_incremental import cannot as no_episodes
+from trainer.study.experiments.class_incremental import episodes
+from trainer.study.experiments.experiment import Experiment, in_percent, right
 from trainer.study.findings import Claim, Column, Finding, Table
 from trainer.study.laboratory import Laboratory
-from trainer.study.plan import Part, Plan
+from trainer.study.plan import Part, Plan, Samples
 from trainer.study.reading import set_apart
 from trainer.study.training import Training
 
-COUNTS = (5, 20)
+COUNTS = (2, 5, 20)
 RATES = (0.01, 0.03, 0.1)  # the last is the paper's
-SMOOTHINGS = (0.0, 0.1, 0.2)  # the first is the paper's
+SMOOTHINGS = (0.0, 0.1)  # the first is the paper's
+DECAYS = (0.02, 0.2)  # the first is the paper's
 AS_IT_IS = "as it is"
+
+Judge = Callable[[Opinions, Samples], float]
+
+
+@dataclass(frozen=True)
+class Question:
+    """A way to split what there is to learn from, and how the composed answers are judged."""
+
+    parts: tuple[Samples, ...]
+    judges: Mapping[str, Judge]  # by the title of their column
 
 
 def candidates(recipe: Recipe) -> dict[str, Recipe]:
     """The recipe of the plan, and others that differ from it in one thing."""
     found = {f"rate {rate:g}": replace(recipe, base_rate=rate) for rate in RATES}
     found |= {f"label smoothing {each:g}": replace(recipe, label_smoothing=each) for each in SMOOTHINGS}
+    found |= {f"weight decay {each:g}": replace(recipe, weight_decay=each) for each in DECAYS}
     found["twice the epochs"] = replace(recipe, epochs=2 * recipe.epochs)
+    found["half of the batch"] = replace(recipe, batch=max(1, recipe.batch // 2))
     found["a quarter of the batch"] = replace(recipe, batch=max(1, recipe.batch // 4))
     if recipe.augment == "none":
         found["four augmented views"] = replace(recipe, augment="randaugment", views=4)
     else:
         found["no augmentation"] = replace(recipe, augment="none", views=None)
+    found["head-only"] = replace(recipe, variant="head-only")
     return {AS_IT_IS: recipe} | {name: other for name, other in found.items() if other != recipe}
 
 
@@ -36,58 +55,67 @@ def _held_out(plan: Plan) -> Plan:
     return replace(plan, parts=(Part("", most, apart),))
 
 
-def _trainings(plan: Plan, recipe: Recipe, count: int) -> list[Training]:
-    return [Training("structured", shard, recipe) for shard in plan.shards(count)]
+def questions(plan: Plan) -> list[Question]:
+    """Shards, which know the same classes, and, if there are enough, episodes, which know different ones."""
+    found = [
+        Question(plan.shards(count), {f"{count} shards": right}) for count in COUNTS if len(plan.train) >= 2 * count
+    ]
+    if no_episodes(plan) is None:
+        judges: dict[str, Judge] = {
+            f"{plan.episodes} episodes, APT": lambda said, tests: right(said, tests, "concat"),
+            f"{plan.episodes} episodes, APT-W": lambda said, tests: right(said, tests, "concat", "prototypes"),
+        }
+        found.append(Question(episodes(plan), judges))
+    return found
 
 
-def _counts(plan: Plan) -> tuple[int, ...]:
-    return tuple(count for count in COUNTS if len(plan.train) >= 2 * count)
+def _trainings(question: Question, recipe: Recipe) -> list[Training]:
+    return [Training("structured", part, recipe) for part in question.parts]
 
 
 def wants(plan: Plan) -> list[Training]:
-    """A prompt for each shard of what is not held out, by each recipe."""
-    held_out = _held_out(plan)
+    """A prompt for each part of what is not held out, by each recipe."""
     return [
         training
         for recipe in candidates(plan.recipe).values()
-        for count in _counts(held_out)
-        for training in _trainings(held_out, recipe, count)
+        for question in questions(_held_out(plan))
+        for training in _trainings(question, recipe)
     ]
 
 
 def find(plan: Plan, laboratory: Laboratory) -> Finding:
     """How well each recipe does on pictures held out, and, only to look at, on the test pictures."""
     held_out = _held_out(plan)
-    counts = _counts(held_out)
-    rows: list[tuple[str | float, ...]] = []
-    means: dict[str, float] = {}
-    for name, recipe in candidates(plan.recipe).items():
-        shares: list[float] = []
-        for count in counts:
-            trainings = _trainings(held_out, recipe, count)
-            said = laboratory.opinions(trainings, held_out.test)
-            tested = right(laboratory.opinions(trainings, plan.test), plan.test)
-            shares += [right(said, held_out.test), mean_of_each(said, held_out.test), tested]
-        means[name] = sum(shares[::3]) / len(counts)
-        rows.append((name, *shares))
+    asked = questions(held_out)
+    titles = [title for question in asked for title in question.judges]
+
+    def judged(recipe: Recipe, tests: Samples) -> list[float]:
+        shares = []
+        for question in asked:
+            said = laboratory.opinions(_trainings(question, recipe), tests)
+            shares += [judge(said, tests) for judge in question.judges.values()]
+        return shares
+
+    found = {name: judged(recipe, held_out.test) for name, recipe in candidates(plan.recipe).items()}
+    means = {name: fmean(shares) for name, shares in found.items()}
     best = max(means, key=lambda name: means[name])
-    columns = [Column("recipe", "text")]
-    for count in counts:
-        columns += [
-            Column(f"{count} shards, held out"),
-            Column(f"{count} shards, one alone"),
-            Column(f"{count} shards, test"),
-        ]
     return Finding(
         name="recipes",
         title="Which recipe",
-        question="A fifth of the pictures to learn from is held out. Which recipe answers them best, in shards?",
+        question="A fifth of the pictures to learn from is held out. Which recipe answers them best, where sources "
+        "know the same classes and where they know different ones?",
         tables=(
             Table(
                 f"Accuracy, {len(held_out.train):,} pictures learnt, {len(held_out.test):,} held out",
-                tuple(columns),
-                tuple(rows),
-                "Recipes are compared by what is held out; the test column is shown beside it, and chooses nothing.",
+                (Column("recipe", "text"), *map(Column, titles), Column("mean")),
+                tuple((name, *shares, means[name]) for name, shares in found.items()),
+                "Recipes are compared by these figures alone.",
+            ),
+            Table(
+                "The same prompts asked about the test pictures",
+                (Column("recipe", "text"), *map(Column, titles)),
+                tuple((name, *judged(recipe, plan.test)) for name, recipe in candidates(plan.recipe).items()),
+                "To look at; they choose nothing.",
             ),
         ),
         claims=(
@@ -111,7 +139,7 @@ def _described() -> str:
 
 def cannot(plan: Plan) -> str | None:
     """Why nothing can be held out."""
-    return None if _counts(_held_out(plan)) else f"{len(plan.train)} pictures are too few to hold some out"
+    return None if questions(_held_out(plan)) else f"{len(plan.train)} pictures are too few to hold some out"
 
 
 # Whoever wants the paper's tables has chosen a recipe already.
