@@ -70,6 +70,9 @@ def evaluate_command(
         typer.Option(min=0, help="Of whole backbones that learn; 0 leaves them out.", show_default="4"),
     ] = None,
     seed: Seed = 0,
+    seeds: Annotated[
+        int, typer.Option(min=1, max=100, help="Repeat everything with so many seeds, from --seed on; tells the means.")
+    ] = 1,
     skip_unreadable: Annotated[
         bool, typer.Option("--skip-unreadable", help="Leave out pictures that cannot be used.")
     ] = False,
@@ -105,6 +108,7 @@ def evaluate_command(
         recipe_name=name,
         joint_epochs=joint_epochs,
         tuned_epochs=tuned_epochs,
+        seeds=seeds,
         skip_unreadable=skip_unreadable,
         cache_bytes=int(cache_gb * GB),
         scratch=scratch,

@@ -17,6 +17,7 @@ from trainer.study.conduct import choose, conduct, wanted_by
 from trainer.study.findings import StudyReport
 from trainer.study.kept import Kept
 from trainer.study.laboratory import Laboratory
+from trainer.study.merging import SEED, merge
 from trainer.study.plan import Part, Plan
 from trainer.study.reading import open_parts
 from trainer.study.report import write_report
@@ -45,6 +46,7 @@ class Order:
     recipe_name: str
     joint_epochs: int | None = None  # None: half of the prompts'; 0: leave them out
     tuned_epochs: int | None = None  # None: TUNED_EPOCHS; 0: leave them out
+    seeds: int = 1
     skip_unreadable: bool = False
     cache_bytes: int = 0
     scratch: Path | None = None
@@ -56,20 +58,39 @@ def evaluate(order: Order, say: Callable[[str], None]) -> StudyReport:
     start = time.monotonic()
     unreadable: Unreadable = "skip" if order.skip_unreadable else "refuse"
     with open_parts(order.data, order.scratch, unreadable, order.recipe.seed, say) as parts:
-        plan = make_plan(order, parts)
-        names, impossible = choose(order.experiments, plan)
+        names, impossible = choose(order.experiments, make_plan(order, parts))
         for name, reason in impossible.items():
             say(f"{name} is left out: {reason}")
         backbone = build(order.backbone, order.size, say)
-        wanted = wanted_by(names, plan)
-        views = len(views_of(wanted))
-        with StateCache(backbone, order.cache_bytes, views, order.scratch) as cache, watch_study() as watch:
-            laboratory = Laboratory(backbone, cache, Kept(order.out / "kept"), say, watch)
-            cut = [f"{name}: {reason}" for name, reason in impossible.items()]
-            report = conduct(names, plan, laboratory, _setting(order, plan, wanted, backbone), cut)
+        cut = [f"{name}: {reason}" for name, reason in impossible.items()]
+        report = merge([_conduct(each, parts, names, backbone, cut, say) for each in _by_seed(order)])
     write_report(report, order.out)
     say(f"done in {(time.monotonic() - start) / 60:.1f} minutes")
     return report
+
+
+def _by_seed(order: Order) -> list[Order]:
+    seeds = range(order.recipe.seed, order.recipe.seed + order.seeds)
+    return [replace(order, recipe=replace(order.recipe, seed=seed)) for seed in seeds]
+
+
+def _conduct(
+    order: Order,
+    parts: Sequence[Part],
+    names: Sequence[str],
+    backbone: Backbone,
+    cut: Sequence[str],
+    say: Callable[[str], None],
+) -> StudyReport:
+    """The study under one seed."""
+    if order.seeds > 1:
+        say(f"seed {order.recipe.seed}")
+    plan = make_plan(order, parts)
+    wanted = wanted_by(names, plan)
+    views = len(views_of(wanted))
+    with StateCache(backbone, order.cache_bytes, views, order.scratch) as cache, watch_study() as watch:
+        laboratory = Laboratory(backbone, cache, Kept(order.out / "kept"), say, watch)
+        return conduct(names, plan, laboratory, _setting(order, plan, wanted, backbone), cut)
 
 
 def make_plan(order: Order, parts: Sequence[Part]) -> Plan:
@@ -103,7 +124,7 @@ def _setting(order: Order, plan: Plan, wanted: Sequence[Training], backbone: Bac
         ("backbone", f"{backbone.architecture} at {backbone.preprocessing.size} px, {backbone.identity[:12]}"),
         ("recipe", f"{order.recipe_name}: {', '.join(f'{k} {v}' for k, v in differs.items()) or 'as in the paper'}"),
         ("epochs", ", ".join(f"{count} of {learner}" for learner, count in epochs.items())),
-        ("seed", str(plan.recipe.seed)),
+        (SEED, str(plan.recipe.seed)),
     ]
 
 

@@ -65,6 +65,25 @@ def test_the_report_says_how_the_recipe_was_changed(data: Path, tmp_path: Path) 
     assert "views" not in recipe
 
 
+def test_several_seeds_make_one_report_of_means(tmp_path: Path) -> None:
+    pictures = draw(tmp_path / "shades" / "train", each=12)
+    for file in sorted(pictures.glob("*/1?.png")):
+        (tmp_path / "shades" / "test" / file.parent.name).mkdir(parents=True, exist_ok=True)
+        file.rename(tmp_path / "shades" / "test" / file.parent.name / file.name)
+    options = ("--data", tmp_path / "shades", "--experiment", "vote", "--json", *TINY)
+
+    both = run("eval", "--out", tmp_path / "both", "--seed", "3", "--seeds", "2", *options)
+    alone = [run("eval", "--out", tmp_path / seed, "--seed", seed, *options) for seed in ("3", "4")]
+
+    (merged,) = both.document["findings"][0]["tables"]
+    one, other = (ended.document["findings"][0]["tables"][0]["rows"] for ended in alone)
+    assert dict(both.document["setting"])["seed"] == "3, 4"
+    assert "seed 4" in both.err
+    for row, spreads, first, second in zip(merged["rows"], merged["spreads"], one, other, strict=True):
+        assert row[1] == pytest.approx((first[1] + second[1]) / 2)
+        assert (spreads[1] is None) == (first[1] == second[1])
+
+
 def test_what_makes_no_sense_with_the_data_is_refused_by_name_before_any_work(data: Path, tmp_path: Path) -> None:
     report = ("--out", tmp_path / "report", *TINY)
 

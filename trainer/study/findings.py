@@ -25,6 +25,7 @@ class Table:
     columns: tuple[Column, ...]
     rows: tuple[tuple[Cell, ...], ...]
     note: str = ""  # what to know when reading it, such as what differs from the paper's
+    spreads: tuple[tuple[float | None, ...], ...] = ()  # of each cell, if it is a mean of several; None: of none
 
 
 @dataclass(frozen=True)

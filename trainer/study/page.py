@@ -7,7 +7,7 @@ from pathlib import Path
 
 from trainer.study.findings import Cell, Claim, Column, Finding, Plot, StudyReport, Table
 from trainer.study.markup import Markup, element, join
-from trainer.study.showing import name_papers, show
+from trainer.study.showing import SPACE, name_papers, show, show_spread
 from trainer.study.svg import plot_svg
 
 STYLES = Path(__file__).with_name("report.css")
@@ -110,12 +110,16 @@ def _table(table: Table) -> Markup:
         element("th", name_papers(column.title, column.is_papers), scope="col", class_=_kind(column))
         for column in table.columns
     )
+    nowhere = (None,) * len(table.columns)
     rows = (
         element(
             "tr",
-            *(_cell(cell, column, place) for place, (cell, column) in enumerate(zip(row, table.columns, strict=True))),
+            *(
+                _cell(cell, spread, column, place)
+                for place, (cell, spread, column) in enumerate(zip(row, spreads, table.columns, strict=True))
+            ),
         )
-        for row in table.rows
+        for row, spreads in zip(table.rows, table.spreads or [nowhere] * len(table.rows), strict=True)
     )
     return element(
         "figure",
@@ -132,9 +136,11 @@ def _table(table: Table) -> Markup:
     )
 
 
-def _cell(cell: Cell, column: Column, place: int) -> Markup:
+def _cell(cell: Cell, spread: float | None, column: Column, place: int) -> Markup:
     """The first cell of a row names it; texts are broken into lines only when they are long."""
     shown = show(cell, column.unit)
+    if spread is not None:
+        shown += f"{SPACE}±{SPACE}{show_spread(spread, column.unit)}"
     text = element("span", shown) if column.unit == "text" else shown
     name, scope = ("td", None) if place else ("th", "row")
     return element(name, text, scope=scope, class_=_kind(column))

@@ -68,6 +68,11 @@ def show(cell: Cell, unit: Unit) -> str:
     return signed(text) + scale.suffix
 
 
+def show_spread(spread: float, unit: Unit) -> str:
+    """How far several figures lie apart, as it stands behind their mean: without a sign, and without its per cent."""
+    return show(spread, unit).lstrip("+").removesuffix(SPACE + "%")
+
+
 def decimal_of(number: float | Decimal) -> Decimal:
     """The number in the digits that people write it with: 0.1 is a tenth."""
     return Decimal(str(number))

@@ -26,6 +26,10 @@ def check_table(table: Table) -> None:
         if len(row) != len(table.columns):
             raise ReportInvalid(f"{where} has {len(row)} cells under {len(table.columns)} columns")
         _check_numbers((cell for cell in row if isinstance(cell, float)), where)
+    if table.spreads and [len(row) for row in table.spreads] != [len(row) for row in table.rows]:
+        raise ReportInvalid(f"the table {brief(table.title)} has spreads that do not fit its cells")
+    for spreads in table.spreads:
+        _check_numbers((each for each in spreads if each is not None), f"a spread of the table {brief(table.title)}")
 
 
 def check_plot(plot: Plot) -> None:
