@@ -6,6 +6,7 @@ import pytest
 
 from trainer.study.catalogue import EXPERIMENTS
 from trainer.study.conduct import ExperimentImpossible, ExperimentUnknown, choose, conduct, wanted_by
+from trainer.study.experiments import recipes
 from trainer.study.experiments.class_incremental import episodes
 from trainer.study.experiments.experiment import in_points, right
 from trainer.study.findings import Finding, Table
@@ -110,6 +111,34 @@ def test_what_is_learnt_anew_is_learnt_from_everything_but_the_forgotten(plan: P
     composed = right(laboratory.opinions([plan.training(shard) for shard in left], plan.test), plan.test)
     ahead = composed - right(laboratory.opinions([half], plan.test), plan.test)
     assert finding.claims[1].measured.startswith(in_points(ahead))
+
+
+def test_recipes_are_compared_by_pictures_that_nobody_learnt_from_and_not_by_the_test(
+    plan: Plan, laboratory: Laboratory, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    few = dict(list(recipes.candidates(plan.recipe).items())[:3])
+    monkeypatch.setattr(recipes, "candidates", lambda _: few)
+
+    finding = found("recipes", plan, laboratory)
+
+    held_out, tested = finding.tables
+    trainings = wanted_by(["recipes"], plan)
+    learnt = {sample for training in trainings for sample in training.samples}
+    apart = tuple(sample for sample in plan.train if sample not in learnt)
+    whole = {training.recipe for training in trainings if set(training.samples) == learnt}  # of the one episode
+    assert learnt < set(plan.train)
+    assert f"{len(learnt)} pictures learnt, {len(apart)} held out" in held_out.title
+    assert whole == set(few.values())
+    assert [row[0] for row in held_out.rows] == [row[0] for row in tested.rows]
+    assert [row[0] for row in held_out.rows] == list(few)
+    alone = laboratory.opinions([next(each for each in trainings if set(each.samples) == learnt)], apart)
+    assert column(held_out, "1 episodes, APT")[0] == right(alone, apart, "concat")
+    assert column(held_out, "1 episodes, APT-W")[0] == right(alone, apart, "concat", "prototypes")
+    for row in held_out.rows:
+        shares = [cell for cell in row[1:] if isinstance(cell, float)]
+        assert shares[-1] == pytest.approx(sum(shares[:-1]) / len(shares[:-1]))
+    best = max(held_out.rows, key=lambda row: float(row[-1] or 0))
+    assert f"the best is {best[0]} with" in finding.claims[0].measured
 
 
 def test_an_episode_has_classes_that_no_other_has(plan: Plan) -> None:

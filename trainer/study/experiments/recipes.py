@@ -88,6 +88,7 @@ def find(plan: Plan, laboratory: Laboratory) -> Finding:
     held_out = _held_out(plan)
     asked = questions(held_out)
     titles = [title for question in asked for title in question.judges]
+    laboratory.ask(wants(plan), held_out.test)  # all at once, in few passes
 
     def judged(recipe: Recipe, tests: Samples) -> list[float]:
         shares = []
