@@ -15,7 +15,7 @@ DEFAULT = "default"
 # picture take turns, so that the backbone sees each of them once, and it trains in a small part of the paper's time.
 RECIPES: dict[str, Recipe] = {
     PAPER: Recipe(),
-    DEFAULT: Recipe(epochs=20, batch=32, base_rate=0.03, views=4),
+    DEFAULT: Recipe(epochs=20, batch=16, base_rate=0.03, views=4),
 }
 
 WHOLE = frozenset({"memory", "epochs", "batch", "warmup_epochs", "views", "prototypes"})
