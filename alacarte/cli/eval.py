@@ -9,6 +9,7 @@ import typer
 from alacarte.cli.options import (
     Augment,
     BackboneName,
+    Batch,
     Device,
     Dtype,
     Json,
@@ -54,6 +55,7 @@ def evaluate_command(
     epochs: Annotated[
         int | None, typer.Option(min=1, help="Walks over the pictures of a prompt.", show_default="the recipe's")
     ] = None,
+    batch: Batch = None,
     label_smoothing: LabelSmoothing = None,
     augment: Augment = None,
     views: Views = None,
@@ -94,6 +96,7 @@ def evaluate_command(
     said = {
         "recipe": name,
         "epochs": epochs,
+        "batch": batch,
         "label_smoothing": label_smoothing,
         "augment": augment,
         "views": views,

@@ -64,6 +64,7 @@ Augment = Annotated[
     AugmentationName | None,
     typer.Option("--augment", help="How pictures are varied.", show_default="randaugment"),
 ]
+Batch = Annotated[int | None, typer.Option("--batch", min=1, help="Pictures in a step.", show_default="16; paper: 8")]
 Views = Annotated[
     int | None,
     typer.Option(

@@ -10,6 +10,7 @@ from alacarte.cli.faults import CommandRefused
 from alacarte.cli.options import (
     Augment,
     BackboneName,
+    Batch,
     Device,
     Dtype,
     Json,
@@ -55,7 +56,7 @@ def train(
     epochs: Annotated[
         int | None, typer.Option(min=1, help="Walks over all pictures.", show_default="20; paper: 80")
     ] = None,
-    batch: Annotated[int | None, typer.Option(min=1, help="Pictures in a step.", show_default="32; paper: 8")] = None,
+    batch: Batch = None,
     rate: Annotated[
         float | None,
         typer.Option(

@@ -13,6 +13,8 @@ from alacarte.prompting.backbone import Backbone
 from alacarte.prompting.tensors import Prompt
 from tests.cli.command import BACKBONE, TINY, draw, run
 from trainer.cache import StateCache
+from trainer.recipe import PROMPT_RATE
+from trainer.recipes import DEFAULT, PAPER, RECIPES
 from trainer.train import train_prompt
 
 
@@ -26,6 +28,16 @@ def test_each_shard_gets_a_file_and_all_samples_are_in_one_of_them(prompts: Path
     assert names_in(prompts) == ["shard-0.safetensors", "shard-1.safetensors"]
     assert sum(fact.samples for fact in facts) == 24
     assert {fact.labels for fact in facts} == {("cat", "dog", "emu")}
+
+
+def test_the_help_tells_what_the_recipes_have() -> None:
+    text = " ".join(run("train", "--help").out.replace("\N{BOX DRAWINGS LIGHT VERTICAL}", " ").split())
+
+    default, paper = RECIPES[DEFAULT], RECIPES[PAPER]
+    assert f"{default.epochs}; paper: {paper.epochs}" in text
+    assert f"{default.batch}; paper: {paper.batch}" in text
+    assert f"{default.base_rate:g}; paper: {PROMPT_RATE:g}" in text
+    assert f"{default.views}; paper:" in text
 
 
 def test_the_document_says_what_the_files_hold(pictures: Path, tmp_path: Path) -> None:
