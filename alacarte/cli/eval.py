@@ -73,7 +73,10 @@ def evaluate_command(
     ] = None,
     seed: Seed = 0,
     seeds: Annotated[
-        int, typer.Option(min=1, max=100, help="Repeat everything with so many seeds, from --seed on; tells the means.")
+        int,
+        typer.Option(
+            min=1, max=100, help="So many seeds, from --seed on; the report has means, of answers to the same pictures."
+        ),
     ] = 1,
     skip_unreadable: Annotated[
         bool, typer.Option("--skip-unreadable", help="Leave out pictures that cannot be used.")

@@ -58,12 +58,13 @@ def evaluate(order: Order, say: Callable[[str], None]) -> StudyReport:
     start = time.monotonic()
     unreadable: Unreadable = "skip" if order.skip_unreadable else "refuse"
     with open_parts(order.data, order.scratch, unreadable, order.recipe.seed, say) as parts:
-        names, impossible = choose(order.experiments, make_plan(order, parts))
+        orders = _by_seed(order)
+        names, impossible = choose(order.experiments, [make_plan(each, parts) for each in orders])
         for name, reason in impossible.items():
             say(f"{name} is left out: {reason}")
         backbone = build(order.backbone, order.size, say)
         cut = [f"{name}: {reason}" for name, reason in impossible.items()]
-        report = merge([_conduct(each, parts, names, backbone, cut, say) for each in _by_seed(order)])
+        report = merge([_conduct(each, parts, names, backbone, cut, say) for each in orders])
     write_report(report, order.out)
     say(f"done in {(time.monotonic() - start) / 60:.1f} minutes")
     return report
@@ -115,7 +116,7 @@ def _setting(order: Order, plan: Plan, wanted: Sequence[Training], backbone: Bac
     differs = {
         field.name: getattr(plan.recipe, field.name)
         for field in fields(Recipe)
-        if getattr(plan.recipe, field.name) != getattr(usual, field.name)
+        if field.name != "seed" and getattr(plan.recipe, field.name) != getattr(usual, field.name)
     }
     classes = len({sample.label for sample in plan.train})
     return [

@@ -8,8 +8,9 @@ from pathlib import Path
 from bench.serving.asking import Contender, ask, load
 from bench.serving.people import People
 from bench.serving.report import Line
-from bench.serving.servers import Server, served
+from bench.serving.servers import START_SECONDS, Server, is_healthy, served
 from service.process import SPINS
+from tests.servers.processes import until
 
 LITSERVE = "litserve"
 FASTAPI = "fastapi"
@@ -28,7 +29,8 @@ class LitServeSetting:
     workers: int = 1
 
     def __str__(self) -> str:
-        return f"{self.workers} x batch {self.batch}, timeout {self.timeout_ms} ms, {self.threads} threads that decode"
+        each = f"batch {self.batch}, timeout {self.timeout_ms} ms, {self.threads} threads that decode"
+        return f"{self.workers} workers, each with {each}" if self.workers > 1 else each
 
     def options(self) -> list[str]:
         """As its command line has them."""
@@ -78,6 +80,7 @@ class Scene:
         module = "bench.serving.litserve_peer"
         options = [*self._model, *setting.options()]
         with served(LITSERVE, module, options, self.folder, {}, is_restless=True) as server:
+            until(lambda: is_healthy(server), "all workers of LitServe are there", wait_s=START_SECONDS)
             yield server
 
     @contextmanager

@@ -5,10 +5,12 @@ import signal
 import socket
 import subprocess
 import sys
+import urllib.error
 import urllib.request
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from http import HTTPStatus
 from pathlib import Path
 
 from tests.servers.processes import free_ports, start, stop, tail_of, until
@@ -72,6 +74,15 @@ def served(
     finally:
         server.resume()
         stop(process, signal.SIGTERM)
+
+
+def is_healthy(server: Server) -> bool:
+    """Whether a server that tells so at /health is ready to the last of its workers."""
+    try:
+        with urllib.request.urlopen(f"http://127.0.0.1:{server.port}/health") as response:
+            return bool(response.status == HTTPStatus.OK)
+    except urllib.error.URLError:
+        return False
 
 
 def _is_listening(server: Server, log: Path) -> bool:

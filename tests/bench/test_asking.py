@@ -23,7 +23,7 @@ def contender(answer: Answer) -> Iterator[tuple[Contender, list[tuple[str, bytes
     """A server that answers so, and the tokens and bodies that it got."""
     got: list[tuple[str, bytes]] = []
 
-    class Handler(BaseHTTPRequestHandler):
+    class Answering(BaseHTTPRequestHandler):
         protocol_version = "HTTP/1.1"
 
         def do_POST(self) -> None:
@@ -42,7 +42,7 @@ def contender(answer: Answer) -> Iterator[tuple[Contender, list[tuple[str, bytes
             pass
 
     with (
-        ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server,
+        ThreadingHTTPServer(("127.0.0.1", 0), Answering) as server,
         subprocess.Popen([sys.executable, "-c", ""]) as process,
     ):
         threading.Thread(target=server.serve_forever, daemon=True).start()

@@ -19,12 +19,20 @@ class ExperimentImpossible(TrainingError):
     """The data does not fit the question."""
 
 
-def choose(names: Sequence[str], plan: Plan) -> tuple[list[str], dict[str, str]]:
-    """The experiments to carry out, and why others of "all" make no sense here; one that was named must make sense."""
+def choose(names: Sequence[str], plans: Sequence[Plan]) -> tuple[list[str], dict[str, str]]:
+    """The experiments to carry out, and why others of "all" make no sense here; one that was named must make sense.
+
+    Plans that differ in their seed are carried out alike: what one of them has no sense for is left out of all.
+    """
     unknown = [name for name in names if name != "all" and name not in EXPERIMENTS]
     if unknown:
         raise ExperimentUnknown(f"no experiment {unknown[0]!r}: use all, or some of {', '.join(EXPERIMENTS)}")
-    reasons = {name: reason for name, each in EXPERIMENTS.items() if (reason := each.cannot(plan)) is not None}
+    reasons = {
+        name: reason
+        for plan in plans
+        for name, each in EXPERIMENTS.items()
+        if (reason := each.cannot(plan)) is not None
+    }
     named = [name for name in EXPERIMENTS if name in names]
     for name in named:
         if name in reasons:

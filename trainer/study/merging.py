@@ -1,14 +1,17 @@
 """Reports of one study under several seeds as one: means in the place of figures, and beside them how far they spread.
 
-Splits, orders and starts are drawn by the seed, so what is within the spread may be chance.
+Shards, orders and starts are drawn by the seed, so what is within the spread may be chance; the pictures that are asked
+about are the same under every seed, and what they leave to chance is not in it.
 """
 
 from collections.abc import Sequence
 from statistics import fmean, stdev
 
+from trainer.study.errors import ReportInvalid
 from trainer.study.findings import Cell, Claim, Finding, Plot, Series, StudyReport, Table
 
 SEED = "seed"  # the line of the setting that tells it
+BANDS = "Bands around lines reach from the least to the most under any seed."
 
 
 def merge(reports: Sequence[StudyReport]) -> StudyReport:
@@ -26,6 +29,12 @@ def merge(reports: Sequence[StudyReport]) -> StudyReport:
 
 def _finding(same: Sequence[Finding]) -> Finding:
     first = same[0]
+    for other in same[1:]:
+        if _shape(other) != _shape(first):
+            raise ReportInvalid(
+                f"{first.name} has other lines under one seed than under another: study them one by one"
+            )
+    has_bands = any(not series.is_papers for plot in first.plots for series in plot.series)
     return Finding(
         name=first.name,
         title=first.title,
@@ -33,13 +42,24 @@ def _finding(same: Sequence[Finding]) -> Finding:
         tables=tuple(_table(each) for each in zip(*(finding.tables for finding in same), strict=True)),
         plots=tuple(_plot(each) for each in zip(*(finding.plots for finding in same), strict=True)),
         claims=tuple(_claim(each) for each in zip(*(finding.claims for finding in same), strict=True)),
-        remarks=first.remarks,
+        remarks=(*first.remarks, *([BANDS] * has_bands)),
+    )
+
+
+def _shape(finding: Finding) -> tuple[object, ...]:
+    """What must be the same under every seed: what lines and rows there are, whatever their numbers."""
+    return (
+        [(table.title, table.columns, [row[:1] for row in table.rows]) for table in finding.tables],
+        [[(series.name, [x for x, _ in series.points]) for series in plot.series] for plot in finding.plots],
+        [claim.text for claim in finding.claims],
     )
 
 
 def _table(same: Sequence[Table]) -> Table:
     first = same[0]
     cells = [list(zip(*rows, strict=True)) for rows in zip(*(table.rows for table in same), strict=True)]
+    if all(table.rows == first.rows for table in same):
+        return first
     return Table(
         title=first.title,
         columns=first.columns,
@@ -92,5 +112,5 @@ def _series(same: Sequence[Series]) -> Series:
 def _claim(same: Sequence[Claim]) -> Claim:
     """It holds if it does under every seed."""
     held = sum(claim.holds for claim in same)
-    each = "; ".join(claim.measured for claim in same)
-    return Claim(same[0].text, f"holds under {held} of {len(same)} seeds: {each}", held == len(same))
+    each = " | ".join(claim.measured for claim in same)
+    return Claim(same[0].text, f"under {held} of {len(same)} seeds, and should under all: {each}", held == len(same))

@@ -69,7 +69,7 @@ def show(cell: Cell, unit: Unit) -> str:
 
 
 def show_spread(spread: float, unit: Unit) -> str:
-    """How far several figures lie apart, as it stands behind their mean: without a sign, and without its per cent."""
+    """How far several figures lie apart, as it stands behind their mean: points without a sign, shares without "%"."""
     return show(spread, unit).lstrip("+").removesuffix(SPACE + "%")
 
 

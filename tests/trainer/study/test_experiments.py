@@ -3,7 +3,10 @@
 from dataclasses import replace
 
 import pytest
+import torch
 
+from trainer.comparisons.opinions import Opinions
+from trainer.recipe import Recipe
 from trainer.study.catalogue import EXPERIMENTS
 from trainer.study.conduct import ExperimentImpossible, ExperimentUnknown, choose, conduct, wanted_by
 from trainer.study.experiments import recipes
@@ -12,8 +15,9 @@ from trainer.study.experiments.experiment import in_points, right
 from trainer.study.findings import Finding, Table
 from trainer.study.laboratory import Laboratory
 from trainer.study.paper import DATA_SETS, counterpart
-from trainer.study.plan import Plan
+from trainer.study.plan import Part, Plan, Samples
 from trainer.study.report import report_from_json, report_html, report_json
+from trainer.study.training import Training
 
 
 def found(name: str, plan: Plan, laboratory: Laboratory) -> Finding:
@@ -27,7 +31,7 @@ def column(table: Table, title: str) -> list[object]:
 
 def test_all_of_them_together_make_a_report(plan: Plan, laboratory: Laboratory) -> None:
     plan = replace(plan, episodes=1)
-    names, impossible = choose(["all", "recipes"], plan)
+    names, impossible = choose(["all", "recipes"], [plan])
 
     report = conduct(names, plan, laboratory, [("data", "rectangles")], [])
 
@@ -116,8 +120,13 @@ def test_what_is_learnt_anew_is_learnt_from_everything_but_the_forgotten(plan: P
 def test_recipes_are_compared_by_pictures_that_nobody_learnt_from_and_not_by_the_test(
     plan: Plan, laboratory: Laboratory, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    few = dict(list(recipes.candidates(plan.recipe).items())[:3])
+    few = {
+        "learns nothing": replace(plan.recipe, base_rate=0.0, warmup_rate=0.0, least_rate=0.0),
+        "as it is": plan.recipe,
+    }
     monkeypatch.setattr(recipes, "candidates", lambda _: few)
+    parts = tuple(replace(part, test=wrongly_labelled(part.test)) for part in plan.parts)  # who learns is wrong there
+    plan = replace(plan, parts=parts)
 
     finding = found("recipes", plan, laboratory)
 
@@ -125,20 +134,58 @@ def test_recipes_are_compared_by_pictures_that_nobody_learnt_from_and_not_by_the
     trainings = wanted_by(["recipes"], plan)
     learnt = {sample for training in trainings for sample in training.samples}
     apart = tuple(sample for sample in plan.train if sample not in learnt)
-    whole = {training.recipe for training in trainings if set(training.samples) == learnt}  # of the one episode
     assert learnt < set(plan.train)
     assert f"{len(learnt)} pictures learnt, {len(apart)} held out" in held_out.title
-    assert whole == set(few.values())
-    assert [row[0] for row in held_out.rows] == [row[0] for row in tested.rows]
-    assert [row[0] for row in held_out.rows] == list(few)
-    alone = laboratory.opinions([next(each for each in trainings if set(each.samples) == learnt)], apart)
-    assert column(held_out, "1 episodes, APT")[0] == right(alone, apart, "concat")
-    assert column(held_out, "1 episodes, APT-W")[0] == right(alone, apart, "concat", "prototypes")
+    assert [row[0] for row in held_out.rows] == [row[0] for row in tested.rows] == list(few)
+    assert float(tested.rows[0][1] or 0) > float(tested.rows[1][1] or 0)
+    assert finding.claims[0].measured.partition("the best is ")[2].startswith("as it is with")
+    shards = replace(plan, parts=(Part("", tuple(sample for sample in plan.train if sample in learnt), apart),)).shards(
+        2
+    )
+    said = laboratory.opinions([Training("structured", shard, plan.recipe) for shard in shards], apart)
+    assert column(held_out, "2 shards")[1] == right(said, apart)
     for row in held_out.rows:
         shares = [cell for cell in row[1:] if isinstance(cell, float)]
         assert shares[-1] == pytest.approx(sum(shares[:-1]) / len(shares[:-1]))
-    best = max(held_out.rows, key=lambda row: float(row[-1] or 0))
-    assert f"the best is {best[0]} with" in finding.claims[0].measured
+
+
+def wrongly_labelled(samples: Samples) -> Samples:
+    others = {"blue": "green", "green": "red", "red": "blue"}
+    return tuple(replace(sample, label=others[sample.label]) for sample in samples)
+
+
+def test_episodes_of_recipes_are_judged_side_by_side_and_weighted(plan: Plan) -> None:
+    *_, question = recipes.questions(plan)
+    # The first has no idea and shouts; the second knows, and the picture lies on its prototype.
+    loud, knowing = torch.tensor([[3.0, 0.0]]), torch.tensor([[0.0, 2.0]])
+    prototypes = (torch.tensor([[100.0, 0.0]]), torch.tensor([[0.0, 0.0]]))
+    said = Opinions((("blue", "green"), ("pink", "red")), (loud, knowing), torch.zeros(1, 2), prototypes)
+    red = (replace(plan.test[0], label="red"),)
+
+    assert {title: judge(said, red) for title, judge in question.judges.items()} == {
+        "1 episodes, APT": 0.0,
+        "1 episodes, APT-W": 1.0,
+    }
+
+
+@pytest.mark.parametrize("recipe", [Recipe(), Recipe(batch=2, base_rate=0.03), Recipe(variant="head-only")])
+def test_no_recipe_is_compared_under_two_names(recipe: Recipe) -> None:
+    found = recipes.candidates(recipe)
+
+    rates = {(replace(each, base_rate=None), each.peak_rate) for each in found.values()}
+    assert len(rates) == len(found) > 5
+    assert found["as it is"] == recipe
+
+
+def test_sources_that_would_be_empty_and_classes_that_nobody_is_asked_about_are_refused_beforehand(plan: Plan) -> None:
+    crumbs = replace(plan, forgetful=len(plan.train))
+    unasked = replace(plan, parts=tuple(replace(part, test=()) for part in plan.parts))
+
+    assert "forgetting" in choose(["all"], [plan, crumbs])[1]  # of one seed is enough
+    with pytest.raises(ExperimentImpossible, match="of which none is empty"):
+        choose(["forgetting"], [crumbs])
+    with pytest.raises(ExperimentImpossible, match="no picture to be asked about"):
+        choose(["class-incremental"], [unasked])
 
 
 def test_an_episode_has_classes_that_no_other_has(plan: Plan) -> None:
@@ -162,14 +209,14 @@ def test_a_domain_is_asked_about_with_and_without_its_own_prompt(plan: Plan, lab
 def test_what_does_not_fit_the_data_is_left_out_of_all_and_refused_by_name(plan: Plan) -> None:
     one = replace(plan, parts=plan.parts[:1], episodes=10)
 
-    names, impossible = choose(["all"], one)
+    names, impossible = choose(["all"], [one])
 
     assert sorted(impossible) == ["class-incremental", "domain-incremental"]
     assert names == [name for name in EXPERIMENTS if name not in impossible and name != "recipes"]
     with pytest.raises(ExperimentImpossible, match="one domain only"):
-        choose(["domain-incremental"], one)
+        choose(["domain-incremental"], [one])
     with pytest.raises(ExperimentUnknown, match="shards, forgetting"):
-        choose(["sharding"], one)
+        choose(["sharding"], [one])
 
 
 def test_experiments_share_their_trainings(plan: Plan, laboratory: Laboratory) -> None:

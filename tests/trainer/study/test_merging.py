@@ -1,5 +1,7 @@
 """Reports under several seeds as one: means, spreads and bands, and claims that hold under all of them."""
 
+from dataclasses import replace
+
 import pytest
 
 from tests.trainer.study.parsing import text_of, tree_of
@@ -34,7 +36,10 @@ def test_figures_become_means_and_tell_how_far_they_spread() -> None:
     assert table.spreads == ((None, 0.25, None, None),)  # what is the same under every seed does not spread
     assert table.note == "Of one data set. Means of 3 seeds, ± their standard deviation."
     assert merged.setting == (("data", "flowers"), ("seed", "0, 1, 2"))
-    assert merged.findings[0].remarks == ("small",)
+    assert merged.findings[0].remarks == (
+        "small",
+        "Bands around lines reach from the least to the most under any seed.",
+    )
 
 
 def test_what_one_seed_has_not_measured_has_no_mean() -> None:
@@ -53,11 +58,27 @@ def test_lines_become_bands_that_hold_every_seed_and_its_own_band() -> None:
     assert (wide.low, wide.high) == ((0.125,), (0.875,))
 
 
+def test_a_table_that_no_seed_changes_stays_as_it_is() -> None:
+    alone = report(0, 0.25)
+
+    assert merge([alone, report(1, 0.25)]).findings[0].tables == alone.findings[0].tables
+
+
+def test_seeds_that_lead_to_other_lines_are_refused_by_the_name_of_the_finding() -> None:
+    first, second = report(0, 0.25), report(1, 0.5)
+    (finding,) = second.findings
+    (table,) = finding.tables
+    more = replace(finding, tables=(replace(table, rows=(("3", *table.rows[0][1:]),)),))
+
+    with pytest.raises(ReportInvalid, match="shards has other lines under one seed"):
+        merge([first, replace(second, findings=(more,))])
+
+
 @pytest.mark.parametrize(("second", "holds", "count"), [(True, True, 2), (False, False, 1)])
 def test_a_claim_holds_if_it_does_under_every_seed(second: bool, holds: bool, count: int) -> None:
     (claim,) = merge([report(0, 0.25), report(1, 0.75, holds=second)]).findings[0].claims
 
-    assert claim == Claim("It is good.", f"holds under {count} of 2 seeds: 0.25; 0.75", holds)
+    assert claim == Claim("It is good.", f"under {count} of 2 seeds, and should under all: 0.25 | 0.75", holds)
 
 
 def test_the_page_and_the_document_carry_the_spread() -> None:

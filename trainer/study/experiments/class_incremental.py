@@ -89,6 +89,9 @@ def cannot(plan: Plan) -> str | None:
     classes = len({sample.label for sample in plan.train})
     if classes < 2 * plan.episodes:
         return f"{classes} classes are too few for {plan.episodes} episodes of at least two"
+    asked = {sample.label for sample in plan.test}
+    if not all(asked & {sample.label for sample in part} for part in episodes(plan)):
+        return "of the classes of some episode there is no picture to be asked about"
     return None
 
 

@@ -131,8 +131,8 @@ def find(plan: Plan, laboratory: Laboratory) -> Finding:
 
 def cannot(plan: Plan) -> str | None:
     """Why there is nothing to remove one by one."""
-    if len(plan.train) < 2 * plan.forgetful:
-        return f"{len(plan.train)} pictures are too few for {plan.forgetful} shards"
+    if len(plan.shards(plan.forgetful)) < plan.forgetful:
+        return f"{len(plan.train)} pictures are too few for {plan.forgetful} shards, of which none is empty"
     return None
 
 

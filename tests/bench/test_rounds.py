@@ -1,0 +1,52 @@
+"""Who is asked when in a round of the bench; what they do is made up."""
+
+import subprocess
+import sys
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import cast
+
+import pytest
+
+from bench.serving import rounds
+from bench.serving.asking import Contender, Loaded
+from bench.serving.bare import BareModel
+from bench.serving.client import Report
+from bench.serving.rounds import BARE, TURNS, Pace, play
+from bench.serving.servers import Server
+
+
+@pytest.fixture
+def contenders() -> Iterator[dict[str, Contender]]:
+    with subprocess.Popen([sys.executable, "-c", ""]) as process:
+        names = ("20", rounds.MIXED, rounds.TRACED, "litserve")
+        yield {name: Contender(name, Server(name, 1, process)) for name in names}
+
+
+def test_everyone_is_loaded_there_and_back_and_asked_alone_about_the_same_pictures(
+    contenders: dict[str, Contender], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    loaded: list[str] = []
+    asked: list[tuple[str, int, int]] = []
+
+    def load(contender: Contender, *_: object) -> Loaded:
+        loaded.append(contender.name)
+        return Loaded(1.0, [1.0], 1.0, None, None)
+
+    def ask(contender: Contender, _: Sequence[bytes], requests: int, start: int) -> Report:
+        asked.append((contender.name, requests, start))
+        return Report(0.0, 1.0, [0.0], [1.0])
+
+    monkeypatch.setattr(rounds, "load", load)
+    monkeypatch.setattr(rounds, "ask_alone", ask)
+    monkeypatch.setattr(rounds, "compute_alone", lambda _, *rest: ask(Contender(BARE, contenders["20"].server), *rest))
+    said: list[str] = []
+
+    played = play(contenders, cast(BareModel, None), [b""], Path(), Pace(2, 32, 1.0, 7), said.append)
+
+    assert loaded == ["20", rounds.MIXED, "litserve", "litserve", rounds.MIXED, "20"]  # the traced one is never loaded
+    assert [name for name, _, _ in asked] == [BARE, "20", rounds.TRACED, "litserve"] * TURNS * 2
+    starts = [[start for name, _, start in asked if name == each] for each in (BARE, "20", "litserve")]
+    assert starts == [[7 * turn for turn in range(2 * TURNS)]] * 3
+    assert {key: len(reports) for key, reports in played.lones.items()}[BARE] == 2 * TURNS
+    assert said == ["round 1 of 2", "round 2 of 2"]
