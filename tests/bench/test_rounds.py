@@ -12,6 +12,7 @@ from bench.serving import rounds
 from bench.serving.asking import Contender, Loaded
 from bench.serving.bare import BareModel
 from bench.serving.client import Report
+from bench.serving.peers import MIXED, TRACED
 from bench.serving.rounds import BARE, TURNS, Pace, play
 from bench.serving.servers import Server
 
@@ -19,7 +20,7 @@ from bench.serving.servers import Server
 @pytest.fixture
 def contenders() -> Iterator[dict[str, Contender]]:
     with subprocess.Popen([sys.executable, "-c", ""]) as process:
-        names = ("20", rounds.MIXED, rounds.TRACED, "litserve")
+        names = ("20", MIXED, TRACED, "litserve")
         yield {name: Contender(name, Server(name, 1, process)) for name in names}
 
 
@@ -44,8 +45,8 @@ def test_everyone_is_loaded_there_and_back_and_asked_alone_about_the_same_pictur
 
     played = play(contenders, cast(BareModel, None), [b""], Path(), Pace(2, 32, 1.0, 7), said.append)
 
-    assert loaded == ["20", rounds.MIXED, "litserve", "litserve", rounds.MIXED, "20"]  # the traced one is never loaded
-    assert [name for name, _, _ in asked] == [BARE, "20", rounds.TRACED, "litserve"] * TURNS * 2
+    assert loaded == ["20", MIXED, "litserve", "litserve", MIXED, "20"]  # the traced one is never loaded
+    assert [name for name, _, _ in asked] == [BARE, "20", TRACED, "litserve"] * TURNS * 2
     starts = [[start for name, _, start in asked if name == each] for each in (BARE, "20", "litserve")]
     assert starts == [[7 * turn for turn in range(2 * TURNS)]] * 3
     assert {key: len(reports) for key, reports in played.lones.items()}[BARE] == 2 * TURNS
