@@ -12,10 +12,24 @@ SHARDS = 2
 
 
 def wants(plan: Plan) -> list[Training]:
-    """The paragon; and a prompt for each shard, with structured attention and without."""
-    shards = plan.shards(SHARDS)
+    """The paragon; and a prompt for each shard, with structured attention and, of two shards, without."""
+    shards = [shard for count in _counts(plan) for shard in plan.shards(count)]
     structured = [plan.training(plan.train), *(plan.training(shard) for shard in shards)]
     return [*filter(None, [plan.paragon]), *structured, *_naive(plan)]
+
+
+def _counts(plan: Plan) -> tuple[int, ...]:
+    return tuple(sorted({SHARDS, *plan.possible_counts()}))
+
+
+def _averaged(plan: Plan, laboratory: Laboratory, count: int) -> float:
+    """The accuracy of the one prompt halfway between those of so many shards."""
+    average = average_prompts([laboratory.prompt(plan.training(shard)) for shard in plan.shards(count)])
+    return right(laboratory.opinions_of_prompt(average, plan.test), plan.test)
+
+
+def _composed(plan: Plan, laboratory: Laboratory, count: int) -> float:
+    return right(laboratory.opinions([plan.training(shard) for shard in plan.shards(count)], plan.test), plan.test)
 
 
 def _naive(plan: Plan) -> list[Training]:
@@ -28,14 +42,15 @@ def find(plan: Plan, laboratory: Laboratory) -> Finding:
     tests, paper = plan.test, counterpart(plan.name)
     shards = plan.shards(SHARDS)
     structured = [plan.training(shard) for shard in shards]
-    average = average_prompts([laboratory.prompt(training) for training in structured])
+    averaged = {count: _averaged(plan, laboratory, count) for count in _counts(plan)}
+    composed = {count: _composed(plan, laboratory, count) for count in _counts(plan)}
     found: dict[str, float] = {}
     if naive := _naive(plan):
         found["concatenate"] = right(laboratory.joint_opinions(naive, tests), tests)
     found |= {
         "concatenate, prompts of structured attention": right(laboratory.joint_opinions(structured, tests), tests),
-        "average of parameters": right(laboratory.opinions_of_prompt(average, tests), tests),
-        "APT": right(laboratory.opinions(structured, tests), tests),
+        "average of parameters": averaged[SHARDS],
+        "APT": composed[SHARDS],
         "one prompt on everything": right(laboratory.opinions([plan.training(plan.train)], tests), tests),
     }
     if plan.paragon is not None:
@@ -64,6 +79,17 @@ def find(plan: Plan, laboratory: Laboratory) -> Finding:
                 tuple((way, share, theirs.get(way)) for way, share in found.items()),
                 "Concatenate: prompts in one sequence, where all attend all. The first were trained so, as the paper's "
                 "naive method is described; the second are APT's own prompts.",
+            ),
+            Table(
+                "Averaging parameters, with more shards",
+                (
+                    Column("shards", "text"),
+                    Column("average of parameters"),
+                    Column("APT"),
+                    Column("APT over averaging", "points"),
+                ),
+                tuple((str(n), averaged[n], composed[n], composed[n] - averaged[n]) for n in averaged),
+                "The paper averages two prompts only.",
             ),
         ),
         claims=(
