@@ -5,6 +5,7 @@ from dataclasses import replace
 import pytest
 import torch
 
+from trainer.comparisons.averaging import average_prompts
 from trainer.comparisons.opinions import Opinions
 from trainer.recipe import Recipe
 from trainer.study.catalogue import EXPERIMENTS
@@ -115,6 +116,20 @@ def test_what_is_learnt_anew_is_learnt_from_everything_but_the_forgotten(plan: P
     composed = right(laboratory.opinions([plan.training(shard) for shard in left], plan.test), plan.test)
     ahead = composed - right(laboratory.opinions([half], plan.test), plan.test)
     assert finding.claims[1].measured.startswith(in_points(ahead))
+
+
+def test_parameters_are_averaged_for_every_number_of_shards(plan: Plan, laboratory: Laboratory) -> None:
+    two, more = found("ablation", plan, laboratory).tables
+
+    ways = dict(zip(column(two, "way"), column(two, "here"), strict=True))
+    assert column(more, "shards") == ["2", "3"]
+    assert (ways["average of parameters"], ways["APT"]) == more.rows[0][1:3]
+    for count, row in zip((2, 3), more.rows, strict=True):
+        trainings = [plan.training(shard) for shard in plan.shards(count)]
+        average = average_prompts([laboratory.prompt(training) for training in trainings])
+        averaged = right(laboratory.opinions_of_prompt(average, plan.test), plan.test)
+        composed = right(laboratory.opinions(trainings, plan.test), plan.test)
+        assert row[1:] == (averaged, composed, composed - averaged)
 
 
 def test_recipes_are_compared_by_pictures_that_nobody_learnt_from_and_not_by_the_test(
