@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 
 .DEFAULT_GOAL := help
-.PHONY: help env system run test e2e fire check check-docker format bench audit constraints clean
+.PHONY: help env system run test e2e stress images test-images check check-docker format bench vulnerabilities constraints clean
 
 help: ## list the commands
 	@grep -hE '^[a-z0-9-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z0-9-]+):.*## /  make \1\t/' | expand -t 22
@@ -31,14 +31,20 @@ system: ## install from Debian what some tests want beside Python: a browser and
 run: env ## run it: service and worker with everything they need, and, the first time, a demo
 	$(BIN)/alacarte up
 
-test: check system ## run the checks, and the tests but for those of e2e and fire
+test: check system ## run the checks, and the tests but for those of e2e, stress and images
 	$(BIN)/python -m pytest -n 2
 
 e2e: env system ## run the production shape as processes, restart and kill its parts, flood it: minutes
 	$(BIN)/python -m pytest -m e2e -s
 
-fire: env system ## attack that shape for hours: deletions in a race, crashes, floods, leaks, 100,000 damaged inputs
-	$(BIN)/python -m pytest -m fire -s
+stress: env system ## attack that shape for hours: deletions in a race, crashes, floods, leaks, 100,000 damaged inputs
+	$(BIN)/python -m pytest -m stress -s
+
+images: ## build alacarte-service:local and alacarte-worker:local with docker, podman or buildah; TORCH_BACKEND=cpu is the default
+	python3 -m tools.build_images
+
+test-images: env ## build both images, then train and predict in containers of them
+	$(BIN)/python -m pytest -m images -s
 
 check: env check-docker ## run the static checks: format, lint, types, images
 	$(BIN)/ruff format --check .
@@ -64,8 +70,8 @@ bench: env ## measure speed: the forward pass, training, rights, serving and its
 	$(BIN)/python -m bench.serve
 	$(BIN)/python -m bench.cache
 
-audit: env ## ask about known weaknesses of the pinned dependencies; 3 means that nobody could tell
-	$(BIN)/python -m tools.audit
+vulnerabilities: env ## ask about known weaknesses of the pinned dependencies; 3 means that nobody could tell
+	$(BIN)/python -m tools.vulnerabilities
 
 constraints: env ## write constraints.txt anew from pyproject.toml
 	$(BIN)/uv pip compile --quiet --universal --no-header --no-annotate --no-emit-index-url \

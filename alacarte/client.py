@@ -5,10 +5,8 @@ from collections.abc import Callable, Iterable, Sequence
 from types import TracebackType
 from typing import Self
 
-from alacarte.calling.administration import Administration
-from alacarte.calling.answers import Admission, Erasure, Prediction, Prompt, Sample, SourceState, Training, Verdict
-from alacarte.calling.bodies import Picture, Sent, file_bytes, opened_archive
-from alacarte.calling.errors import (
+from alacarte._client.admin import Administration
+from alacarte._client.errors import (
     AnswerUnreadable,
     ClientError,
     FolderUnfit,
@@ -16,10 +14,12 @@ from alacarte.calling.errors import (
     ServiceUnreachable,
     WaitedInVain,
 )
-from alacarte.calling.naming import is_digest, kept_form
-from alacarte.calling.reading import read
-from alacarte.calling.waiting import Forgetting, obstacle_to, wait_for
-from alacarte.calling.wire import Wire, document_of, fields_of
+from alacarte._client.http import Wire, document_of, fields_of
+from alacarte._client.ids import is_digest, kept_form
+from alacarte._client.json_fields import read
+from alacarte._client.models import Admission, Erasure, Prediction, Prompt, Sample, SourceState, Training, Verdict
+from alacarte._client.polling import Forgetting, obstacle_to, wait_for
+from alacarte._client.request_bodies import Picture, Sent, file_bytes, opened_archive
 
 __all__ = [
     "AnswerUnreadable",

@@ -18,17 +18,18 @@ from uuid import UUID
 
 import torch
 
-from alacarte.prompting.artifact import prompt_digest, prompt_to_bytes
-from alacarte.prompting.backbone import Backbone
-from alacarte.prompting.build import build_backbone
-from alacarte.prompting.pool import Slots
-from alacarte.prompting.tensors import Prompt, PromptFacts, PromptTensors
-from bench.serving.arithmetic import percentile, ratio
+from alacarte.prompting.attention.prompt_slots import Slots
+from alacarte.prompting.backbone.build import build_backbone
+from alacarte.prompting.backbone.vit import Backbone
+from alacarte.prompting.prompt.artifact import prompt_digest, prompt_to_bytes
+from alacarte.prompting.prompt.tensors import Prompt, PromptFacts, PromptTensors
 from bench.serving.pictures import make_pictures
 from bench.serving.report import Line, show_tables
-from registry.objects.folder import FolderStore
-from registry.usable_set import TaskFacts, UsablePrompt
+from bench.serving.stats import percentile, ratio
+from registry.access.usable_set import TaskFacts, UsablePrompt
+from registry.storage.folder import FolderStore
 from service.engine.backbones import Backbones
+from service.engine.compose import compose
 from service.engine.engine import Engine
 from service.engine.settings import EngineSettings
 
@@ -201,16 +202,8 @@ async def ask(
             began = time.monotonic()
             deadline = began + PATIENCE_SECONDS
             picture = pictures[number % len(pictures)]
-            await engine.answer(
-                task,
-                [picture],
-                user.prompts,
-                "average",
-                "none",
-                user=user.id,
-                deadline=deadline,
-                finish=asyncio.to_thread,
-            )
+            logits = await engine.run(task, [picture], user.prompts, user=user.id, deadline=deadline)
+            await asyncio.to_thread(compose, user.prompts, logits, "average", "none")
             seconds.append(time.monotonic() - began)
 
     async with asyncio.TaskGroup() as group:

@@ -10,11 +10,11 @@ from collections.abc import Callable, Sequence
 import torch
 from torch import Tensor
 
-from alacarte.prompting.backbone import Backbone
-from alacarte.prompting.build import build_backbone
-from alacarte.prompting.joint import joint_forward, structured_mask
+from alacarte.prompting.attention.masked_reference import joint_forward, structured_mask
+from alacarte.prompting.backbone.build import build_backbone
+from alacarte.prompting.backbone.vit import Backbone
 from alacarte.prompting.predict import Predictor
-from alacarte.prompting.tensors import Prompt, PromptFacts, PromptTensors
+from alacarte.prompting.prompt.tensors import Prompt, PromptFacts, PromptTensors
 from bench.timing import Measured, measure, show
 
 PROMPTS = (1, 5, 20, 50)

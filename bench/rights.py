@@ -16,11 +16,11 @@ from uuid import UUID
 from sqlalchemy import text
 
 from bench.timing import show
-from registry import migrate
-from registry.database import Database
-from registry.rights import usable
-from registry.tokens import proof_of
-from tests.registry.people.crowd import RELEASE, TASK, seed
+from registry.access.rights import usable
+from registry.access.tokens import proof_of
+from registry.db import migrate
+from registry.db.database import Database
+from tests.registry.access.fixtures import RELEASE, TASK, seed
 from tests.servers.postgres import serve_postgres
 
 WISHES = 3

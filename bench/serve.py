@@ -15,16 +15,16 @@ from pathlib import Path
 
 import torch
 
-from bench.serving.arithmetic import ratio
-from bench.serving.asking import Contender, ask, load
-from bench.serving.bare import BareModel, weights_of
-from bench.serving.lines import load_line, lone_line, p50s, rates, spread, stage_lines
+from bench.serving.bare_model import BareModel, weights_of
+from bench.serving.fixtures import make_people
+from bench.serving.load import Contender, ask, load
 from bench.serving.peers import LITSERVE, TRACED, USUAL, Scene
-from bench.serving.people import make_people
 from bench.serving.pictures import make_pictures
 from bench.serving.report import Line, show_tables
-from bench.serving.rounds import BARE, Pace, play
+from bench.serving.schedule import BARE, Pace, play
 from bench.serving.servers import served
+from bench.serving.stats import ratio
+from bench.serving.tables import load_line, lone_line, p50s, rates, spread, stage_lines
 from tests.trainer.pictures import WEIGHTS
 
 PROMPTS = (1, 5, 20, 50)

@@ -14,16 +14,16 @@ from pathlib import Path
 import numpy as np
 from PIL import Image
 
-from alacarte.prompting.backbone import Backbone
-from alacarte.prompting.build import build_backbone
+from alacarte.prompting.backbone.build import build_backbone
+from alacarte.prompting.backbone.vit import Backbone
 from bench.timing import measure, show
-from registry.reading.collection import open_collection
-from registry.reading.sample import Sample
-from trainer.cache import StateCache
-from trainer.comparisons.joint_training import fit_joint
+from registry.datasets.loader import open_collection
+from registry.datasets.sample import Sample
+from trainer.baselines.joint_training import fit_joint
+from trainer.prompt_params import TrainablePrompt
 from trainer.recipe import Recipe
+from trainer.state_cache import StateCache
 from trainer.train import fit, labels_of
-from trainer.trainable import TrainablePrompt
 
 CLASSES = 10
 

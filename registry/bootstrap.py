@@ -1,13 +1,14 @@
 """From the settings to a registry that can be worked with."""
 
-from registry import migrate, signing
-from registry.belonging import mark_store
-from registry.database import Database
-from registry.objects.opening import open_store
-from registry.objects.store import ObjectStore
+from registry.db import migrate
+from registry.db.database import Database
+from registry.log import signing
 from registry.registry import Registry
-from registry.scratch import ScratchHome
 from registry.settings import RegistrySettings
+from registry.storage.factory import open_store
+from registry.storage.ownership import mark_store
+from registry.storage.scratch import ScratchHome
+from registry.storage.store import ObjectStore
 
 
 def open_database(settings: RegistrySettings) -> Database:

@@ -2,10 +2,10 @@
 
 from dataclasses import dataclass
 
-from registry.database import Database
-from registry.objects.store import ObjectStore
-from registry.scratch import ScratchHome
-from registry.signing import Signer
+from registry.db.database import Database
+from registry.log.signing import Signer
+from registry.storage.scratch import ScratchHome
+from registry.storage.store import ObjectStore
 
 
 @dataclass(frozen=True)

@@ -13,30 +13,28 @@ from starlette.middleware import Middleware
 from starlette.types import Lifespan
 
 from alacarte.prompting.errors import PromptingError
+from registry.bootstrap import open_registry
 from registry.errors import DomainError
-from registry.opening import open_registry
-from service.addresses import Addresses
-from service.authentication import Authentication
-from service.bodies import Bodies
-from service.description import DescribedApp
-from service.door import Door
-from service.edge import Edge
+from service.auth.authenticator import Prover
+from service.auth.oidc import open_issuer
+from service.auth.rate_limit import Rates
+from service.auth.token_cache import Gate
+from service.background.in_flight import Flights
+from service.background.maintenance import Housekeeping
+from service.background.readiness import Readiness
+from service.background.release_pinner import Pinning
+from service.background.replica_sync import ReplicaKeeper
+from service.concurrency import Door, Places
 from service.engine.backbones import Backbones
-from service.engine.checking import require_computable
 from service.engine.engine import Engine
-from service.engine.settings import EngineSettings
-from service.flights import Flights
-from service.gate import Gate
-from service.housekeeping import Housekeeping
-from service.metrics import Metrics
-from service.pinning import Pinning
-from service.places import Places
-from service.problems import answer_with
-from service.proving.issuer import open_issuer
-from service.proving.prover import Prover
-from service.rates import Rates
-from service.readiness import Readiness
-from service.replica import ReplicaKeeper
+from service.engine.settings import EngineSettings, require_computable
+from service.http.openapi import DescribedApp
+from service.http.problems import answer_with
+from service.middleware.authentication import Authentication
+from service.middleware.body_limits import Bodies
+from service.middleware.request_context import Edge
+from service.middleware.route_table import Addresses
+from service.observability.metrics import Metrics
 from service.routes import (
     console,
     erasures,
@@ -52,8 +50,8 @@ from service.routes import (
     uploads,
     users,
 )
-from service.service import Service
 from service.settings import ServiceSettings
+from service.state import Service
 
 ROUTES = (predict, tasks, sources, uploads, prompts, erasures, users, tokens, grants, releases, health, oip, console)
 DESCRIPTION = """

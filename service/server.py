@@ -8,10 +8,9 @@ from importlib.util import find_spec
 import uvicorn
 from starlette.types import ASGIApp
 
-from service.connections import Patience, WatchedConnection
-from service.lobby import Lobby
-from service.logs import log
-from service.process import OWN_FILES
+from service.http.slow_clients import Lobby, Patience, WatchedConnection
+from service.observability.logging import log
+from service.process_tuning import OWN_FILES
 from service.settings import ServiceSettings
 
 FEWEST_CONNECTIONS = 16

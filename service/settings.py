@@ -5,8 +5,8 @@ from typing import Literal
 from pydantic import Field, ValidationInfo, field_validator
 
 from registry.settings import RegistrySettings, read_settings_of
+from service.auth.jwks import ASYMMETRIC, is_safe_url, is_url
 from service.engine.settings import EngineSettings
-from service.proving.policy import ASYMMETRIC, is_safe_url, is_url
 
 KIB = 2**10
 MIB = 2**20

@@ -5,18 +5,17 @@ from dataclasses import dataclass
 from starlette.types import Scope
 
 from registry.registry import Registry
-from service.door import Door
+from service.auth.authenticator import Prover
+from service.auth.rate_limit import Rates
+from service.auth.token_cache import Gate
+from service.background.in_flight import Flights
+from service.background.maintenance import Housekeeping
+from service.background.readiness import Readiness
+from service.background.replica_sync import ReplicaKeeper
+from service.concurrency import Door, Places
 from service.engine.backbones import Backbones
 from service.engine.engine import Engine
-from service.flights import Flights
-from service.gate import Gate
-from service.housekeeping import Housekeeping
-from service.metrics import Metrics
-from service.places import Places
-from service.proving.prover import Prover
-from service.rates import Rates
-from service.readiness import Readiness
-from service.replica import ReplicaKeeper
+from service.observability.metrics import Metrics
 from service.settings import ServiceSettings
 
 

@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING
 import hypothesis
 import pytest
 
-from registry.reading.sample import Sample
+from registry.datasets.sample import Sample
 from tests.trainer.pictures import draw_samples
 
 if TYPE_CHECKING:  # torch takes seconds, and most tests of the registry never need it
-    from alacarte.prompting.backbone import Backbone
+    from alacarte.prompting.backbone.vit import Backbone
 
-pytest_plugins = ["tests.servers.fixtures", "tests.registry.homes"]
+pytest_plugins = ["tests.servers.fixtures", "tests.registry.database_fixtures"]
 
 # No test asserts a time: a busy machine is no fault of the code.
 hypothesis.settings.register_profile("steady", deadline=None, suppress_health_check=[hypothesis.HealthCheck.too_slow])

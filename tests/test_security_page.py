@@ -5,7 +5,7 @@ import re
 from pathlib import Path
 
 from registry.settings import RegistrySettings
-from service.rates import MAX_NAMES
+from service.auth.rate_limit import MAX_NAMES
 from service.settings import ServiceSettings
 
 ROOT = Path(__file__).parents[1]

@@ -1,4 +1,4 @@
-"""`make audit`: whether a dependency has a known weakness, and, which is not the same, whether anybody could tell.
+"""`make vulnerabilities`: report known vulnerabilities of the pinned dependencies, and whether all could be checked.
 
 pip-audit asks an advisory service about every pinned version. Where the service does not answer, it leaves packages out
 and still says that nothing was found; so what was left out is counted here, and has an exit code of its own.

@@ -4,11 +4,11 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from alacarte.prompting.backbone import Backbone
-from alacarte.prompting.tensors import PromptTensors
-from alacarte.prompting.tuning import Room, prompt_forward
-from trainer.cache import Seen
+from alacarte.prompting.attention.train_forward import Room, prompt_forward
+from alacarte.prompting.backbone.vit import Backbone
+from alacarte.prompting.prompt.tensors import PromptTensors
 from trainer.recipe import Recipe
+from trainer.state_cache import Seen
 
 # B pictures of a batch, L blocks, M memory tokens a block, D width, C labels
 

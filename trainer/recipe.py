@@ -4,7 +4,7 @@ import math
 from dataclasses import asdict, dataclass
 from typing import Literal, get_args
 
-from alacarte.prompting.tensors import MOST_MEMORY, VARIANTS, Fact, Variant
+from alacarte.prompting.prompt.tensors import MOST_MEMORY, VARIANTS, Fact, Variant
 from trainer.errors import RecipeInvalid
 
 Augmentation = Literal["randaugment", "none"]

@@ -21,10 +21,10 @@ from typing import IO, Self
 import torch
 from torch import Tensor
 
-from alacarte.prompting.backbone import Backbone
-from alacarte.prompting.tuning import compute_states, state_shape
-from trainer.ahead import look_ahead
+from alacarte.prompting.attention.train_forward import compute_states, state_shape
+from alacarte.prompting.backbone.vit import Backbone
 from trainer.errors import ScratchFull, StatesNotFinite
+from trainer.prefetch import look_ahead
 from trainer.threads import Borrowed, cores, use_one_thread
 from trainer.views import Key, View
 

@@ -13,16 +13,16 @@ from pathlib import Path
 import torch
 from torch import Tensor
 
-from alacarte.prompting.backbone import Backbone
-from alacarte.prompting.prototypes import kmeans
-from alacarte.prompting.tensors import Prompt, PromptFacts
-from registry.reading.sample import Sample
-from trainer.cache import StateCache
+from alacarte.prompting.backbone.vit import Backbone
+from alacarte.prompting.prompt.prototypes import kmeans
+from alacarte.prompting.prompt.tensors import Prompt, PromptFacts
+from registry.datasets.sample import Sample
 from trainer.errors import ShardRefused, TrainingError
-from trainer.minimise import Report, minimise
+from trainer.optimize import Report, minimise
+from trainer.prompt_params import TrainablePrompt
 from trainer.recipe import Recipe
+from trainer.state_cache import StateCache
 from trainer.threads import one_thread
-from trainer.trainable import TrainablePrompt
 from trainer.views import View, served_batches
 
 Check = Callable[[], None]  # called before every batch; what it raises stops the training

@@ -8,9 +8,9 @@ from dataclasses import dataclass
 from torch import Tensor
 
 from alacarte.prompting.augment import rand_augment
+from alacarte.prompting.backbone.preprocess import Preprocessing, decode
 from alacarte.prompting.errors import PictureUnreadable
-from alacarte.prompting.preprocess import Preprocessing, decode
-from registry.reading.sample import Sample
+from registry.datasets.sample import Sample
 
 Key = tuple[str, int | None, int]  # digest, number of the view, seed
 

@@ -3,13 +3,13 @@
 from collections.abc import Collection, Mapping
 from typing import TypeVar
 
-from alacarte.calling.answers import Source, Task
-from alacarte.calling.errors import ServiceProblem
-from alacarte.calling.naming import is_id, kept_form
-from alacarte.calling.people import Grant, IssuedToken, Quota, Token, User
-from alacarte.calling.reading import read
-from alacarte.calling.releases import Contents, Release
-from alacarte.calling.wire import Wire, document_of
+from alacarte._client.errors import ServiceProblem
+from alacarte._client.http import Wire, document_of
+from alacarte._client.ids import is_id, kept_form
+from alacarte._client.json_fields import read
+from alacarte._client.models import Source, Task
+from alacarte._client.release_models import Contents, Release
+from alacarte._client.user_models import Grant, IssuedToken, Quota, Token, User
 
 Setting = str | int | float | bool
 T = TypeVar("T")

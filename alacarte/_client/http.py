@@ -6,7 +6,7 @@ from urllib.parse import quote, urlsplit
 
 import httpx
 
-from alacarte.calling.errors import AnswerUnreadable, ServiceProblem, ServiceUnreachable
+from alacarte._client.errors import AnswerUnreadable, ServiceProblem, ServiceUnreachable
 
 PAGE = 200  # rows asked for at once
 LOOPBACK = frozenset({"127.0.0.1", "::1", "localhost"})

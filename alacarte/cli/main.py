@@ -7,18 +7,18 @@ from typing import Annotated
 
 import typer
 
-from alacarte.cli import db, erasures, grants, releases, sources, tasks, tokens, users
-from alacarte.cli.demo import demo
-from alacarte.cli.doctor import doctor
-from alacarte.cli.eval import evaluate_command
-from alacarte.cli.faults import OneLineFaults
-from alacarte.cli.inspect_prompts import inspect
-from alacarte.cli.predict import predict
+from alacarte.cli.commands.demo import demo
+from alacarte.cli.commands.eval import evaluate_command
+from alacarte.cli.commands.inspect import inspect
+from alacarte.cli.commands.predict import predict
+from alacarte.cli.commands.serve import serve
+from alacarte.cli.commands.train import train
+from alacarte.cli.commands.up import up
+from alacarte.cli.commands.work import work
+from alacarte.cli.errors import OneLineFaults
+from alacarte.cli.registry import db, erasures, grants, releases, sources, tasks, tokens, users
+from alacarte.cli.registry.doctor import doctor
 from alacarte.cli.remote import group as remote
-from alacarte.cli.serve import serve
-from alacarte.cli.train import train
-from alacarte.cli.up import up
-from alacarte.cli.work import work
 
 app = typer.Typer(
     name="alacarte",

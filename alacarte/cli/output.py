@@ -5,7 +5,7 @@ from dataclasses import fields, is_dataclass
 from datetime import UTC, datetime
 from uuid import UUID
 
-from alacarte.cli.screen import print_json, print_table
+from alacarte.cli.tables import print_json, print_table
 
 Document = Mapping[str, object]
 

@@ -10,11 +10,11 @@ from rich.console import Console
 from rich.progress import BarColumn, TextColumn, TimeRemainingColumn
 from rich.progress import Progress as Bars
 
-from alacarte.cli.screen import say
-from trainer.minimise import Progress, Report
-from trainer.study.laboratory import Watch
-from trainer.study.outlook import Outlook
-from trainer.study.training import Training
+from alacarte.cli.tables import say
+from trainer.optimize import Progress, Report
+from trainer.study.eta import Outlook
+from trainer.study.runner import Watch
+from trainer.study.train_prompts import Training
 
 LINES = 10  # for one prompt, at most
 STUDY_LINE_SECONDS = 15.0  # from one line on a study to the next

@@ -4,7 +4,7 @@ import glob
 from collections.abc import Iterable
 from pathlib import Path
 
-from alacarte.cli.faults import CommandRefused
+from alacarte.cli.errors import CommandRefused
 
 SHARD = "shard-"
 SUFFIX = ".safetensors"

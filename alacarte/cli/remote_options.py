@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from alacarte.cli.faults import CommandRefused, NotYet
+from alacarte.cli.errors import CommandRefused, NotYet
 
 if TYPE_CHECKING:  # importing it imports httpx, which only asking needs
     from alacarte.client import Client

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Sequence
 from rich.console import Console
 from rich.table import Table
 
-from alacarte.cli.faults import printable
+from alacarte.cli.errors import printable
 
 UNSEEN_WIDTH = 160  # columns, where no terminal says how many it has
 

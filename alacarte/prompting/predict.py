@@ -8,13 +8,13 @@ from typing import get_args
 import torch
 from torch import Tensor
 
-from alacarte.prompting.artifact import prompt_digest, prompt_to_bytes
-from alacarte.prompting.backbone import Backbone
+from alacarte.prompting.attention.logits import Seat, pass_logits
+from alacarte.prompting.attention.prompt_slots import PromptPool, pool_prompts
+from alacarte.prompting.backbone.vit import Backbone
 from alacarte.prompting.compose import Composition, Weighting, compose, prototype_weights, require_composition
 from alacarte.prompting.errors import ArtifactInvalid, BackboneMismatch, CompositionInvalid
-from alacarte.prompting.logits import Seat, pass_logits
-from alacarte.prompting.pool import PromptPool, pool_prompts
-from alacarte.prompting.tensors import Prompt
+from alacarte.prompting.prompt.artifact import prompt_digest, prompt_to_bytes
+from alacarte.prompting.prompt.tensors import Prompt
 
 # B images, n images that share a set, D width, C labels, K prototypes, k members of a set
 

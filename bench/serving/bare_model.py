@@ -6,9 +6,9 @@ from typing import Literal
 import torch
 from torch import Tensor
 
-from alacarte.prompting.backbone import Backbone
-from alacarte.prompting.build import build_backbone
-from alacarte.prompting.preprocess import decode
+from alacarte.prompting.backbone.build import build_backbone
+from alacarte.prompting.backbone.preprocess import decode
+from alacarte.prompting.backbone.vit import Backbone
 
 LABELS = 100  # as many as every prompt knows
 TOP_K = 5

@@ -13,7 +13,7 @@ from dataclasses import asdict, dataclass, field
 from itertools import cycle
 from pathlib import Path
 
-from bench.serving.messages import Arriving, requests_of, status_of
+from bench.serving.http_messages import Arriving, requests_of, status_of
 
 
 @dataclass(frozen=True)

@@ -8,7 +8,7 @@ from typing import Any
 import uvicorn
 from fastapi import FastAPI, UploadFile
 
-from bench.serving.bare import BareModel, weights_of
+from bench.serving.bare_model import BareModel, weights_of
 
 
 def main() -> None:

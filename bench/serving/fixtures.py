@@ -5,18 +5,18 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from alacarte.prompting.artifact import prompt_to_bytes
-from alacarte.prompting.backbone import Backbone
+from alacarte.prompting.backbone.vit import Backbone
+from alacarte.prompting.prompt.artifact import prompt_to_bytes
 from bench.forward import random_prompts
-from registry.callers import OPERATOR
-from registry.grants import grant
-from registry.opening import make_registry, open_registry
-from registry.publishing import PublishedFacts, publish_remote
+from registry.access.caller import OPERATOR
+from registry.access.grants import grant
+from registry.access.tokens import issue_token
+from registry.access.users import create_user
+from registry.bootstrap import make_registry, open_registry
+from registry.catalog.sources import create_source
+from registry.catalog.tasks import create_task
 from registry.settings import RegistrySettings
-from registry.sources import create_source
-from registry.tasks import create_task
-from registry.tokens import issue_token
-from registry.users import create_user
+from registry.training.publish import PublishedFacts, publish_remote
 
 SOURCES = 100  # with a prompt each
 USERS = 8  # of each number of prompts

@@ -11,7 +11,7 @@ import torch
 from fastapi import Request, UploadFile
 from torch import Tensor
 
-from bench.serving.bare import BareModel, Weights, weights_of
+from bench.serving.bare_model import BareModel, Weights, weights_of
 
 
 class BareApi(litserve.LitAPI):  # type: ignore[misc]  # LitServe is untyped

@@ -10,11 +10,11 @@ from dataclasses import asdict, dataclass
 from http import HTTPStatus
 from pathlib import Path
 
-from bench.serving.arithmetic import mean_seconds, settled
-from bench.serving.bare import BareModel
+from bench.serving.bare_model import BareModel
 from bench.serving.client import Plan, Report
-from bench.serving.messages import Arriving, form_of, request_of, status_of
+from bench.serving.http_messages import Arriving, form_of, request_of, status_of
 from bench.serving.servers import ROOT, Server
+from bench.serving.stats import mean_seconds, settled
 
 SETTLE_SECONDS = 1.0
 ANSWER_SECONDS = 60.0

@@ -5,11 +5,11 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from bench.serving.asking import Contender, ask, load
-from bench.serving.people import People
+from bench.serving.fixtures import People
+from bench.serving.load import Contender, ask, load
 from bench.serving.report import Line
 from bench.serving.servers import START_SECONDS, Server, is_healthy, served
-from service.process import SPINS
+from service.process_tuning import SPINS
 from tests.servers.processes import until
 
 LITSERVE = "litserve"

@@ -5,9 +5,9 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
-from bench.serving.asking import Contender, Loaded, ask_alone, compute_alone, load
-from bench.serving.bare import BareModel
+from bench.serving.bare_model import BareModel
 from bench.serving.client import Report
+from bench.serving.load import Contender, Loaded, ask_alone, compute_alone, load
 from bench.serving.peers import MIXED, TRACED
 
 BARE = "bare"

@@ -5,10 +5,10 @@ import statistics
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from bench.serving.arithmetic import median_stages, percentile, ratio, stages
-from bench.serving.asking import Loaded
 from bench.serving.client import Report
+from bench.serving.load import Loaded
 from bench.serving.report import Line
+from bench.serving.stats import median_stages, percentile, ratio, stages
 
 MILLI = 1000.0
 

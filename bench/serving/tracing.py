@@ -13,14 +13,14 @@ from typing import Any
 
 from starlette.types import Message, Receive, Scope, Send
 
-import service.engine.decoding
+import service.engine.decode
 import service.engine.device
-import service.engine.engine
+import service.prediction.predict
 import service.routes.predict
-from alacarte.cli.serve import serve
-from service.bodies import Bodies
-from service.edge import Edge
+from alacarte.cli.commands.serve import serve
 from service.engine.engine import Engine
+from service.middleware.body_limits import Bodies
+from service.middleware.request_context import Edge
 
 PATH = "/predict"
 
@@ -50,14 +50,14 @@ def trace(marks: Marks) -> None:
     _trace_edge(marks)
     _before(marks, "auth", Bodies, "__call__")
     _after_awaited(marks, "parse", service.routes.predict, "read_question")
-    _before(marks, "rights", Engine, "answer")
-    _before(marks, "turn", service.engine.decoding, "prepare")
-    _after(marks, "decode", service.engine.decoding, "prepare")
+    _before(marks, "rights", Engine, "run")
+    _before(marks, "turn", service.engine.decode, "prepare")
+    _after(marks, "decode", service.engine.decode, "prepare")
     _before(marks, "queue", service.engine.device, "pass_logits")
     _after(marks, "pass", service.engine.device, "pass_logits")
-    _after(marks, "compose", service.engine.engine, "compose_said")
-    _after(marks, "serialise", service.routes.predict, "told")
-    _after_awaited(marks, "recheck", service.routes.predict, "answer")
+    _after(marks, "compose", service.prediction.predict, "compose")
+    _after(marks, "serialise", service.prediction.predict, "serialize_prediction")
+    _after_awaited(marks, "recheck", service.routes.predict, "run_prediction")
 
 
 def _trace_edge(marks: Marks) -> None:

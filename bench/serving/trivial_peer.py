@@ -3,7 +3,7 @@
 import argparse
 import asyncio
 
-from bench.serving.messages import Arriving
+from bench.serving.http_messages import Arriving
 
 ANSWER = b"HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: 2\r\n\r\n{}"
 

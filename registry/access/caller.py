@@ -3,8 +3,8 @@
 from dataclasses import dataclass
 from uuid import UUID
 
+from registry.db.models.users import Role
 from registry.errors import Forbidden
-from registry.models.people import Role
 
 
 @dataclass(frozen=True)

@@ -10,11 +10,11 @@ from typing import Any, ClassVar, Literal, cast
 from sqlalchemy import ColumnElement, Row, Select, bindparam, or_, select
 from sqlalchemy.orm import Session
 
-from registry.callers import Caller
-from registry.database import Database
+from registry.access.caller import Caller
+from registry.db.clock import Moment, now
+from registry.db.database import Database
+from registry.db.models.users import Role, Token, User
 from registry.errors import Unauthenticated
-from registry.models.people import Role, Token, User
-from registry.moments import Moment, now
 
 ProofKind = Literal["token", "subject"]
 

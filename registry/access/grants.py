@@ -5,17 +5,17 @@ from uuid import UUID
 from sqlalchemy import or_, select
 from sqlalchemy.orm import Session
 
-from registry import audit
-from registry.callers import Caller
+from registry.access.caller import Caller
+from registry.access.rights import identities, require_rights, visible
+from registry.access.users import require_user
+from registry.db.clock import now
+from registry.db.locks import lock_source
+from registry.db.models.catalog import Source
+from registry.db.models.users import RIGHTS, Grant, Right
+from registry.db.paging import DEFAULT_LIMIT, Page, page
 from registry.errors import Forbidden, Invalid, NotFound
 from registry.ids import new_id
-from registry.locking import lock_source
-from registry.models.collections import Source
-from registry.models.people import RIGHTS, Grant, Right
-from registry.moments import now
-from registry.pages import DEFAULT_LIMIT, Page, page
-from registry.rights import identities, require_rights, visible
-from registry.users import require_user
+from registry.log import chain
 
 
 def grant(session: Session, caller: Caller, user_id: UUID, source_id: UUID, right: Right) -> Grant:
@@ -35,7 +35,7 @@ def grant(session: Session, caller: Caller, user_id: UUID, source_id: UUID, righ
     session.add(given)
     session.flush()
     session.refresh(given)
-    audit.append(session, caller.user_id, "grant.given", grant=given.id, user=user_id, source=source_id, right=right)
+    chain.append(session, caller.user_id, "grant.given", grant=given.id, user=user_id, source=source_id, right=right)
     return given
 
 
@@ -46,7 +46,7 @@ def revoke(session: Session, caller: Caller, user_id: UUID, source_id: UUID, rig
     if held is None:
         raise NotFound("grant", f"{right} of {source_id} to {user_id}")
     session.delete(held)
-    audit.append(session, caller.user_id, "grant.revoked", grant=held.id, user=user_id, source=source_id, right=right)
+    chain.append(session, caller.user_id, "grant.revoked", grant=held.id, user=user_id, source=source_id, right=right)
 
 
 def list_grants(

@@ -6,10 +6,10 @@ from sqlalchemy import select
 from sqlalchemy.exc import IntegrityError
 from sqlalchemy.orm import Session
 
-from registry import audit
-from registry.callers import Caller, require_admin
+from registry.access.caller import Caller, require_admin
+from registry.db.models.users import User
 from registry.errors import Conflict, Invalid, NotFound
-from registry.models.people import User
+from registry.log import chain
 
 MAX_SUBJECT_LENGTH = 255  # as OpenID Connect has it
 MAX_ISSUER_LENGTH = 500
@@ -38,7 +38,7 @@ def bind_subject(session: Session, caller: Caller, user_id: UUID, issuer: str, s
             session.flush()
     except IntegrityError as error:
         raise Conflict("this subject is another user already: unbind it there first") from error
-    audit.append(session, caller.user_id, "user.bound", user=user.id)
+    chain.append(session, caller.user_id, "user.bound", user=user.id)
     return user
 
 
@@ -50,7 +50,7 @@ def unbind_subject(session: Session, caller: Caller, user_id: UUID) -> User:
         raise NotFound("subject of the user", user_id)
     user.issuer = user.subject = None
     session.flush()
-    audit.append(session, caller.user_id, "user.unbound", user=user.id)
+    chain.append(session, caller.user_id, "user.unbound", user=user.id)
     return user
 
 

@@ -6,13 +6,13 @@ from uuid import UUID
 from sqlalchemy import func, select
 from sqlalchemy.orm import Session
 
-from registry import audit
-from registry.callers import Caller, require_admin
+from registry.access.caller import Caller, require_admin
+from registry.access.users import find_user
+from registry.db.models.catalog import Sample, Shard, Source
+from registry.db.models.prompts import Prompt
+from registry.db.models.users import User
 from registry.errors import DomainError, Invalid, NotFound
-from registry.models.collections import Sample, Shard, Source
-from registry.models.people import User
-from registry.models.prompts import Prompt
-from registry.users import find_user
+from registry.log import chain
 
 MAX_QUOTA_BYTES = 2**60
 
@@ -56,7 +56,7 @@ def set_quota(session: Session, caller: Caller, user_id: UUID, quota_bytes: int 
     if user.quota_bytes != quota_bytes:
         user.quota_bytes = quota_bytes
         session.flush()
-        audit.append(session, caller.user_id, "user.quota-set", user=user.id, bytes=quota_bytes)
+        chain.append(session, caller.user_id, "user.quota-set", user=user.id, bytes=quota_bytes)
 
 
 def require_room(session: Session, owner_id: UUID | None, default_bytes: int | None, adding_bytes: int = 0) -> None:

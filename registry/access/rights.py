@@ -7,16 +7,16 @@ from uuid import UUID
 from sqlalchemy import ColumnElement, CompoundSelect, literal, or_, select, true, union_all
 from sqlalchemy.orm import Session
 
-from registry.callers import Caller
-from registry.database import Database
+from registry.access.caller import Caller
+from registry.access.credentials import Proof, ProofKind
+from registry.access.usable_prompts import SOURCE, By, Head, still_statement, usable_statement
+from registry.access.usable_set import TaskFacts, UsablePrompt, UsableSet
+from registry.catalog.names import known_as
+from registry.db.database import Database
+from registry.db.locks import lock_source
+from registry.db.models.catalog import Source
+from registry.db.models.users import RIGHTS, Grant, Membership, Right
 from registry.errors import Forbidden, Invalid, NotFound, Unauthenticated
-from registry.locking import lock_source
-from registry.models.collections import Source
-from registry.models.people import RIGHTS, Grant, Membership, Right
-from registry.names import known_as
-from registry.proofs import Proof, ProofKind
-from registry.usable_set import TaskFacts, UsablePrompt, UsableSet
-from registry.usable_statement import SOURCE, By, Head, still_statement, usable_statement
 
 SOURCES = len(Head._fields)  # where the columns of sources begin in a row
 PROMPTS = SOURCES + len(SOURCE)

@@ -10,17 +10,17 @@ from uuid import UUID
 from sqlalchemy import select
 from sqlalchemy.orm import Session
 
-from registry import audit
-from registry.callers import Caller, require_admin
+from registry.access.caller import Caller, require_admin
+from registry.access.credentials import TokenProof
+from registry.access.users import find_user, require_user
+from registry.catalog.names import checked_text
+from registry.db.clock import after as later
+from registry.db.clock import now
+from registry.db.models.users import Token
+from registry.db.paging import DEFAULT_LIMIT, Page, page
 from registry.errors import Invalid, NotFound, Unauthenticated
 from registry.ids import new_id
-from registry.models.people import Token
-from registry.moments import after as later
-from registry.moments import now
-from registry.names import checked_text
-from registry.pages import DEFAULT_LIMIT, Page, page
-from registry.proofs import TokenProof
-from registry.users import find_user, require_user
+from registry.log import chain
 
 PREFIX_ALPHABET = "abcdefghijklmnopqrstuvwxyz234567"
 PREFIX_LENGTH = 12
@@ -76,7 +76,7 @@ def issue_token(
     session.add(token)
     session.flush()
     session.refresh(token)
-    audit.append(session, caller.user_id, "token.issued", token=token.id, user=user_id)
+    chain.append(session, caller.user_id, "token.issued", token=token.id, user=user_id)
     return Issued(token, text)
 
 
@@ -86,7 +86,7 @@ def revoke_token(session: Session, caller: Caller, token_id: UUID) -> None:
     if token is None or not (caller.is_admin or token.user_id == caller.user_id):
         raise NotFound("token", token_id)
     session.delete(token)
-    audit.append(session, caller.user_id, "token.revoked", token=token_id, user=token.user_id)
+    chain.append(session, caller.user_id, "token.revoked", token=token_id, user=token.user_id)
 
 
 def list_tokens(

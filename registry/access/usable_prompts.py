@@ -28,10 +28,10 @@ from sqlalchemy.sql.compiler import SQLCompiler
 from sqlalchemy.sql.functions import FunctionElement
 from sqlalchemy.sql.operators import OperatorType
 
-from registry.models.collections import Composition, Source, Task, Weighting
-from registry.models.people import Grant, Membership, Role
-from registry.models.prompts import Prompt, Release, ReleasePrompt
-from registry.proofs import ProofKind, who_of
+from registry.access.credentials import ProofKind, who_of
+from registry.db.models.catalog import Composition, Source, Task, Weighting
+from registry.db.models.prompts import Prompt, Release, ReleasePrompt
+from registry.db.models.users import Grant, Membership, Role
 
 By = Literal["id", "name"]
 Rows = Any  # of a statement: their columns are told where they are made

@@ -4,9 +4,9 @@ from dataclasses import dataclass
 from typing import NamedTuple
 from uuid import UUID
 
-from registry.callers import Caller
-from registry.models.collections import Composition, Weighting
-from registry.objects.keys import prompt_key
+from registry.access.caller import Caller
+from registry.db.models.catalog import Composition, Weighting
+from registry.storage.keys import prompt_key
 
 
 @dataclass(frozen=True)

@@ -5,16 +5,16 @@ from uuid import UUID
 from sqlalchemy import ColumnElement, delete, or_, select, true
 from sqlalchemy.orm import Session
 
-from registry import audit
-from registry.adding import add_unique
-from registry.callers import Caller, require_admin
+from registry.access.caller import Caller, require_admin
+from registry.catalog.names import checked_name, known_as
+from registry.db.clock import now
+from registry.db.insert import add_unique
+from registry.db.models.catalog import Source
+from registry.db.models.users import ROLES, Grant, Membership, Role, User
+from registry.db.paging import DEFAULT_LIMIT, Page, page
 from registry.errors import Conflict, Forbidden, Invalid, NotFound
 from registry.ids import new_id
-from registry.models.collections import Source
-from registry.models.people import ROLES, Grant, Membership, Role, User
-from registry.moments import now
-from registry.names import checked_name, known_as
-from registry.pages import DEFAULT_LIMIT, Page, page
+from registry.log import chain
 
 
 def create_user(
@@ -29,7 +29,7 @@ def create_user(
         raise Invalid("a group hands on grants, not a role: leave the role out")
     user = User(id=new_id(), name=name, role=role, is_group=is_group, created_at=now())
     add_unique(session, user, f"there is a user {name!r} already: choose another name")
-    audit.append(session, caller.user_id, "user.created", user=user.id, role=role, is_group=is_group)
+    chain.append(session, caller.user_id, "user.created", user=user.id, role=role, is_group=is_group)
     return user
 
 
@@ -64,7 +64,7 @@ def remove_user(session: Session, caller: Caller, user_id: UUID) -> None:
     if user.role == "admin" and len(locked) == 1:
         raise Conflict("this is the last admin, who must stay: make another admin first")
     session.execute(delete(User).where(User.id == user_id))
-    audit.append(session, caller.user_id, "user.removed", user=user_id)
+    chain.append(session, caller.user_id, "user.removed", user=user_id)
 
 
 def add_member(session: Session, caller: Caller, group_id: UUID, member_id: UUID) -> None:
@@ -74,7 +74,7 @@ def add_member(session: Session, caller: Caller, group_id: UUID, member_id: UUID
         raise Invalid("a group cannot be in a group: add its members one by one")
     if session.get(Membership, (group.id, member.id)) is None:
         session.add(Membership(group_id=group.id, member_id=member.id))
-        audit.append(session, caller.user_id, "member.added", group=group.id, user=member.id)
+        chain.append(session, caller.user_id, "member.added", group=group.id, user=member.id)
 
 
 def remove_member(session: Session, caller: Caller, group_id: UUID, member_id: UUID) -> None:
@@ -84,7 +84,7 @@ def remove_member(session: Session, caller: Caller, group_id: UUID, member_id: U
     if membership is None:
         raise NotFound("member", member_id)
     session.delete(membership)
-    audit.append(session, caller.user_id, "member.removed", group=group.id, user=member.id)
+    chain.append(session, caller.user_id, "member.removed", group=group.id, user=member.id)
 
 
 def members_of(

@@ -4,8 +4,8 @@ import re
 import unicodedata
 from uuid import UUID
 
+from registry.datasets.member_names import DIRECTION_CHANGES, SHOWN_LENGTH, nfc, shown
 from registry.errors import Invalid, NotFound
-from registry.reading.names import DIRECTION_CHANGES, SHOWN_LENGTH, nfc, shown
 
 MAX_LENGTH = 200
 # Composing can only shorten a text so far: what is longer than this before it is too long after it.

@@ -7,18 +7,18 @@ from uuid import UUID
 from sqlalchemy import exists, insert, literal, select
 from sqlalchemy.orm import Session
 
-from registry import audit
-from registry.adding import add_unique
-from registry.callers import Caller, require_admin
+from registry.access.caller import Caller, require_admin
+from registry.access.rights import visible
+from registry.catalog.names import checked_name, known_as
+from registry.catalog.tasks import find_task
+from registry.db.clock import now
+from registry.db.insert import add_unique
+from registry.db.models.catalog import Source
+from registry.db.models.prompts import Prompt, Release, ReleaseLoss, ReleasePrompt
+from registry.db.paging import DEFAULT_LIMIT, Page, page
 from registry.errors import Conflict, NotFound
 from registry.ids import new_id
-from registry.models.collections import Source
-from registry.models.prompts import Prompt, Release, ReleaseLoss, ReleasePrompt
-from registry.moments import now
-from registry.names import checked_name, known_as
-from registry.pages import DEFAULT_LIMIT, Page, page
-from registry.rights import visible
-from registry.tasks import find_task
+from registry.log import chain
 
 
 @dataclass(frozen=True)
@@ -67,7 +67,7 @@ def pin_release(session: Session, caller: Caller, task_id: UUID, name: str) -> R
     pinned = select(literal(release.id), Prompt.id).where(now_served)
     columns = [ReleasePrompt.release_id, ReleasePrompt.prompt_id]
     count = len(session.scalars(insert(ReleasePrompt).from_select(columns, pinned).returning(*columns)).all())
-    audit.append(session, caller.user_id, "release.pinned", release=release.id, task=task.id, prompts=count)
+    chain.append(session, caller.user_id, "release.pinned", release=release.id, task=task.id, prompts=count)
     return release
 
 
@@ -123,4 +123,4 @@ def remove_release(session: Session, caller: Caller, release_id: UUID) -> None:
     if release is None:
         raise NotFound("release", release_id)
     session.delete(release)
-    audit.append(session, caller.user_id, "release.removed", release=release_id, task=release.task_id)
+    chain.append(session, caller.user_id, "release.removed", release=release_id, task=release.task_id)

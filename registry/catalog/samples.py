@@ -5,14 +5,14 @@ from uuid import UUID
 from sqlalchemy import Select, select
 from sqlalchemy.orm import Session
 
-from registry.callers import Caller
+from registry.access.caller import Caller
+from registry.access.rights import require_rights
+from registry.catalog.names import checked_text
+from registry.datasets.limits import DEFAULT_LIMITS
+from registry.datasets.member_names import shown
+from registry.db.models.catalog import Sample, Source
+from registry.db.paging import DEFAULT_LIMIT, Page, page
 from registry.errors import Conflict, Forbidden, NotFound
-from registry.models.collections import Sample, Source
-from registry.names import checked_text
-from registry.pages import DEFAULT_LIMIT, Page, page
-from registry.reading.limits import DEFAULT_LIMITS
-from registry.reading.names import shown
-from registry.rights import require_rights
 
 
 def list_samples(

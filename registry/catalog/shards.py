@@ -4,7 +4,7 @@ import hashlib
 import hmac
 from collections.abc import Iterable
 
-from registry.reading.sample import Sample
+from registry.datasets.sample import Sample
 
 
 def shard_of(digest: str, key: bytes, shards: int) -> int:

@@ -8,15 +8,15 @@ from uuid import UUID
 from sqlalchemy import func, select
 from sqlalchemy.orm import Session
 
-from registry.callers import Caller
+from registry.access.caller import Caller
+from registry.access.rights import require_rights
+from registry.catalog.sources import name_of
+from registry.db.clock import now
+from registry.db.models.catalog import Sample, Shard, Source
+from registry.db.models.prompts import Prompt
+from registry.db.models.users import Right
 from registry.errors import NotFound
-from registry.models.collections import Sample, Shard, Source
-from registry.models.people import Right
-from registry.models.prompts import Prompt
-from registry.moments import now
-from registry.rights import require_rights
-from registry.sources import name_of
-from registry.work import is_trained
+from registry.training.queue import is_trained
 
 ShardCondition = Literal["waiting", "training", "backing off", "held", "trained", "remote"]
 

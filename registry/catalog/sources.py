@@ -9,19 +9,19 @@ from sqlalchemy import Select, func, select
 from sqlalchemy.exc import IntegrityError
 from sqlalchemy.orm import Session
 
-from registry import audit
-from registry.adding import add_unique
-from registry.callers import Caller
+from registry.access.caller import Caller
+from registry.access.rights import require_right, visible
+from registry.access.users import require_user
+from registry.catalog.names import checked_name, known_as
+from registry.datasets.member_names import shown
+from registry.db.clock import now
+from registry.db.insert import add_unique
+from registry.db.models.catalog import Sample, Shard, Source, Task
+from registry.db.paging import DEFAULT_LIMIT, Page, page
 from registry.errors import Conflict, Forbidden, Invalid, NotFound
 from registry.ids import new_id
-from registry.models.collections import Sample, Shard, Source, Task
-from registry.moments import now
-from registry.names import checked_name, known_as
-from registry.pages import DEFAULT_LIMIT, Page, page
-from registry.reading.names import shown
-from registry.rights import require_right, visible
-from registry.users import require_user
-from registry.work import is_trained
+from registry.log import chain
+from registry.training.queue import is_trained
 
 KEY_BYTES = 32
 
@@ -46,7 +46,7 @@ def create_source(session: Session, caller: Caller, task_id: UUID, name: str, ow
     source = add_source(
         session, caller, task_id, name, owner_id, source_id=new_id(), key=secrets.token_bytes(KEY_BYTES)
     )
-    audit.append(session, caller.user_id, "source.created", source=source.id, task=task_id, owner=source.owner_id)
+    chain.append(session, caller.user_id, "source.created", source=source.id, task=task_id, owner=source.owner_id)
     return source
 
 
@@ -118,7 +118,7 @@ def rename_source(session: Session, caller: Caller, source_id: UUID, name: str) 
                 session.flush()
         except IntegrityError as error:
             raise Conflict(_taken(name)) from error
-        audit.append(session, caller.user_id, "source.renamed", source=source.id)
+        chain.append(session, caller.user_id, "source.renamed", source=source.id)
     return source
 
 
@@ -131,7 +131,7 @@ def set_owner(session: Session, caller: Caller, source_id: UUID, owner_id: UUID)
     if owner_id != source.owner_id:
         source.owner_id = owner_id
         session.flush()
-        audit.append(session, caller.user_id, "source.handed-on", source=source.id, owner=owner_id)
+        chain.append(session, caller.user_id, "source.handed-on", source=source.id, owner=owner_id)
     return source
 
 

@@ -8,17 +8,17 @@ from uuid import UUID
 from sqlalchemy import exists, select
 from sqlalchemy.orm import Session
 
-from registry import audit
-from registry.adding import add_unique
-from registry.callers import Caller, require_admin
+from registry.access.caller import Caller, require_admin
+from registry.catalog.names import checked_name, checked_text, known_as
+from registry.datasets.member_names import shown
+from registry.db.clock import now
+from registry.db.insert import add_unique
+from registry.db.models.catalog import COMPOSITIONS, WEIGHTINGS, Composition, Source, Task, Weighting
+from registry.db.models.prompts import Release
+from registry.db.paging import DEFAULT_LIMIT, Page, page
 from registry.errors import Conflict, Invalid, NotFound
 from registry.ids import new_id
-from registry.models.collections import COMPOSITIONS, WEIGHTINGS, Composition, Source, Task, Weighting
-from registry.models.prompts import Release
-from registry.moments import now
-from registry.names import checked_name, checked_text, known_as
-from registry.pages import DEFAULT_LIMIT, Page, page
-from registry.reading.names import shown
+from registry.log import chain
 
 MAX_LABELS = 50_000
 MAX_LABEL_LENGTH = 128  # as of the labels that sources bring
@@ -62,7 +62,7 @@ def create_task(
         created_at=now(),
     )
     add_unique(session, task, f"there is a task {name!r} already: choose another name")
-    audit.append(session, caller.user_id, "task.created", task=task.id)
+    chain.append(session, caller.user_id, "task.created", task=task.id)
     return task
 
 
@@ -93,7 +93,7 @@ def remove_task(session: Session, caller: Caller, task_id: UUID) -> None:
     if session.scalar(select(exists().where(Release.task_id == task_id))):
         raise Conflict("the task has releases: remove them first")
     session.delete(task)
-    audit.append(session, caller.user_id, "task.removed", task=task_id)
+    chain.append(session, caller.user_id, "task.removed", task=task_id)
 
 
 def _checked_task_name(name: str) -> str:

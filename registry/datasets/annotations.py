@@ -2,8 +2,8 @@
 
 from dataclasses import dataclass
 
-from registry.reading.sample import Refusal
-from registry.reading.tree import Member
+from registry.datasets.file_tree import Member
+from registry.datasets.sample import Refusal
 
 
 @dataclass(frozen=True)

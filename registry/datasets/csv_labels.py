@@ -7,12 +7,12 @@ from dataclasses import dataclass
 from itertools import chain
 from typing import BinaryIO
 
+from registry.datasets.annotations import Claim, Labelling
+from registry.datasets.file_tree import Member, Parts, Tree
+from registry.datasets.limits import Limits
+from registry.datasets.member_names import clean_label, nfc, shown, told
+from registry.datasets.sample import Refusal
 from registry.errors import CollectionRefused, LimitExceeded
-from registry.reading.labelling import Claim, Labelling
-from registry.reading.limits import Limits
-from registry.reading.names import clean_label, nfc, shown, told
-from registry.reading.sample import Refusal
-from registry.reading.tree import Member, Parts, Tree
 
 FILE_COLUMNS = frozenset({"file", "filename", "path", "image"})
 LABEL_COLUMNS = frozenset({"label", "class", "target"})

@@ -5,14 +5,14 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
+from registry.datasets.file_tree import Tree
+from registry.datasets.label_layouts import unwrapped
+from registry.datasets.limits import DEFAULT_LIMITS, Limits
+from registry.datasets.loader import is_table, label_and_check, open_collection, open_tree
+from registry.datasets.member_names import shown
+from registry.datasets.sample import Collection, Refusal
+from registry.datasets.validate import Unreadable
 from registry.errors import CollectionRefused
-from registry.reading.checking import Unreadable
-from registry.reading.collection import is_table, label_and_check, open_collection, open_tree
-from registry.reading.layout import unwrapped
-from registry.reading.limits import DEFAULT_LIMITS, Limits
-from registry.reading.names import shown
-from registry.reading.sample import Collection, Refusal
-from registry.reading.tree import Tree
 
 LEARNT_FROM = ("train", "training")
 ASKED_ABOUT = ("test", "testing", "val", "valid", "validation")  # the first that is there

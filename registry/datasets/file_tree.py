@@ -3,9 +3,9 @@
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from registry.datasets.limits import Meter
+from registry.datasets.member_names import is_document, is_litter, nfc, refuse_unprintable, shown
 from registry.errors import CollectionRefused
-from registry.reading.limits import Meter
-from registry.reading.names import is_document, is_litter, nfc, refuse_unprintable, shown
 
 Parts = tuple[str, ...]
 

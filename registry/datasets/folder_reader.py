@@ -8,10 +8,10 @@ from itertools import islice
 from pathlib import Path
 from typing import BinaryIO
 
+from registry.datasets.file_tree import Gathering, Member, Parts, Tree
+from registry.datasets.limits import Meter
+from registry.datasets.member_names import shown
 from registry.errors import CollectionRefused
-from registry.reading.limits import Meter
-from registry.reading.names import shown
-from registry.reading.tree import Gathering, Member, Parts, Tree
 
 
 def read_folder(root: Path, meter: Meter, within: Parts = ()) -> Tree:

@@ -2,16 +2,16 @@
 
 from collections import defaultdict
 
+from registry.datasets.annotations import Claim, Labelling
+from registry.datasets.csv_labels import label_by_table, read_table
+from registry.datasets.file_tree import Member, Tree
+from registry.datasets.folder_reader import opened
+from registry.datasets.limits import Limits
+from registry.datasets.member_names import clean_label, shown
+from registry.datasets.picture import is_picture
+from registry.datasets.sample import Refusal
+from registry.datasets.webdataset import are_pairs, label_by_pairs
 from registry.errors import CollectionRefused
-from registry.reading.folder import opened
-from registry.reading.labelling import Claim, Labelling
-from registry.reading.limits import Limits
-from registry.reading.names import clean_label, shown
-from registry.reading.pairs import are_pairs, label_by_pairs
-from registry.reading.picture import is_picture
-from registry.reading.sample import Refusal
-from registry.reading.table import label_by_table, read_table
-from registry.reading.tree import Member, Tree
 
 SPLITS = frozenset({"train", "training", "test", "testing", "val", "valid", "validation", "dev", "eval"})
 HOW_TO = "put each picture into a folder named by its label, or add a CSV with the columns file and label"

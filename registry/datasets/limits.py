@@ -2,8 +2,8 @@
 
 from dataclasses import dataclass
 
+from registry.datasets.member_names import safe_parts, shown
 from registry.errors import LimitExceeded
-from registry.reading.names import safe_parts, shown
 
 MIB = 2**20
 # Small archives of small pictures may shrink a lot without harm; the ratio is asked about above this.

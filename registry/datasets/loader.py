@@ -7,20 +7,20 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Literal
 
+from registry.datasets.annotations import Labelling
+from registry.datasets.csv_labels import label_by_table, read_table
+from registry.datasets.file_tree import Parts, Tree
+from registry.datasets.filetype import HEAD_BYTES, Kind, kind_of
+from registry.datasets.folder_reader import read_folder, read_named
+from registry.datasets.label_layouts import label_tree
+from registry.datasets.limits import DEFAULT_LIMITS, Limits, Meter
+from registry.datasets.member_names import shown
+from registry.datasets.sample import Collection
+from registry.datasets.tar_reader import read_tar
+from registry.datasets.unpack_dir import Stash
+from registry.datasets.validate import Unreadable, check, refuse_nested_archives
+from registry.datasets.zip_reader import read_zip
 from registry.errors import CollectionRefused
-from registry.reading.checking import Unreadable, check, refuse_nested_archives
-from registry.reading.folder import read_folder, read_named
-from registry.reading.labelling import Labelling
-from registry.reading.layout import label_tree
-from registry.reading.limits import DEFAULT_LIMITS, Limits, Meter
-from registry.reading.names import shown
-from registry.reading.sample import Collection
-from registry.reading.sniff import HEAD_BYTES, Kind, kind_of
-from registry.reading.stash import Stash
-from registry.reading.table import label_by_table, read_table
-from registry.reading.tars import read_tar
-from registry.reading.tree import Parts, Tree
-from registry.reading.zips import read_zip
 
 READ_HERE = "give a folder, a zip, a tar (also .gz, .bz2, .xz) or a CSV in UTF-8"
 

@@ -8,8 +8,8 @@ from typing import BinaryIO
 
 from PIL import Image, UnidentifiedImageError
 
+from registry.datasets.member_names import told
 from registry.errors import PictureUnreadable
-from registry.reading.names import told
 
 # Pillow knows many more, among them some that start other programs (EPS).
 PICTURE_FORMATS = ("JPEG", "PNG", "WEBP", "GIF", "TIFF", "BMP", "AVIF", "JPEG2000", "PPM")

@@ -9,11 +9,11 @@ import zlib
 from collections.abc import Iterator
 from typing import BinaryIO, cast
 
+from registry.datasets.filetype import Kind
+from registry.datasets.limits import MIB, Meter
+from registry.datasets.member_names import shown, told
+from registry.datasets.unpack_dir import CHUNK_BYTES
 from registry.errors import CollectionRefused, LimitExceeded
-from registry.reading.limits import MIB, Meter
-from registry.reading.names import shown, told
-from registry.reading.sniff import Kind
-from registry.reading.stash import CHUNK_BYTES
 
 # A stranger's xz may ask for a dictionary of gigabytes; `xz -9` asks for 65 MiB.
 XZ_MEMORY_BYTES = 128 * MIB

@@ -5,13 +5,13 @@ import tarfile
 from pathlib import Path
 from typing import IO, cast
 
+from registry.datasets.file_tree import Gathering, Parts, Tree
+from registry.datasets.filetype import Kind
+from registry.datasets.limits import Meter
+from registry.datasets.member_names import shown, told
+from registry.datasets.tar_decompress import Inflated
+from registry.datasets.unpack_dir import Stash
 from registry.errors import CollectionRefused
-from registry.reading.inflate import Inflated
-from registry.reading.limits import Meter
-from registry.reading.names import shown, told
-from registry.reading.sniff import Kind
-from registry.reading.stash import Stash
-from registry.reading.tree import Gathering, Parts, Tree
 
 END_MARK = bytes(tarfile.BLOCKSIZE)
 

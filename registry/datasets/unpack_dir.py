@@ -4,7 +4,7 @@ import hashlib
 from collections.abc import Iterable
 from pathlib import Path
 
-from registry.reading.limits import Meter
+from registry.datasets.limits import Meter
 
 CHUNK_BYTES = 64 * 1024
 

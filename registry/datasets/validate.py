@@ -3,16 +3,16 @@
 import hashlib
 from typing import BinaryIO, Literal
 
+from registry.datasets.annotations import Claim, Labelling
+from registry.datasets.file_tree import Tree
+from registry.datasets.filetype import HEAD_BYTES, kind_of
+from registry.datasets.folder_reader import opened
+from registry.datasets.limits import Limits, Meter
+from registry.datasets.member_names import shown
+from registry.datasets.picture import decode
+from registry.datasets.sample import Collection, Refusal, Sample
+from registry.datasets.unpack_dir import CHUNK_BYTES
 from registry.errors import CollectionRefused, PictureUnreadable
-from registry.reading.folder import opened
-from registry.reading.labelling import Claim, Labelling
-from registry.reading.limits import Limits, Meter
-from registry.reading.names import shown
-from registry.reading.picture import decode
-from registry.reading.sample import Collection, Refusal, Sample
-from registry.reading.sniff import HEAD_BYTES, kind_of
-from registry.reading.stash import CHUNK_BYTES
-from registry.reading.tree import Tree
 
 Unreadable = Literal["refuse", "skip"]
 

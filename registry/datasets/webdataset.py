@@ -3,13 +3,13 @@
 import json
 from collections import defaultdict
 
+from registry.datasets.annotations import Claim, Labelling
+from registry.datasets.file_tree import Member, Parts, Tree
+from registry.datasets.folder_reader import opened
+from registry.datasets.limits import Limits
+from registry.datasets.member_names import clean_label, shown, told
+from registry.datasets.sample import Refusal
 from registry.errors import CollectionRefused
-from registry.reading.folder import opened
-from registry.reading.labelling import Claim, Labelling
-from registry.reading.limits import Limits
-from registry.reading.names import clean_label, shown, told
-from registry.reading.sample import Refusal
-from registry.reading.tree import Member, Parts, Tree
 
 LABEL_FILES = ("cls", "json", "txt")  # the first that a picture has is its label
 LABEL_FILE_BYTES = 64 * 1024

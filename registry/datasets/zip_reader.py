@@ -9,11 +9,11 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from registry.datasets.file_tree import Gathering, Parts, Tree
+from registry.datasets.limits import Limits, Meter
+from registry.datasets.member_names import shown, told
+from registry.datasets.unpack_dir import CHUNK_BYTES, Stash
 from registry.errors import CollectionRefused, LimitExceeded
-from registry.reading.limits import Limits, Meter
-from registry.reading.names import shown, told
-from registry.reading.stash import CHUNK_BYTES, Stash
-from registry.reading.tree import Gathering, Parts, Tree
 
 LOCAL_HEADER = struct.Struct("<4s22xHH")  # signature, then the lengths of name and extra field
 DIRECTORY_SIGNATURE = b"PK\x01\x02"

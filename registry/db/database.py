@@ -19,8 +19,8 @@ from sqlalchemy.exc import (
 from sqlalchemy.exc import TimeoutError as PoolTimeout
 from sqlalchemy.orm import Session
 
+from registry.db.models import tables
 from registry.errors import DatabaseRefused, DatabaseUnreachable
-from registry.models import tables
 
 BUSY_SECONDS = 15  # how long a writer waits for another
 CONNECT_SECONDS = 5
@@ -184,7 +184,7 @@ def _postgres_engine(url: URL, answer_seconds: float | None, **options: Any) -> 
     }
     try:
         engine = create_engine(url, connect_args=connect, **options)
-        from registry.patience import connector  # only here: it needs psycopg
+        from registry.db.timeouts import connector  # only here: it needs psycopg
     except (ModuleNotFoundError, NoSuchModuleError) as error:
         raise DatabaseRefused("PostgreSQL needs psycopg: pip install 'alacarte[postgres]'") from error
     event.listen(engine, "do_connect", connector(answer_seconds))

@@ -3,8 +3,8 @@
 from sqlalchemy.exc import IntegrityError
 from sqlalchemy.orm import Session
 
+from registry.db.models.base import Base
 from registry.errors import Conflict
-from registry.models.base import Base
 
 
 def add_unique(session: Session, row: Base, taken: str) -> None:

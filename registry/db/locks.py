@@ -5,8 +5,8 @@ from uuid import UUID
 from sqlalchemy import select
 from sqlalchemy.orm import Session
 
+from registry.db.models.catalog import Source
 from registry.errors import NotFound
-from registry.models.collections import Source
 
 
 def lock_source(session: Session, source: UUID) -> Source:

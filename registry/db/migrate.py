@@ -9,7 +9,7 @@ from alembic.script import ScriptDirectory
 from alembic.util import CommandError
 from sqlalchemy import Connection
 
-from registry.database import Database, translated
+from registry.db.database import Database, translated
 from registry.errors import DatabaseRefused
 
 SCRIPTS = Path(__file__).parent / "migrations"

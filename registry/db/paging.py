@@ -9,8 +9,8 @@ from typing import Any, Generic, TypeVar
 from sqlalchemy import Select, Uuid, tuple_
 from sqlalchemy.orm import InstrumentedAttribute, Session
 
+from registry.catalog.names import parsed_id
 from registry.errors import Invalid
-from registry.names import parsed_id
 
 DEFAULT_LIMIT = 100
 MAX_LIMIT = 1000

@@ -2,13 +2,13 @@
 
 import hashlib
 
-from registry import faults
-from registry.belonging import require_own_store
-from registry.erasures.found import locked_step
+from registry import failpoints
+from registry.db.models.erasures import Erasure
+from registry.erasure.step_counts import locked_step
 from registry.errors import Conflict
-from registry.models.erasures import Erasure
-from registry.objects.keys import parse, shard_prefix
 from registry.registry import Registry
+from registry.storage.keys import parse, shard_prefix
+from registry.storage.ownership import require_own_store
 
 _MODULUS = 1 << 256
 
@@ -23,7 +23,7 @@ def empty(registry: Registry, erasure: Erasure) -> None:
     # A prompt's folder first, if there is one: what was learnt goes before what it was learnt from.
     for number, part in enumerate((*_count(registry, erasure), *erasure.prefixes)):
         if number == 1:
-            faults.reach("erasure: half the objects")
+            failpoints.reach("erasure: half the objects")
         registry.objects.remove(part)
     for prefix in erasure.prefixes:
         if any(True for _ in registry.objects.traces(prefix)):

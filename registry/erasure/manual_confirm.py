@@ -5,13 +5,13 @@ from uuid import UUID
 from sqlalchemy import select
 from sqlalchemy.orm import Session
 
-from registry import audit
-from registry.callers import Caller, require_admin
-from registry.erasures.found import note
+from registry.access.caller import Caller, require_admin
+from registry.db.clock import now
+from registry.db.models.erasures import Erasure
+from registry.db.models.write_claims import Holding
+from registry.erasure.step_counts import note
 from registry.errors import Conflict, NotFound
-from registry.models.erasures import Erasure
-from registry.models.holdings import Holding
-from registry.moments import now
+from registry.log import chain
 
 
 def confirm_scratch(session: Session, caller: Caller, erasure_id: UUID) -> int:
@@ -32,5 +32,5 @@ def confirm_scratch(session: Session, caller: Caller, erasure_id: UUID) -> int:
     for holding in lost:
         holding.home = None
     note(session, erasure.id, "holdings", **{"confirmed by hand": len(lost)})
-    audit.append(session, caller.user_id, "erasure.confirmed", erasure=erasure.id, holdings=len(lost))
+    chain.append(session, caller.user_id, "erasure.confirmed", erasure=erasure.id, holdings=len(lost))
     return len(lost)

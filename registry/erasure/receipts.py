@@ -11,15 +11,16 @@ from pydantic import BaseModel, ConfigDict, Field, StringConstraints, Validation
 from sqlalchemy import select, update
 from sqlalchemy.orm import Session
 
-from registry import audit, faults, signing
-from registry.database import Database
-from registry.erasures.target import Target
+from registry import failpoints
+from registry.db.clock import now
+from registry.db.database import Database
+from registry.db.models.erasures import Erasure, ErasureStep, Scope
+from registry.db.models.log import AuditHead, AuditLine
+from registry.erasure.target import Target
 from registry.errors import Conflict, Invalid
-from registry.models.audit import AuditHead, AuditLine
-from registry.models.erasures import Erasure, ErasureStep, Scope
-from registry.moments import now
-from registry.objects.keys import source_prefix
+from registry.log import chain, signing
 from registry.registry import Registry
+from registry.storage.keys import source_prefix
 
 VERSION = 1
 NOT_COVERED = (
@@ -80,7 +81,7 @@ class Receipt(_Part):
 
 def complete(registry: Registry, erasure_id: UUID) -> None:
     """Signs the receipt of an erasure whose steps are all done; one that has its receipt keeps it."""
-    faults.reach("erasure: before the receipt")
+    failpoints.reach("erasure: before the receipt")
     with registry.database.writing() as session:
         erasure = session.scalars(select(Erasure).where(Erasure.id == erasure_id).with_for_update()).one()
         if erasure.completed_at is not None:
@@ -95,8 +96,8 @@ def complete(registry: Registry, erasure_id: UUID) -> None:
         document = _document(session, registry, erasure, head)
         session.execute(update(ErasureStep).where(ErasureStep.erasure_id == erasure_id).values(error=None))
         erasure.receipt = document | {"signature": registry.signer.sign(canonical(document))}
-        audit.append(session, None, "erasure.completed", erasure=erasure_id, receipt=digest_of(erasure.receipt))
-    faults.reach("erasure: complete")
+        chain.append(session, None, "erasure.completed", erasure=erasure_id, receipt=digest_of(erasure.receipt))
+    failpoints.reach("erasure: complete")
 
 
 def canonical(document: dict[str, Any]) -> bytes:

@@ -6,12 +6,12 @@ from uuid import UUID
 from sqlalchemy import case, delete, select, update
 from sqlalchemy.orm import Session
 
+from registry.db.clock import after, now
+from registry.db.models.erasures import Erasure
+from registry.db.models.log import AuditHead
+from registry.db.models.write_claims import Replica
 from registry.errors import LeaseLost
 from registry.ids import new_id
-from registry.models.audit import AuditHead
-from registry.models.erasures import Erasure
-from registry.models.holdings import Replica
-from registry.moments import after, now
 
 
 @dataclass(frozen=True)

@@ -9,23 +9,24 @@ from uuid import UUID
 from sqlalchemy import ColumnElement, delete, exists, func, insert, literal, or_, select, true, update
 from sqlalchemy.orm import Session
 
-from registry import audit, faults
-from registry.callers import Caller
-from registry.erasures.reading import find_begun
-from registry.erasures.steps import SERVING, STEPS
+from registry import failpoints
+from registry.access.caller import Caller
+from registry.access.rights import require_right
+from registry.db.clock import now
+from registry.db.models.catalog import Sample, Shard, Source, Tombstone
+from registry.db.models.erasures import Erasure, ErasureStep, Scope
+from registry.db.models.prompts import Prompt, ReleaseLoss, ReleasePrompt
+from registry.db.models.users import Grant
+from registry.db.models.write_claims import Holding
+from registry.erasure.status import find_begun
+from registry.erasure.steps import SERVING, STEPS
 from registry.errors import NotFound
 from registry.ids import new_id
-from registry.models.collections import Sample, Shard, Source, Tombstone
-from registry.models.erasures import Erasure, ErasureStep, Scope
-from registry.models.holdings import Holding
-from registry.models.people import Grant
-from registry.models.prompts import Prompt, ReleaseLoss, ReleasePrompt
-from registry.moments import now
-from registry.objects.keys import prompts_prefix, sample_key, shard_prefix, source_prefix
+from registry.ingest.batches import batches
+from registry.ingest.tombstones import mark_of
+from registry.log import chain
 from registry.registry import Registry
-from registry.rights import require_right
-from registry.uploading.batches import batches
-from registry.uploading.tombstones import mark_of
+from registry.storage.keys import prompts_prefix, sample_key, shard_prefix, source_prefix
 
 FIRST_IN_LINE = 10  # the priority of training again: a shard that served yesterday goes before new ones
 
@@ -46,7 +47,7 @@ def forget_source(registry: Registry, caller: Caller, source_id: UUID) -> Erasur
         _clear_leases(session, Shard.source_id == source.id)
         source.name, source.erasure_id = None, erasure.id
         _record(session, caller, erasure, found, true())
-    faults.reach("erasure: begun")
+    failpoints.reach("erasure: begun")
     return erasure
 
 
@@ -68,7 +69,7 @@ def forget_shard(registry: Registry, caller: Caller, source_id: UUID, shard_id: 
         _clear_leases(session, Shard.id == shard.id)
         shard.erasure_id = erasure.id
         _record(session, caller, erasure, found, _may_hold(shard.id))
-    faults.reach("erasure: begun")
+    failpoints.reach("erasure: begun")
     return erasure
 
 
@@ -100,7 +101,7 @@ def forget_sample(registry: Registry, caller: Caller, source_id: UUID, digest: s
         else:
             train_again(shard)
         _record(session, caller, erasure, found, _may_hold(shard.id))
-    faults.reach("erasure: begun")
+    failpoints.reach("erasure: begun")
     return erasure
 
 
@@ -210,7 +211,7 @@ def _record(
             step.attempts, step.found, step.done_at = 1, found, now()
         session.add(step)
     session.flush()
-    erasure.epoch = audit.append(
+    erasure.epoch = chain.append(
         session,
         caller.user_id,
         "erasure.began",

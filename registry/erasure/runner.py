@@ -7,15 +7,15 @@ from uuid import UUID
 
 from sqlalchemy import select, update
 
-from registry.backoff import backoff_seconds
-from registry.database import Database
-from registry.erasures.reading import Progress, progress_of
-from registry.erasures.receipts import complete
-from registry.erasures.steps import LOOK, STEPS
+from registry.db.clock import after, now
+from registry.db.database import Database
+from registry.db.models.erasures import Erasure, ErasureStep
+from registry.erasure.receipts import complete
+from registry.erasure.status import Progress, progress_of
+from registry.erasure.steps import LOOK, STEPS
 from registry.errors import DomainError
-from registry.models.erasures import Erasure, ErasureStep
-from registry.moments import after, now
 from registry.registry import Registry
+from registry.training.backoff import backoff_seconds
 
 CLAIM_SECONDS = 30.0  # others leave an erasure alone for so long; should they meet, no harm is done
 FIRST_WAIT_SECONDS = 1.0

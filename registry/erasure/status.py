@@ -8,10 +8,10 @@ from uuid import UUID
 from sqlalchemy import Select, select
 from sqlalchemy.orm import Session
 
-from registry.callers import Caller
+from registry.access.caller import Caller
+from registry.db.models.erasures import Erasure, ErasureStep, Scope
+from registry.db.paging import DEFAULT_LIMIT, Page, page
 from registry.errors import NotFound
-from registry.models.erasures import Erasure, ErasureStep, Scope
-from registry.pages import DEFAULT_LIMIT, Page, page
 
 
 @dataclass(frozen=True)

@@ -5,7 +5,7 @@ from uuid import UUID
 from sqlalchemy import select
 from sqlalchemy.orm import Session
 
-from registry.models.erasures import ErasureStep
+from registry.db.models.erasures import ErasureStep
 
 
 def note(session: Session, erasure: UUID, step: str, **counts: int) -> None:

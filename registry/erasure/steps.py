@@ -5,20 +5,21 @@ from uuid import UUID
 
 from sqlalchemy import ColumnElement, Table, delete, select, tuple_
 
-from registry import faults, holdings
-from registry.belonging import require_own_store
-from registry.database import Database
-from registry.erasures.emptying import empty
-from registry.erasures.found import locked_step, note
-from registry.erasures.scrubbing import scrub
-from registry.erasures.target import count_rows, rows_of, target_of
+from registry import failpoints
+from registry.db.clock import now
+from registry.db.database import Database
+from registry.db.models.erasures import Erasure
+from registry.db.models.prompts import Prompt
+from registry.db.models.users import Grant
+from registry.db.models.write_claims import Holding, Replica
+from registry.erasure.delete_objects import empty
+from registry.erasure.step_counts import locked_step, note
+from registry.erasure.target import count_rows, rows_of, target_of
+from registry.erasure.vacuum import scrub
 from registry.errors import Conflict
-from registry.models.erasures import Erasure
-from registry.models.holdings import Holding, Replica
-from registry.models.people import Grant
-from registry.models.prompts import Prompt
-from registry.moments import now
 from registry.registry import Registry
+from registry.storage import write_claims
+from registry.storage.ownership import require_own_store
 
 BATCH = 5000  # rows deleted in one transaction, so that nobody waits long for it
 SERVING = "serving"
@@ -40,12 +41,12 @@ def stop_serving(registry: Registry, erasure: Erasure) -> None:
 def remove_objects(registry: Registry, erasure: Erasure) -> None:
     """Nothing lies under the prefixes; what did is counted before the first of it goes."""
     empty(registry, erasure)
-    faults.reach("erasure: objects removed")
+    failpoints.reach("erasure: objects removed")
 
 
 def wait_for_holdings(registry: Registry, erasure: Erasure) -> None:
     """Nobody who held bytes when the erasure began holds them any more, and the dead are cleared up after."""
-    holdings.clear_up(registry.database, registry.objects, registry.scratch)
+    write_claims.clear_up(registry.database, registry.objects, registry.scratch)
     with registry.database.reading() as session:
         at = session.execute(select(now())).scalar_one()
         left = session.scalars(select(Holding).where(Holding.id.in_(map(UUID, erasure.holdings)))).all()
@@ -71,7 +72,7 @@ def remove_rows(registry: Registry, erasure: Erasure) -> None:
     for table, condition in reversed(list(rows_of(target))):
         while _delete_some(registry.database, erasure, table, condition):
             pass
-    faults.reach("erasure: rows removed")
+    failpoints.reach("erasure: rows removed")
     with registry.database.reading() as session:
         left = count_rows(session, target)
     if left:

@@ -7,9 +7,9 @@ from uuid import UUID
 from sqlalchemy import ColumnElement, Table, and_, func, or_, select
 from sqlalchemy.orm import Session
 
-from registry.models.base import Base
-from registry.models.erasures import Erasure
-from registry.objects.keys import shard_prefix
+from registry.db.models.base import Base
+from registry.db.models.erasures import Erasure
+from registry.storage.keys import shard_prefix
 
 # These keep ids of what is gone, and nothing else of it; holdings are looked for by themselves.
 KEPT = frozenset({"erasures", "release_losses", "holdings"})

@@ -2,9 +2,9 @@
 
 from sqlalchemy import text
 
-from registry.database import Database
-from registry.erasures.target import KEPT
-from registry.models.base import Base
+from registry.db.database import Database
+from registry.db.models.base import Base
+from registry.erasure.target import KEPT
 
 _OLDER = text("""
     SELECT EXISTS (

@@ -8,18 +8,18 @@ from typing import Any
 from sqlalchemy import select
 from sqlalchemy.orm import Session
 
-from registry import signing
-from registry.belonging import require_own_store
-from registry.erasures.receipts import Receipt, canonical, digest_of, parse_receipt
-from registry.erasures.target import count_rows
+from registry.db.models.catalog import Sample
+from registry.db.models.erasures import SigningKey
+from registry.db.models.log import AuditLine
+from registry.db.models.write_claims import Holding
+from registry.erasure.receipts import Receipt, canonical, digest_of, parse_receipt
+from registry.erasure.target import count_rows
 from registry.errors import Invalid
-from registry.models.audit import AuditLine
-from registry.models.collections import Sample
-from registry.models.erasures import SigningKey
-from registry.models.holdings import Holding
-from registry.objects.keys import KeyRefused
-from registry.objects.store import ObjectStore
+from registry.log import signing
 from registry.registry import Registry
+from registry.storage.keys import KeyRefused
+from registry.storage.ownership import require_own_store
+from registry.storage.store import ObjectStore
 
 MANY = 1000  # leftovers are counted up to here
 

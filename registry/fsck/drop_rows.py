@@ -5,17 +5,17 @@ from uuid import UUID
 from sqlalchemy import delete, exists, func, select
 from sqlalchemy.orm import Session
 
-from registry import audit
-from registry.callers import Caller
-from registry.doctor.leftovers import is_bare
-from registry.doctor.lost_objects import fault_of
-from registry.erasures.begin import train_again
+from registry.access.caller import Caller
+from registry.db.locks import lock_source
+from registry.db.models.catalog import Sample, Shard
+from registry.db.models.prompts import Prompt, ReleasePrompt
+from registry.erasure.request import train_again
 from registry.errors import Conflict
-from registry.locking import lock_source
-from registry.models.collections import Sample, Shard
-from registry.models.prompts import Prompt, ReleasePrompt
-from registry.objects.keys import SamplePlace, parse
+from registry.fsck.missing_objects import fault_of
+from registry.fsck.stale_claims import is_bare
+from registry.log import chain
 from registry.registry import Registry
+from registry.storage.keys import SamplePlace, parse
 
 
 class VersionKept(Conflict):
@@ -43,7 +43,7 @@ def drop_sample(registry: Registry, caller: Caller, key: str) -> str | None:
         is_gone = _drop_if_bare(session, place.shard)
         if not is_gone:
             train_again(session.get_one(Shard, place.shard, with_for_update=True))
-        audit.append(
+        chain.append(
             session, caller.user_id, "doctor.sample_dropped", source=place.source, shard=place.shard, fault=fault
         )
     for gone in (key, *learnt):
@@ -75,7 +75,7 @@ def drop_prompt(registry: Registry, caller: Caller, key: str) -> str | None:
         is_gone = _drop_if_bare(session, shard.id)
         if not is_gone:
             _make_work(session, shard.id)
-        audit.append(
+        chain.append(
             session,
             caller.user_id,
             "doctor.prompt_dropped",
@@ -99,7 +99,7 @@ def drop_shard(registry: Registry, caller: Caller, shard_id: UUID) -> str | None
         lock_source(session, source_id)
         if not _drop_if_bare(session, shard_id):
             return None
-        audit.append(session, caller.user_id, "doctor.shard_dropped", source=source_id, shard=shard_id)
+        chain.append(session, caller.user_id, "doctor.shard_dropped", source=source_id, shard=shard_id)
     return "removed"
 
 

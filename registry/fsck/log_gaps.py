@@ -8,10 +8,10 @@ from uuid import UUID
 from sqlalchemy import func, select
 from sqlalchemy.orm import Session
 
-from registry import audit
-from registry.doctor.finding import Finding
-from registry.models.audit import AuditHead, AuditLine
-from registry.uploading.batches import batches
+from registry.db.models.log import AuditHead, AuditLine
+from registry.fsck.finding import Finding
+from registry.ingest.batches import batches
+from registry.log import chain
 
 EXAMINED = "log.examined"
 ACKNOWLEDGED = "log.acknowledged"
@@ -40,17 +40,17 @@ def acknowledge(session: Session, actor: UUID | None) -> int:
     seen = [[number, reason] for number, reason, _ in _scars(session)]
     _mend_head(session)
     # The first line after a cut end shows the gap: what is acknowledged is how the log looks from now on.
-    audit.append(session, actor, EXAMINED, breaks=seen[:BATCH], count=len(seen))
+    chain.append(session, actor, EXAMINED, breaks=seen[:BATCH], count=len(seen))
     scars = _scars(session)
     known = _acknowledged(session, {number for number, _, _ in scars})
     new = [list(scar) for scar in scars if scar not in known]
     for batch in batches(new, BATCH):
-        audit.append(session, actor, ACKNOWLEDGED, breaks=batch)
+        chain.append(session, actor, ACKNOWLEDGED, breaks=batch)
     return len(new)
 
 
 def _scars(session: Session) -> list[Scar]:
-    found = [(broken.number, broken.reason) for broken in audit.breaks(session)]
+    found = [(broken.number, broken.reason) for broken in chain.breaks(session)]
     return [(number, reason, _fingerprint(session, number)) for number, reason in found]
 
 
@@ -76,7 +76,7 @@ def _mend_head(session: Session) -> None:
     if head is not None and head.number >= last:
         return
     line = session.get(AuditLine, last)
-    ending = audit.FIRST if line is None else line.hash
+    ending = chain.FIRST if line is None else line.hash
     if head is None:
         session.add(AuditHead(id=1, number=last, hash=ending))
     else:

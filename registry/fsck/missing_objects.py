@@ -8,13 +8,13 @@ from uuid import UUID
 from sqlalchemy import Select, select
 from sqlalchemy.orm import Session
 
-from registry.doctor.finding import Finding, Kind
-from registry.models.collections import Sample, Shard, Source
-from registry.models.prompts import Prompt
-from registry.objects.errors import ObjectDamaged, ObjectMissing
-from registry.objects.keys import sample_key, shard_prefix
-from registry.objects.store import ObjectStore
+from registry.db.models.catalog import Sample, Shard, Source
+from registry.db.models.prompts import Prompt
+from registry.fsck.finding import Finding, Kind
 from registry.registry import Registry
+from registry.storage.errors import ObjectDamaged, ObjectMissing
+from registry.storage.keys import sample_key, shard_prefix
+from registry.storage.store import ObjectStore
 
 PAGE = 500  # shards
 Fault = Literal["lost", "damaged"]

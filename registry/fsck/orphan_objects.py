@@ -6,16 +6,16 @@ from collections.abc import Callable, Iterator, Sequence
 from sqlalchemy import select
 from sqlalchemy.orm import Session
 
-from registry.belonging import MARK
-from registry.doctor.finding import Finding
-from registry.models.collections import Sample
-from registry.models.erasures import Erasure
-from registry.models.holdings import Holding
-from registry.models.prompts import Prompt
-from registry.objects.keys import PromptPlace, SamplePlace, lies_under, parse, probed_at, sample_key
-from registry.objects.store import Found
+from registry.db.models.catalog import Sample
+from registry.db.models.erasures import Erasure
+from registry.db.models.prompts import Prompt
+from registry.db.models.write_claims import Holding
+from registry.fsck.finding import Finding
+from registry.ingest.batches import batches
 from registry.registry import Registry
-from registry.uploading.batches import batches
+from registry.storage.keys import PromptPlace, SamplePlace, lies_under, parse, probed_at, sample_key
+from registry.storage.ownership import MARK
+from registry.storage.store import Found
 
 BATCH = 1000  # objects that are looked up at once
 PROBE_SECONDS = 3600.0  # after which nobody can still be trying the store out, however slow it is, and wrong the clocks

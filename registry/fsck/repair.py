@@ -4,16 +4,17 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from uuid import UUID
 
-from registry import audit, holdings
-from registry.belonging import require_own_store
-from registry.callers import Caller, require_admin
-from registry.doctor.dropping import VersionKept, drop_prompt, drop_sample, drop_shard
-from registry.doctor.finding import Finding
-from registry.doctor.log_breaks import acknowledge
-from registry.doctor.strays import strays_among
+from registry.access.caller import Caller, require_admin
+from registry.db.models.write_claims import Holding
 from registry.errors import NotFound
-from registry.models.holdings import Holding
+from registry.fsck.drop_rows import VersionKept, drop_prompt, drop_sample, drop_shard
+from registry.fsck.finding import Finding
+from registry.fsck.log_gaps import acknowledge
+from registry.fsck.orphan_objects import strays_among
+from registry.log import chain
 from registry.registry import Registry
+from registry.storage import write_claims
+from registry.storage.ownership import require_own_store
 
 GONE = "nothing was left to mend"
 
@@ -54,12 +55,12 @@ def _remove_orphan(registry: Registry, caller: Caller, finding: Finding) -> str:
         return GONE
     removed = registry.objects.remove(finding.subject)
     with registry.database.writing() as session:
-        audit.append(session, caller.user_id, "doctor.removed", objects=removed.things, bytes=removed.bytes)
+        chain.append(session, caller.user_id, "doctor.removed", objects=removed.things, bytes=removed.bytes)
     return f"removed ({removed.bytes} bytes)"
 
 
 def _clear_up(registry: Registry, caller: Caller, finding: Finding) -> str:  # noqa: ARG001  # all mends look alike
-    holdings.clear_up(registry.database, registry.objects, registry.scratch)
+    write_claims.clear_up(registry.database, registry.objects, registry.scratch)
     if finding.kind == "abandoned room":
         return "wiped"
     with registry.database.reading() as session:

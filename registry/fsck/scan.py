@@ -2,11 +2,11 @@
 
 from collections.abc import Iterator
 
-from registry.doctor.finding import Finding, Report
-from registry.doctor.leftovers import abandoned_rooms, empty_shards, expired_holdings
-from registry.doctor.log_breaks import find_breaks
-from registry.doctor.lost_objects import lost_objects, stale_prompts
-from registry.doctor.strays import stray_objects
+from registry.fsck.finding import Finding, Report
+from registry.fsck.log_gaps import find_breaks
+from registry.fsck.missing_objects import lost_objects, stale_prompts
+from registry.fsck.orphan_objects import stray_objects
+from registry.fsck.stale_claims import abandoned_rooms, empty_shards, expired_holdings
 from registry.registry import Registry
 
 

@@ -8,12 +8,12 @@ from pathlib import Path
 from sqlalchemy import ColumnElement, exists, select
 from sqlalchemy.orm import Session
 
-from registry.doctor.finding import Finding
-from registry.models.collections import Sample, Shard, Source
-from registry.models.holdings import Holding
-from registry.models.prompts import Prompt
-from registry.moments import now
-from registry.scratch import ScratchHome
+from registry.db.clock import now
+from registry.db.models.catalog import Sample, Shard, Source
+from registry.db.models.prompts import Prompt
+from registry.db.models.write_claims import Holding
+from registry.fsck.finding import Finding
+from registry.storage.scratch import ScratchHome
 
 _LOCK = ".lock"
 

@@ -10,16 +10,16 @@ from uuid import UUID
 from sqlalchemy import select, update
 from sqlalchemy.orm import Session
 
-from registry import holdings
+from registry.db.clock import now
+from registry.db.models.catalog import Shard
+from registry.db.models.write_claims import Holding
 from registry.errors import DomainError
-from registry.faults import reach
+from registry.failpoints import reach
 from registry.ids import new_id
-from registry.models.collections import Shard
-from registry.models.holdings import Holding
-from registry.moments import now
-from registry.objects.keys import shard_prefix
+from registry.ingest.claim_heartbeat import Heartbeat
 from registry.registry import Registry
-from registry.uploading.heartbeat import Heartbeat
+from registry.storage import write_claims
+from registry.storage.keys import shard_prefix
 
 T = TypeVar("T")
 
@@ -51,7 +51,7 @@ def held(
                 with registry.database.writing() as session:
                     ground = approach(session)
                     prefixes = [shard_prefix(source, shard) for shard in shards]
-                    holdings.take(session, holding, "upload", source, home=registry.scratch.id, prefixes=prefixes)
+                    write_claims.take(session, holding, "upload", source, home=registry.scratch.id, prefixes=prefixes)
                 has_begun = True
                 reach("upload: held")
                 with Heartbeat(registry.database, holding) as heartbeat:
@@ -87,4 +87,4 @@ def _remove_rowless(registry: Registry, holding: UUID, source: UUID, shards: Seq
 
 def _let_go(registry: Registry, holding: UUID) -> None:
     with registry.database.writing() as session:
-        holdings.let_go(session, holding)
+        write_claims.let_go(session, holding)

@@ -4,15 +4,15 @@ import threading
 from types import TracebackType
 from uuid import UUID
 
-from registry import holdings
-from registry.database import Database
+from registry.db.database import Database
 from registry.errors import LeaseLost
+from registry.storage import write_claims
 
 
 class Heartbeat:
     """Renews a holding from a thread of its own, until the block is left or somebody else has ended it."""
 
-    def __init__(self, database: Database, holding: UUID, every_seconds: float = holdings.HOLD_SECONDS / 4) -> None:
+    def __init__(self, database: Database, holding: UUID, every_seconds: float = write_claims.HOLD_SECONDS / 4) -> None:
         self._database = database
         self._holding = holding
         self._every_seconds = every_seconds
@@ -39,7 +39,7 @@ class Heartbeat:
         while not self._stop.wait(self._every_seconds):
             try:
                 with self._database.writing() as session:
-                    holdings.renew(session, self._holding)
+                    write_claims.renew(session, self._holding)
             except LeaseLost as error:
                 self._lost = error
                 return

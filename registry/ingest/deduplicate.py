@@ -7,14 +7,14 @@ from uuid import UUID
 from sqlalchemy import select
 from sqlalchemy.orm import Session
 
+from registry.datasets.member_names import shown
+from registry.datasets.sample import Refusal, Sample
+from registry.datasets.validate import Unreadable
+from registry.db.models.catalog import Sample as SampleRow
+from registry.db.models.catalog import Source
 from registry.errors import CollectionRefused
-from registry.models.collections import Sample as SampleRow
-from registry.models.collections import Source
-from registry.reading.checking import Unreadable
-from registry.reading.names import shown
-from registry.reading.sample import Refusal, Sample
-from registry.uploading.batches import batches
-from registry.uploading.tombstones import Burial, buried
+from registry.ingest.batches import batches
+from registry.ingest.tombstones import Burial, buried
 
 
 @dataclass(frozen=True)

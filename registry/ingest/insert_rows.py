@@ -7,11 +7,11 @@ from uuid import UUID
 from sqlalchemy import func, insert, select
 from sqlalchemy.orm import Session
 
-from registry.models.collections import Sample as SampleRow
-from registry.models.collections import Shard, Source
-from registry.moments import now
-from registry.reading.sample import Sample
-from registry.uploading.batches import batches
+from registry.datasets.sample import Sample
+from registry.db.clock import now
+from registry.db.models.catalog import Sample as SampleRow
+from registry.db.models.catalog import Shard, Source
+from registry.ingest.batches import batches
 
 SEEDS = 2**31
 

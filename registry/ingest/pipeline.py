@@ -7,26 +7,27 @@ from uuid import UUID
 
 from sqlalchemy.orm import Session
 
-from registry import audit, holdings
-from registry.belonging import require_own_store
+from registry.access.quotas import claim_room, require_room
+from registry.catalog.shards import shard_of
+from registry.datasets.limits import Limits
+from registry.datasets.loader import open_collection
+from registry.datasets.member_names import shown
+from registry.datasets.sample import Collection, Refusal, Sample
+from registry.datasets.validate import Unreadable
 from registry.errors import CollectionRefused, Invalid
-from registry.faults import reach
+from registry.failpoints import reach
 from registry.ids import new_id
-from registry.objects.keys import sample_key
-from registry.quotas import claim_room, require_room
-from registry.reading.checking import Unreadable
-from registry.reading.collection import open_collection
-from registry.reading.limits import Limits
-from registry.reading.names import shown
-from registry.reading.sample import Collection, Refusal, Sample
+from registry.ingest.claim import Held, held
+from registry.ingest.deduplicate import NOTHING_KNOWN, by_name, look_up, require_some, sift
+from registry.ingest.insert_rows import add_rows
+from registry.ingest.store_objects import Report, put_samples
+from registry.ingest.target import Destination, Ground
+from registry.ingest.tombstones import unbury
+from registry.log import chain
 from registry.registry import Registry
-from registry.shards import shard_of
-from registry.uploading.destinations import Destination, Ground
-from registry.uploading.held import Held, held
-from registry.uploading.put import Report, put_samples
-from registry.uploading.rows import add_rows
-from registry.uploading.sift import NOTHING_KNOWN, by_name, look_up, require_some, sift
-from registry.uploading.tombstones import unbury
+from registry.storage import write_claims
+from registry.storage.keys import sample_key
+from registry.storage.ownership import require_own_store
 
 MAX_SHARDS = 1000  # of one upload: each is a training of its own
 
@@ -156,7 +157,7 @@ def _commit(
     while True:
         with registry.database.writing() as session:
             source = destination.arrive(session)
-            holdings.renew(session, hold.id)
+            write_claims.renew(session, hold.id)
             known = look_up(session, source, [sample.digest for sample in chosen.samples])
             sifted = sift(chosen.samples, known, pardoned=chosen.pardoned, unreadable=parcel.unreadable)
             if len(sifted.fresh) == len(chosen.samples):
@@ -172,8 +173,8 @@ def _commit(
                     size_bytes,
                     by_name(chosen.refusals),
                 )
-                holdings.commit_objects(session, hold.id)
-                audit.append(
+                write_claims.commit_objects(session, hold.id)
+                chain.append(
                     session,
                     destination.caller.user_id,
                     destination.action,

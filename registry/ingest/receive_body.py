@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from registry.errors import LimitExceeded
-from registry.objects.body import write_all
-from registry.scratch import ScratchUnusable
+from registry.storage.scratch import ScratchUnusable
+from registry.storage.streams import write_all
 
 
 @dataclass(frozen=True)

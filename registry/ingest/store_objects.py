@@ -6,12 +6,12 @@ from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from contextlib import contextmanager
 from pathlib import Path
 
+from registry.datasets.member_names import shown
+from registry.datasets.sample import Sample
 from registry.errors import CollectionRefused
-from registry.faults import reach
-from registry.objects.store import ObjectStore
-from registry.reading.names import shown
-from registry.reading.sample import Sample
-from registry.scratch import ScratchUnusable
+from registry.failpoints import reach
+from registry.storage.scratch import ScratchUnusable
+from registry.storage.store import ObjectStore
 
 WRITERS = 8
 CHUNK_BYTES = 1024 * 1024

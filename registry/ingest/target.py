@@ -6,10 +6,10 @@ from uuid import UUID
 
 from sqlalchemy.orm import Session
 
-from registry.callers import Caller
-from registry.models.collections import Source, Task
-from registry.rights import require_right
-from registry.sources import add_source, require_new_source
+from registry.access.caller import Caller
+from registry.access.rights import require_right
+from registry.catalog.sources import add_source, require_new_source
+from registry.db.models.catalog import Source, Task
 
 
 @dataclass(frozen=True)

@@ -10,8 +10,8 @@ from uuid import UUID
 from sqlalchemy import delete, select
 from sqlalchemy.orm import Session
 
-from registry.models.collections import Source, Tombstone
-from registry.uploading.batches import batches
+from registry.db.models.catalog import Source, Tombstone
+from registry.ingest.batches import batches
 
 
 @dataclass(frozen=True)

@@ -4,16 +4,16 @@ import secrets
 from pathlib import Path
 from uuid import UUID
 
-from registry.callers import Caller
+from registry.access.caller import Caller
+from registry.catalog.names import checked_name
+from registry.catalog.sources import KEY_BYTES
+from registry.datasets.limits import DEFAULT_LIMITS, Limits
+from registry.datasets.validate import Unreadable
 from registry.ids import new_id
-from registry.names import checked_name
-from registry.reading.checking import Unreadable
-from registry.reading.limits import DEFAULT_LIMITS, Limits
+from registry.ingest.pipeline import Admission, Parcel, admit
+from registry.ingest.store_objects import Report
+from registry.ingest.target import KnownSource, NewSource
 from registry.registry import Registry
-from registry.sources import KEY_BYTES
-from registry.uploading.admit import Admission, Parcel, admit
-from registry.uploading.destinations import KnownSource, NewSource
-from registry.uploading.put import Report
 
 
 def upload_source(

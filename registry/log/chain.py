@@ -11,8 +11,8 @@ from uuid import UUID
 from sqlalchemy import select
 from sqlalchemy.orm import Session
 
-from registry.models.audit import AuditHead, AuditLine
-from registry.moments import now
+from registry.db.clock import now
+from registry.db.models.log import AuditHead, AuditLine
 
 FIRST = "0" * 64  # what the first line is chained to
 PAGE = 1000

@@ -13,9 +13,9 @@ from sqlalchemy import select
 from sqlalchemy.exc import IntegrityError
 from sqlalchemy.orm import Session
 
+from registry.db.clock import now
+from registry.db.models.erasures import SigningKey
 from registry.errors import DomainError
-from registry.models.erasures import SigningKey
-from registry.moments import now
 
 
 class KeyUnusable(DomainError):

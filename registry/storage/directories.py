@@ -8,8 +8,8 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-from registry.objects.keys import KeyRefused, checked_key
-from registry.objects.store import Found
+from registry.storage.keys import KeyRefused, checked_key
+from registry.storage.store import Found
 
 DIRECTORY_FLAGS = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 _UNFINISHED = re.compile(r"\.(?P<name>.+)\.[0-9a-f]{32}\.part")

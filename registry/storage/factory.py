@@ -4,9 +4,9 @@ from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
 from registry.errors import DomainError
-from registry.objects.folder import FolderStore
-from registry.objects.keys import KeyRefused
-from registry.objects.store import ObjectStore
+from registry.storage.folder import FolderStore
+from registry.storage.keys import KeyRefused
+from registry.storage.store import ObjectStore
 
 
 class LocationRefused(DomainError):
@@ -52,8 +52,8 @@ def _open_bucket(
 ) -> ObjectStore:
     try:
         # Only here: an installation with a folder has no boto3.
-        from registry.objects.s3 import S3Store
-        from registry.objects.s3_client import S3Settings
+        from registry.storage.s3 import S3Store
+        from registry.storage.s3_client import S3Settings
     except ModuleNotFoundError as error:
         if (error.name or "").partition(".")[0] not in ("boto3", "botocore"):
             raise

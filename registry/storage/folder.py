@@ -8,8 +8,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import BinaryIO
 
-from registry.objects.body import digest_of, opened_body, pieces_of, write_all, write_if_intact
-from registry.objects.directories import (
+from registry.storage.directories import (
     make_root,
     named,
     opened_chain,
@@ -20,9 +19,10 @@ from registry.objects.directories import (
     unfinished_name,
     walk,
 )
-from registry.objects.errors import ObjectDamaged, ObjectExists, ObjectMissing, StoreUnreachable
-from registry.objects.keys import checked_key, checked_prefix, probe_key
-from registry.objects.store import Found, Removed
+from registry.storage.errors import ObjectDamaged, ObjectExists, ObjectMissing, StoreUnreachable
+from registry.storage.keys import checked_key, checked_prefix, probe_key
+from registry.storage.store import Found, Removed
+from registry.storage.streams import digest_of, opened_body, pieces_of, write_all, write_if_intact
 
 # How often a removal may take a directory away from under one put.
 ATTEMPTS = 100

@@ -10,15 +10,15 @@ from uuid import UUID
 from sqlalchemy import exists, select
 from sqlalchemy.orm import Session
 
-from registry.database import Database
+from registry.db.database import Database
+from registry.db.models.catalog import Sample
+from registry.db.models.erasures import Erasure
+from registry.db.models.installation import Installation
+from registry.db.models.prompts import Prompt
 from registry.errors import Conflict
-from registry.models.collections import Sample
-from registry.models.erasures import Erasure
-from registry.models.installation import Installation
-from registry.models.prompts import Prompt
-from registry.objects.errors import ObjectDamaged, ObjectExists, ObjectMissing
-from registry.objects.keys import sample_key
-from registry.objects.store import ObjectStore
+from registry.storage.errors import ObjectDamaged, ObjectExists, ObjectMissing
+from registry.storage.keys import sample_key
+from registry.storage.store import ObjectStore
 
 MARK = "registry-id"  # the key of the copy
 

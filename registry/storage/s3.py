@@ -11,10 +11,9 @@ from typing import TYPE_CHECKING, BinaryIO, cast
 
 from botocore.exceptions import ClientError
 
-from registry.objects.body import CHUNK_BYTES, digest_of, opened_body, pieces_of, write_if_intact
-from registry.objects.errors import ObjectDamaged, ObjectExists, ObjectMissing, StoreUnreachable
-from registry.objects.keys import checked_key, checked_prefix, lies_under, probe_key
-from registry.objects.s3_client import (
+from registry.storage.errors import ObjectDamaged, ObjectExists, ObjectMissing, StoreUnreachable
+from registry.storage.keys import checked_key, checked_prefix, lies_under, probe_key
+from registry.storage.s3_client import (
     ATTEMPTS,
     S3Settings,
     code_of,
@@ -23,9 +22,10 @@ from registry.objects.s3_client import (
     status_of,
     told,
 )
-from registry.objects.s3_traces import Trace, delete_all, traces_in, visible_in
-from registry.objects.s3_uploads import upload
-from registry.objects.store import Found, Removed
+from registry.storage.s3_multipart import upload
+from registry.storage.s3_versions import Trace, delete_all, traces_in, visible_in
+from registry.storage.store import Found, Removed
+from registry.storage.streams import CHUNK_BYTES, digest_of, opened_body, pieces_of, write_if_intact
 
 if TYPE_CHECKING:
     from botocore.response import StreamingBody

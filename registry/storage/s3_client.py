@@ -17,7 +17,7 @@ from botocore.exceptions import (
 )
 from botocore.exceptions import ConnectionError as Unconnected
 
-from registry.objects.errors import StoreUnreachable
+from registry.storage.errors import StoreUnreachable
 
 if TYPE_CHECKING:
     from types_boto3_s3 import S3Client

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, BinaryIO, Literal
 
 from botocore.exceptions import BotoCoreError, ClientError
 
-from registry.objects.body import pieces_of
-from registry.objects.s3_client import code_of, status_of
+from registry.storage.s3_client import code_of, status_of
+from registry.storage.streams import pieces_of
 
 if TYPE_CHECKING:
     from types_boto3_s3 import S3Client

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Literal
 
 from botocore.exceptions import ClientError
 
-from registry.objects.errors import StoreUnreachable
-from registry.objects.s3_client import code_of, is_missing_key, status_of
+from registry.storage.errors import StoreUnreachable
+from registry.storage.s3_client import code_of, is_missing_key, status_of
 
 if TYPE_CHECKING:
     from types_boto3_s3 import S3Client

@@ -13,8 +13,8 @@ from functools import cached_property
 from pathlib import Path
 from uuid import UUID, uuid4
 
+from registry.catalog.names import parsed_id
 from registry.errors import DomainError
-from registry.names import parsed_id
 
 _LOCK = ".lock"
 

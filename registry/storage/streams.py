@@ -9,7 +9,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import BinaryIO
 
-from registry.objects.errors import StoreUnreachable
+from registry.storage.errors import StoreUnreachable
 
 CHUNK_BYTES = 1024 * 1024
 

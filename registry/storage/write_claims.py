@@ -8,12 +8,12 @@ from uuid import UUID
 from sqlalchemy import delete, select, update
 from sqlalchemy.orm import Session
 
-from registry.database import Database
+from registry.db.clock import after, now
+from registry.db.database import Database
+from registry.db.models.write_claims import Holding, Purpose
 from registry.errors import DomainError, LeaseLost
-from registry.models.holdings import Holding, Purpose
-from registry.moments import after, now
-from registry.objects.store import ObjectStore
-from registry.scratch import ScratchHome
+from registry.storage.scratch import ScratchHome
+from registry.storage.store import ObjectStore
 
 HOLD_SECONDS = 60.0  # without a heartbeat, a holder counts as dead after this
 

@@ -5,12 +5,12 @@ from uuid import UUID
 from sqlalchemy import ColumnElement, and_, update
 from sqlalchemy.orm import Session
 
-from registry import audit
-from registry.callers import Caller
-from registry.leasing import UNLEASED
-from registry.models.collections import Shard
-from registry.rights import require_right
-from registry.work import is_trained
+from registry.access.caller import Caller
+from registry.access.rights import require_right
+from registry.db.models.catalog import Shard
+from registry.log import chain
+from registry.training.lease import UNLEASED
+from registry.training.queue import is_trained
 
 
 def cancel_training(session: Session, caller: Caller, source_id: UUID) -> int:
@@ -21,7 +21,7 @@ def cancel_training(session: Session, caller: Caller, source_id: UUID) -> int:
     source = require_right(session, caller, "manage", source_id)
     held = update(Shard).where(_is_untrained(source.id)).values(**UNLEASED, is_held=True)
     shards = len(session.scalars(held.returning(Shard.id)).all())
-    audit.append(session, caller.user_id, "training.cancelled", source=source.id, shards=shards)
+    chain.append(session, caller.user_id, "training.cancelled", source=source.id, shards=shards)
     return shards
 
 
@@ -30,7 +30,7 @@ def resume_training(session: Session, caller: Caller, source_id: UUID) -> int:
     source = require_right(session, caller, "manage", source_id)
     freed = update(Shard).where(_is_untrained(source.id)).values(is_held=False, attempts=0, not_before=None)
     shards = len(session.scalars(freed.returning(Shard.id)).all())
-    audit.append(session, caller.user_id, "training.resumed", source=source.id, shards=shards)
+    chain.append(session, caller.user_id, "training.resumed", source=source.id, shards=shards)
     return shards
 
 

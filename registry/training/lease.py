@@ -12,13 +12,13 @@ from uuid import UUID
 from sqlalchemy import ColumnElement, and_, select, update
 from sqlalchemy.orm import Session
 
-from registry import holdings
-from registry.backoff import backoff_seconds
-from registry.database import Database
+from registry.db.clock import after, now
+from registry.db.database import Database
+from registry.db.models.catalog import Shard, Source
 from registry.errors import Invalid, LeaseLost
-from registry.models.collections import Shard, Source
-from registry.moments import after, now
-from registry.objects.keys import prompt_key
+from registry.storage import write_claims
+from registry.storage.keys import prompt_key
+from registry.training.backoff import backoff_seconds
 
 LEASE_SECONDS = 60.0  # without a heartbeat, a worker counts as dead after this
 MAX_ERROR_CHARS = 500
@@ -77,7 +77,7 @@ def renew_lease(database: Database, lease: Lease, progress: float, seconds: floa
         kept = update(Shard).where(is_live(lease)).values(expires_at=after(seconds), progress=_share_of_one(progress))
         if session.execute(kept.returning(Shard.id)).one_or_none() is None:
             raise lost(lease)
-        holdings.renew(session, lease.id, seconds)
+        write_claims.renew(session, lease.id, seconds)
 
 
 def fail_lease(database: Database, lease: Lease, error: str) -> None:

@@ -7,14 +7,14 @@ from uuid import UUID
 
 from sqlalchemy import update
 
-from registry import holdings
+from registry.db.clock import now
+from registry.db.models.write_claims import Holding
 from registry.errors import DomainError
 from registry.ids import new_id
-from registry.leasing import LEASE_SECONDS, Lease, end_lease
-from registry.models.holdings import Holding
-from registry.moments import now
 from registry.registry import Registry
-from registry.work import lease_work
+from registry.storage import write_claims
+from registry.training.lease import LEASE_SECONDS, Lease, end_lease
+from registry.training.queue import lease_work
 
 
 @contextmanager
@@ -55,9 +55,9 @@ def _end(registry: Registry, lease: Lease, room: Path, failure: str | None) -> N
         if room.exists():  # it could not be wiped: the holding must tell of it until a sweep can
             return
         if not prefixes:
-            holdings.let_go(session, lease.id)
+            write_claims.let_go(session, lease.id)
             return
     for prefix in prefixes:
         registry.objects.remove(prefix)
     with registry.database.writing() as session:
-        holdings.let_go(session, lease.id)
+        write_claims.let_go(session, lease.id)

@@ -10,23 +10,24 @@ from uuid import UUID
 from sqlalchemy import func, select
 from sqlalchemy.orm import Session
 
-from registry import audit, holdings
-from registry.belonging import require_own_store
-from registry.callers import Caller
+from registry.access.caller import Caller
+from registry.access.quotas import claim_room
+from registry.access.rights import require_right
+from registry.datasets.member_names import shown
+from registry.db.clock import now
+from registry.db.locks import lock_source
+from registry.db.models.catalog import Sample, Shard, Source, Task
+from registry.db.models.prompts import Prompt
 from registry.errors import Conflict, DatabaseUnreachable, DomainError, Invalid, LeaseLost, NotFound
-from registry.faults import reach
+from registry.failpoints import reach
 from registry.ids import new_id
-from registry.leasing import Lease, is_live, lost, renew_lease
-from registry.locking import lock_source
-from registry.models.collections import Sample, Shard, Source, Task
-from registry.models.prompts import Prompt
-from registry.moments import now
-from registry.objects.keys import prompt_key
-from registry.quotas import claim_room
-from registry.reading.names import shown
+from registry.ingest.claim import held
+from registry.log import chain
 from registry.registry import Registry
-from registry.rights import require_right
-from registry.uploading.held import held
+from registry.storage import write_claims
+from registry.storage.keys import prompt_key
+from registry.storage.ownership import require_own_store
+from registry.training.lease import Lease, is_live, lost, renew_lease
 
 MAX_SAMPLES = 2**31 - 1  # as many as the column counts
 REMOTE = "remote"  # the worker of a prompt that was trained elsewhere
@@ -121,7 +122,7 @@ def publish_remote(registry: Registry, caller: Caller, source_id: UUID, data: by
                 claim_room(session, source.owner_id, registry.quota_bytes, len(data))
                 shard = _remote_shard(session, source, shard_id)
                 prompt = _add_prompt(session, source, shard, holding.id, data, facts, REMOTE)
-                holdings.commit_objects(session, holding.id)
+                write_claims.commit_objects(session, holding.id)
                 _log(session, caller.user_id, prompt)
             reach("publish: committed")
     except _CameBefore as known:
@@ -147,7 +148,7 @@ def _publish(session: Session, lease: Lease, data: bytes, facts: PublishedFacts)
     shard.attempts = shard.priority = 0
     shard.error = shard.not_before = None
     session.flush()
-    holdings.commit_objects(session, lease.id)
+    write_claims.commit_objects(session, lease.id)
     _log(session, None, prompt)
     return prompt
 
@@ -258,7 +259,7 @@ def _require_fit(task: Task, facts: PublishedFacts) -> None:
 
 
 def _log(session: Session, actor: UUID | None, prompt: Prompt) -> None:
-    audit.append(
+    chain.append(
         session,
         actor,
         "prompt.published",

@@ -10,15 +10,15 @@ from sqlalchemy.sql.compiler import SQLCompiler
 from sqlalchemy.sql.dml import ReturningUpdate
 from sqlalchemy.sql.functions import FunctionElement
 
-from registry import holdings
+from registry.db.clock import after, now
+from registry.db.models.catalog import Sample, Shard, Source, Task
+from registry.db.models.prompts import Prompt
 from registry.errors import Invalid
 from registry.ids import new_id
-from registry.leasing import LEASE_SECONDS, UNLEASED, Lease, LeasedSample, LeasedTask, checked_seconds, one_line
-from registry.models.collections import Sample, Shard, Source, Task
-from registry.models.prompts import Prompt
-from registry.moments import after, now
-from registry.objects.keys import sample_key
 from registry.registry import Registry
+from registry.storage import write_claims
+from registry.storage.keys import sample_key
+from registry.training.lease import LEASE_SECONDS, UNLEASED, Lease, LeasedSample, LeasedTask, checked_seconds, one_line
 
 UNLUCKY = 3  # attempts after which a shard, which may be what kills its workers, waits until all others are served
 
@@ -76,7 +76,7 @@ def _lease(
         session.execute(update(Shard).where(Shard.id == shard.id).values(**UNLEASED, attempts=0, error=None))
         return None
     lease = _described(session, shard, task, lease_id, worker, seconds)
-    holdings.take(
+    write_claims.take(
         session,
         lease.id,
         "train",

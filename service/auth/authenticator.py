@@ -1,8 +1,8 @@
 """From the text that a request carries to a proof: a token of ours, or a JWT of the issuer that the settings name."""
 
-from registry.proofs import Proof
-from registry.tokens import START, proof_of
-from service.proving.issuer import Issuer
+from registry.access.credentials import Proof
+from registry.access.tokens import START, proof_of
+from service.auth.oidc import Issuer
 
 
 class Prover:

@@ -1,19 +1,53 @@
 """The public keys of an issuer, each bound to one algorithm, so that no token can choose how a key is used."""
 
+import ipaddress
 import json
 from collections.abc import Collection, Mapping
 from typing import Any
+from urllib.parse import urlsplit
 
 from cryptography.hazmat.primitives.asymmetric.rsa import RSAPublicKey
 from jwt import PyJWK
 from jwt.exceptions import PyJWTError
 
-from service.proving.policy import ALGORITHMS
+# By the kind of a key and its curve. Symmetric ones are not among them: whoever can check could sign.
+ALGORITHMS: Mapping[tuple[str, str | None], tuple[str, ...]] = {
+    ("RSA", None): ("RS256", "RS384", "RS512", "PS256", "PS384", "PS512"),
+    ("EC", "P-256"): ("ES256",),
+    ("EC", "P-384"): ("ES384",),
+    ("EC", "P-521"): ("ES512",),
+    ("OKP", "Ed25519"): ("EdDSA",),
+}
+ASYMMETRIC = frozenset(name for names in ALGORITHMS.values() for name in names)
 
 MAX_KEYS = 100
 MIN_RSA_BITS = 2048
 
 Place = tuple[str | None, str]  # the key's id, if it has one, and the algorithm
+
+
+def is_url(place: str) -> bool:
+    """Whether keys are fetched from there, and not read from a file."""
+    return place.startswith(("http://", "https://"))
+
+
+def is_safe_url(url: str) -> bool:
+    """Whether what comes from the URL is what its host sent: by TLS, or from this very machine."""
+    try:
+        parts = urlsplit(url)
+        host = parts.hostname
+    except ValueError:
+        return False
+    if parts.username is not None or not host:
+        return False
+    return parts.scheme == "https" or (parts.scheme == "http" and _is_loopback(host))
+
+
+def _is_loopback(host: str) -> bool:
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost"
 
 
 class KeysUnreadable(Exception):

@@ -7,10 +7,10 @@ from collections.abc import Callable
 import anyio
 from jwt import PyJWK
 
-from service.door import Door
+from service.auth.jwks import KeysUnreadable, PublicKeys
+from service.concurrency import Door
 from service.errors import KeysUnavailable
-from service.logs import log
-from service.proving.keys import KeysUnreadable, PublicKeys
+from service.observability.logging import log
 
 STALE_SECONDS = 600.0  # after which a key that the issuer has withdrawn counts no longer
 FIRST_SECONDS = 1.0  # between attempts while there is no key at all

@@ -6,8 +6,7 @@ from pathlib import Path
 
 import httpx
 
-from service.proving.keys import KeysUnreadable
-from service.proving.policy import is_safe_url, is_url
+from service.auth.jwks import KeysUnreadable, is_safe_url, is_url
 
 MAX_BYTES = 256 * 1024
 STEP_SECONDS = 3.0  # for connecting, and for each piece

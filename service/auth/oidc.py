@@ -9,12 +9,12 @@ from typing import Any
 import jwt
 from jwt.exceptions import PyJWTError
 
+from registry.access.credentials import SubjectProof
+from registry.access.oidc_subjects import is_subject
 from registry.errors import Unauthenticated
-from registry.proofs import SubjectProof
-from registry.subjects import is_subject
-from service.proving.fetching import fetch_key_set
-from service.proving.keyring import Keyring
-from service.proving.keys import read_keys
+from service.auth.jwks import read_keys
+from service.auth.jwks_cache import Keyring
+from service.auth.jwks_fetch import fetch_key_set
 from service.settings import ServiceSettings
 
 MAX_LENGTH = 8192

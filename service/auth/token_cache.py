@@ -9,8 +9,8 @@ import time
 from collections import OrderedDict
 from collections.abc import Callable
 
-from registry.callers import Caller
-from registry.proofs import Proof
+from registry.access.caller import Caller
+from registry.access.credentials import Proof
 
 MEMORY_SECONDS = 1.0
 MAX_NAMES = 10_000

@@ -7,15 +7,15 @@ from uuid import UUID
 
 import anyio
 
-from registry.callers import OPERATOR
-from registry.erasures.reading import show_erasure
-from registry.erasures.running import run_erasures
-from registry.holdings import clear_up
+from registry.access.caller import OPERATOR
+from registry.erasure.runner import run_erasures
+from registry.erasure.status import show_erasure
 from registry.registry import Registry
-from service.aside import start_aside
-from service.logs import log
-from service.metrics import Metrics
-from service.replica import ReplicaKeeper
+from registry.storage.write_claims import clear_up
+from service.background.replica_sync import ReplicaKeeper
+from service.concurrency import start_aside
+from service.observability.logging import log
+from service.observability.metrics import Metrics
 
 EVERY_SECONDS = 3.0
 CLEAR_UP_EVERY = 10  # rounds

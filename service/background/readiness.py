@@ -7,14 +7,14 @@ from collections.abc import Callable
 
 import anyio
 
-from registry import migrate
+from registry.db import migrate
 from registry.errors import DomainError
 from registry.registry import Registry
-from service.door import Door
+from service.background.replica_sync import ReplicaKeeper
+from service.concurrency import Door
 from service.engine.engine import Engine
 from service.errors import NotReady
-from service.logs import log
-from service.replica import ReplicaKeeper
+from service.observability.logging import log
 
 ROWS_SECONDS = 1.0
 OBJECTS_SECONDS = 10.0

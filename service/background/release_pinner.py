@@ -5,14 +5,14 @@ from collections.abc import Sequence
 
 import anyio
 
-from registry.callers import OPERATOR
-from registry.database import Database
+from registry.access.caller import OPERATOR
+from registry.catalog.releases import find_release, show_release
+from registry.catalog.tasks import find_task
+from registry.db.database import Database
 from registry.errors import DomainError, NotFound
-from registry.releases import find_release, show_release
-from registry.tasks import find_task
-from service.door import Door
+from service.concurrency import Door
 from service.engine.engine import Engine
-from service.logs import log
+from service.observability.logging import log
 
 EVERY_SECONDS = 10.0
 

@@ -10,9 +10,9 @@ from uuid import UUID
 
 import anyio
 
-from registry.database import Database
-from registry.errors import DomainError, LeaseLost
-from registry.replicas import (
+from registry.access.usable_set import UsablePrompt
+from registry.db.database import Database
+from registry.erasure.replicas import (
     Eviction,
     current_epoch,
     enrol_replica,
@@ -20,13 +20,13 @@ from registry.replicas import (
     leave,
     report_epoch,
 )
-from registry.usable_set import UsablePrompt
-from service.door import Door
+from registry.errors import DomainError, LeaseLost
+from service.background.in_flight import Flights
+from service.concurrency import Door
 from service.engine.engine import Engine
-from service.engine.loading import Matches
+from service.engine.prompt_loader import Matches
 from service.errors import NotReady
-from service.flights import Flights
-from service.logs import log
+from service.observability.logging import log
 
 LEASE_SECONDS = 20.0
 RENEW_SECONDS = 5.0  # a report without news: each is a write

@@ -8,11 +8,11 @@ from functools import partial
 
 import torch
 
-from alacarte.prompting.backbone import Backbone
-from alacarte.prompting.build import build_backbone
+from alacarte.prompting.backbone.build import build_backbone
+from alacarte.prompting.backbone.vit import Backbone
 from alacarte.prompting.errors import PromptingError
-from registry.usable_set import TaskFacts
-from service.aside import start_aside
+from registry.access.usable_set import TaskFacts
+from service.concurrency import start_aside
 from service.engine.errors import BackboneUnavailable, IdentityMismatch
 from service.engine.settings import EngineSettings
 

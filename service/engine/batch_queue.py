@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from service.engine.errors import Overloaded
-from service.engine.work import Work, is_wanted
+from service.engine.job import Work, is_wanted
 
 # Where every thread that ever computed with others has its own helpers, there are more than cores, and then OpenMP
 # lets all of them sleep between any two steps.

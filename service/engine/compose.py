@@ -1,20 +1,18 @@
-"""What other threads do for a question: pictures before the pass, composition after it."""
+"""Composition: the logits of a caller's prompts become one answer for each picture. It runs in a thread."""
 
 import threading
 from collections.abc import Sequence
 from contextlib import nullcontext
 
 import torch
-from torch import Tensor
 
 from alacarte.prompting.compose import Composition, Weighting
-from alacarte.prompting.errors import PictureUnreadable as NotReadable
-from alacarte.prompting.predict import Answer, Voice, compose_answers
-from alacarte.prompting.preprocess import Preprocessing, decode
-from registry.errors import PictureUnreadable
-from registry.usable_set import UsablePrompt
-from service.engine.threads import compute_alone
-from service.engine.work import Said
+from alacarte.prompting.errors import CompositionInvalid
+from alacarte.prompting.predict import Answer, Voice, compose_answers, require_way
+from registry.access.usable_set import UsablePrompt
+from registry.errors import Invalid
+from service.engine.device import compute_alone
+from service.engine.job import Said
 
 SMALL = 256  # pairs of a picture and a prompt, which are composed in some milliseconds
 
@@ -22,18 +20,20 @@ SMALL = 256  # pairs of a picture and a prompt, which are composed in some milli
 _composing_small = threading.Lock()
 
 
-def prepare(picture: bytes, preprocessing: Preprocessing, name: str) -> Tensor:
-    """The picture as (3, S, S), or PictureUnreadable, which calls it by this name."""
+def check_composition(composition: Composition, weighting: Weighting) -> None:
+    """Invalid for a composition that does not support the weighting."""
     try:
-        return preprocessing(decode(picture))
-    except NotReadable as error:
-        raise PictureUnreadable(str(error).replace("the picture", name, 1)) from error
+        require_way(composition, weighting)
+    except CompositionInvalid as error:
+        raise Invalid(str(error)) from error
 
 
-def compose_said(
+def compose(
     prompts: Sequence[UsablePrompt], said: Sequence[Said], composition: Composition, weighting: Weighting
 ) -> list[Answer]:
-    """The answers of pictures that were asked with the same prompts, in the order of the prompts' ids."""
+    """The answers of pictures that were run with the same prompts. Members are in the order of the prompts' ids."""
+    if not said:
+        return []
     is_small = len(prompts) * len(said) <= SMALL
     with _composing_small if is_small else nullcontext(), torch.inference_mode():
         compute_alone()  # whichever thread it is

@@ -6,10 +6,11 @@ from uuid import UUID
 
 from torch import Tensor
 
-from alacarte.prompting.preprocess import Preprocessing
-from service.engine.preparing import prepare
-from service.engine.threads import compute_alone
-from service.engine.turns import Turns
+from alacarte.prompting.backbone.preprocess import Preprocessing, decode
+from alacarte.prompting.errors import PictureUnreadable as NotReadable
+from registry.errors import PictureUnreadable
+from service.engine.device import compute_alone
+from service.engine.fair_queue import Turns
 
 SECONDS_EACH = 0.05  # about as long as a large photograph takes
 
@@ -37,3 +38,11 @@ class Decoders:
     def shutdown(self) -> None:
         """The threads have ended, and nothing that waited for one is begun."""
         self._threads.shutdown(cancel_futures=True)
+
+
+def prepare(picture: bytes, preprocessing: Preprocessing, name: str) -> Tensor:
+    """The picture as (3, S, S). PictureUnreadable, whose message contains the name, if it cannot be decoded."""
+    try:
+        return preprocessing(decode(picture))
+    except NotReadable as error:
+        raise PictureUnreadable(str(error).replace("the picture", name, 1)) from error

@@ -14,19 +14,19 @@ from dataclasses import replace
 import torch
 from torch import Tensor
 
-from alacarte.prompting.logits import pass_logits
+from alacarte.prompting.attention.logits import pass_logits
+from service.engine.batch_queue import Batch, Line
 from service.engine.errors import ComputationFailed, Missed
-from service.engine.facts import BatchObserved
-from service.engine.line import Batch, Line
-from service.engine.seating import Seating
+from service.engine.job import Said, Work, is_wanted, tell
+from service.engine.prompt_cache import Seating
 from service.engine.settings import EngineSettings
-from service.engine.threads import compute_with
-from service.engine.work import Said, Work, is_wanted, tell
+from service.engine.stats import BatchObserved
 
 log = logging.getLogger(__name__)
 
 MAX_LANES = 4  # whose steps in Python do not keep each other waiting yet
 FAILURES = 5  # pictures in a row that failed: then it is the device, and no picture's fault
+_choosing_threads = threading.Lock()
 PAUSE_SECONDS = 30.0  # after which a device that failed may be tried again
 
 Observe = Callable[[BatchObserved], None]  # called from a lane
@@ -178,3 +178,15 @@ def stack(images: Sequence[Tensor], device: torch.device) -> Tensor:
     first = images[0]
     batch = torch.empty(len(images), *first.shape, dtype=first.dtype, pin_memory=True)
     return torch.stack(list(images), out=batch)
+
+
+def compute_with(count: int) -> None:
+    """The calling thread computes with that many from now on, whatever others choose."""
+    with _choosing_threads:
+        torch.set_num_threads(count)
+        torch.get_num_threads()  # a thread settles when it first asks, and would settle for what another chose last
+
+
+def compute_alone() -> None:
+    """The calling thread brings no others along: beside the device's there would be more of them than cores."""
+    compute_with(1)

@@ -1,41 +1,31 @@
-"""The engine: pictures and the caller's prompts in, answers out, in whatever company they are computed.
+"""The engine: pictures and the caller's prompts in, logits out. Pictures of several callers share a pass.
 
-It knows nothing of rights: the caller brings the prompts that they may use, and checks again before an answer leaves.
+The engine does not check rights. Its caller passes the prompts that may be used, and rechecks the rights afterwards.
 """
 
 import asyncio
 import time
-from collections.abc import Awaitable, Callable, Collection, Coroutine, Sequence
+from collections.abc import Callable, Collection, Coroutine, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from functools import partial
 from types import TracebackType
-from typing import Self, TypeVar
+from typing import Self
 from uuid import UUID
 from weakref import WeakSet
 
-from alacarte.prompting.backbone import Backbone
-from alacarte.prompting.compose import Composition, Weighting
-from alacarte.prompting.errors import CompositionInvalid
-from alacarte.prompting.predict import Answer, require_way
+from alacarte.prompting.backbone.vit import Backbone
+from registry.access.usable_set import TaskFacts, UsablePrompt
 from registry.errors import Invalid
-from registry.usable_set import TaskFacts, UsablePrompt
 from service.engine.backbones import Backbones
-from service.engine.decoding import Decoders
-from service.engine.device import Device
+from service.engine.decode import Decoders
+from service.engine.device import Device, compute_alone
 from service.engine.errors import DeadlinePassed, Overloaded
-from service.engine.facts import BatchObserved, EngineFacts
-from service.engine.loading import Loader, Matches, ReadPrompt
-from service.engine.preparing import compose_said
-from service.engine.residence import Residence
-from service.engine.room import Room
+from service.engine.fair_queue import Turn, Turns
+from service.engine.job import Said
+from service.engine.model_runner import Station
+from service.engine.prompt_cache import Residence
+from service.engine.prompt_loader import Loader, Matches, ReadPrompt, Room
 from service.engine.settings import EngineSettings, cores
-from service.engine.station import Station
-from service.engine.threads import compute_alone
-from service.engine.turns import Turn, Turns
-from service.engine.work import Said
-
-T = TypeVar("T")
-Compose = Callable[[], list[Answer]]
+from service.engine.stats import BatchObserved, EngineFacts
 
 
 class Engine:
@@ -87,28 +77,24 @@ class Engine:
         self._decoders.shutdown()
         self._readers.shutdown(cancel_futures=True)
 
-    async def answer(
+    async def run(
         self,
         task: TaskFacts,
         pictures: Sequence[bytes],
         prompts: Sequence[UsablePrompt],
-        composition: Composition,
-        weighting: Weighting,
         *,
         user: UUID,
         deadline: float,
-        finish: Callable[[Compose], Awaitable[T]],
-    ) -> T:
-        """What is made of the answers, one a picture, by these prompts and nothing else.
+    ) -> list[Said]:
+        """The logits of every picture under each of these prompts, in the order of the pictures.
 
-        `finish` gets what composes them, and calls it in a thread, where it can do what else is left to do. Members are
-        named by the prompts' ids. The deadline is a moment of time.monotonic(). Raises Overloaded at once or while it
-        waits, and DeadlinePassed.
+        `service.engine.compose` makes answers of them. The deadline is a moment of time.monotonic(). Raises Overloaded
+        at once or while the pictures wait, and DeadlinePassed.
         """
-        self._check(pictures, prompts, composition, weighting)
+        self._check(pictures, prompts)
         since = time.monotonic()
         if not pictures:
-            return await finish(list)
+            return []
         if deadline <= since:
             raise DeadlinePassed
         turns: list[Turn] = []
@@ -127,8 +113,7 @@ class Engine:
                     finally:
                         self._turns.leave(turn)
 
-                said = await for_each(ask, pictures, turns)
-                return await finish(partial(compose_said, prompts, said, composition, weighting))
+                return await for_each(ask, pictures, turns)
         except TimeoutError:
             if limit.expired():
                 raise DeadlinePassed from None
@@ -185,15 +170,9 @@ class Engine:
             failures=self._device.failures,
         )
 
-    def _check(
-        self, pictures: Sequence[bytes], prompts: Sequence[UsablePrompt], composition: Composition, weighting: Weighting
-    ) -> None:
+    def _check(self, pictures: Sequence[bytes], prompts: Sequence[UsablePrompt]) -> None:
         if not self._is_open:
             raise Overloaded("this replica is not serving now: ask again in a moment", retry_after=1)
-        try:
-            require_way(composition, weighting)
-        except CompositionInvalid as error:
-            raise Invalid(str(error)) from error
         if not prompts:
             raise Invalid("there are no prompts to answer with")
         most = self._settings.queue_pictures

@@ -8,9 +8,8 @@ from dataclasses import dataclass
 from torch import Tensor
 
 from service.engine.errors import DeadlinePassed
-from service.engine.loading import Loaded
-from service.engine.residence import Residence
-from service.engine.seating import Resident
+from service.engine.prompt_cache import Residence, Resident
+from service.engine.prompt_loader import Loaded
 
 
 @dataclass(frozen=True)

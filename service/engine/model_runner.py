@@ -6,15 +6,14 @@ from concurrent.futures import Executor
 
 from torch import Tensor
 
-from alacarte.prompting.backbone import Backbone
-from registry.usable_set import UsablePrompt
+from alacarte.prompting.backbone.vit import Backbone
+from registry.access.usable_set import UsablePrompt
 from service.engine.device import Device
 from service.engine.errors import Missed
-from service.engine.loading import Loader, ReadPrompt, most_bytes
-from service.engine.residence import Residence
-from service.engine.room import Room
+from service.engine.job import Said, Work
+from service.engine.prompt_cache import Residence
+from service.engine.prompt_loader import Loader, ReadPrompt, Room, most_bytes
 from service.engine.settings import EngineSettings
-from service.engine.work import Said, Work
 
 
 class Station:

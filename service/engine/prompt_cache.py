@@ -7,17 +7,44 @@ they both use. Other threads may look and evict at any time; what a running batc
 import threading
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
+from uuid import UUID
 from weakref import WeakSet
 
-from alacarte.prompting.backbone import Backbone
-from alacarte.prompting.logits import Seat
-from alacarte.prompting.pool import PromptPool, Slots
-from registry.usable_set import UsablePrompt
-from service.engine.loading import Loaded, Matches
-from service.engine.seating import Resident, Seating
+from torch import Tensor
+
+from alacarte.prompting.attention.logits import Seat
+from alacarte.prompting.attention.prompt_slots import PromptPool, Slots
+from alacarte.prompting.backbone.vit import Backbone
+from registry.access.usable_set import UsablePrompt
+from service.engine.prompt_loader import Loaded, Matches
 
 USUAL_MEMORY = 5  # memory tokens a block: slots are as wide as the paper's prompts, unless a wider one is here
+
+
+@dataclass(eq=False)
+class Resident:
+    """A prompt that a pass finds on the device."""
+
+    digest: str
+    seat: Seat
+    labels: tuple[str, ...]
+    prototypes: Tensor  # (K, D), on the host
+    owners: dict[UUID, UsablePrompt]
+    beside_bytes: int  # what it takes besides its slot
+    stays: bool
+
+
+@dataclass
+class Seating:
+    """Who of a batch found all their prompts, by their place in it, and who did not."""
+
+    seated: list[int] = field(default_factory=list)
+    missed: list[int] = field(default_factory=list)  # a prompt has left: fetch it, and ask again
+    later: list[int] = field(default_factory=list)  # the slots are full: after this batch, or after another
+    is_cramped: bool = False  # slots are wider and fewer than need be, since another batch reads them
+    residents: dict[str, Resident] = field(default_factory=dict)
+    entering: list[tuple[int, Loaded]] = field(default_factory=list)  # what must be put into which slot
 
 
 class Residence:

@@ -1,8 +1,10 @@
 """Prompts on their way from the object store to the device: read once for many waiters, and checked in full."""
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections import deque
+from collections.abc import AsyncIterator, Callable, Sequence
 from concurrent.futures import Executor
+from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from functools import partial
 from uuid import UUID
@@ -10,13 +12,13 @@ from weakref import WeakSet, WeakValueDictionary
 
 from torch import Tensor
 
-from alacarte.prompting.artifact import prompt_from_bytes
-from alacarte.prompting.backbone import Backbone
+from alacarte.prompting.attention.prompt_slots import ReadyPrompt, Slots, make_ready
+from alacarte.prompting.backbone.vit import Backbone
 from alacarte.prompting.errors import PromptingError
-from alacarte.prompting.pool import ReadyPrompt, Slots, make_ready
 from alacarte.prompting.predict import require_own
-from alacarte.prompting.tensors import MOST_MEMORY
-from registry.usable_set import UsablePrompt
+from alacarte.prompting.prompt.artifact import prompt_from_bytes
+from alacarte.prompting.prompt.tensors import MOST_MEMORY
+from registry.access.usable_set import UsablePrompt
 from service.engine.errors import PromptUnusable
 
 STORED_BYTES = 4  # of a number in a prompt's file
@@ -121,3 +123,36 @@ def most_bytes(backbone: Backbone, prompt: UsablePrompt) -> int:
     """What a prompt of its size can take at most once it is ready: memory that all blocks share is stored but once."""
     memory = min(MOST_MEMORY, prompt.size_bytes // (STORED_BYTES * backbone.width))
     return Slots.bytes_each(backbone, memory) + prompt.size_bytes
+
+
+class Room:
+    """A number of bytes that are lent out and come back; on the event loop only."""
+
+    def __init__(self, size_bytes: int) -> None:
+        self.size_bytes = self._free = size_bytes
+        self._line: deque[tuple[int, asyncio.Future[None]]] = deque()
+
+    @asynccontextmanager
+    async def hold(self, size_bytes: int) -> AsyncIterator[None]:
+        """Inside, that many bytes are the caller's; who needs more than there is gets all of it, alone."""
+        size = min(size_bytes, self.size_bytes)
+        place: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._line.append((size, place))
+        self._advance()
+        try:
+            await place
+            yield
+        finally:
+            # A place that was cancelled after it was given has its bytes too.
+            if (size, place) in self._line:
+                self._line.remove((size, place))
+            else:
+                self._free += size
+            self._advance()
+
+    def _advance(self) -> None:
+        while self._line and self._line[0][0] <= self._free:
+            size, place = self._line.popleft()
+            self._free -= size
+            if not place.done():
+                place.set_result(None)

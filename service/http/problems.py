@@ -13,14 +13,13 @@ from fastapi.exceptions import RequestValidationError
 from starlette.exceptions import HTTPException
 
 from alacarte.prompting.errors import BackboneMismatch, PromptingError, WeightsUnavailable
-from registry.belonging import StoreNotOurs
 from registry.errors import DatabaseUnreachable, DomainError
-from registry.objects.errors import StoreUnreachable
-from registry.scratch import ScratchUnusable
+from registry.storage.errors import StoreUnreachable
+from registry.storage.ownership import StoreNotOurs
+from registry.storage.scratch import ScratchUnusable
 from service.engine.errors import BackboneUnavailable, IdentityMismatch
 from service.errors import MethodNotAllowed, TokenMissing
-from service.logs import log
-from service.redacting import without_secrets
+from service.observability.logging import log, without_secrets
 
 MEDIA_TYPE = "application/problem+json"
 RETRY_SECONDS = 2

@@ -9,11 +9,11 @@ from fastapi import Depends, Request, Security
 from fastapi.security import HTTPBearer
 from sqlalchemy.orm import Session
 
-from registry.callers import Caller
-from registry.proofs import Proof, authenticate, caller_of
+from registry.access.caller import Caller
+from registry.access.credentials import Proof, authenticate, caller_of
 from registry.registry import Registry
-from service.looking import look
-from service.service import Service, service_of
+from service.concurrency import look
+from service.state import Service, service_of
 
 READ_SECONDS = 30.0  # some lists are long
 

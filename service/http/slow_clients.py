@@ -1,15 +1,16 @@
 """A connection whose client is slow is ended: the head of a request comes soon and is short, an answer is taken.
 
-How long a body may take, and how large it may be, depends on where it goes: that is the business of `service.bodies`.
+`service.middleware.body_limits` limits the size and duration of request bodies, which depend on the route.
 """
 
 import asyncio
 import socket
 import struct
 import sys
+from collections import OrderedDict
 from dataclasses import dataclass
 from http import HTTPStatus
-from typing import Any
+from typing import Any, Protocol
 
 import httptools
 from uvicorn._types import ASGI3Application
@@ -17,11 +18,48 @@ from uvicorn.config import Config
 from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol, RequestResponseCycle
 from uvicorn.server import ServerState
 
-from service.lobby import Lobby
-
 MAX_HEAD_BYTES = 64 * 1024  # of a request line and its headers; what one read brings beyond that is let pass
 RETRY_SECONDS = 2
 HOP_HEADERS = frozenset({b"connection", b"upgrade", b"http2-settings"})  # by which another protocol is wished for
+
+
+class Waiting(Protocol):
+    """A connection on which no request is under way."""
+
+    def let_go(self) -> None:
+        """Ends it."""
+
+
+class Lobby:
+    """Those who wait, in the order in which they began to; on the event loop only."""
+
+    def __init__(self, max_connections: int) -> None:
+        self.max_connections = max_connections
+        self._waiting: OrderedDict[Waiting, None] = OrderedDict()
+
+    def __len__(self) -> int:
+        return len(self._waiting)
+
+    def is_admitted(self, comer: Waiting, connections: int) -> bool:
+        """Whether there is room for one more, with whom there are so many: made, if need be, by whoever waits longest.
+
+        Whoever sends a request does so at once, and waits for nothing; so half-sent requests go before honest ones.
+        """
+        if connections > self.max_connections:
+            if not self._waiting:
+                return False
+            longest, _ = self._waiting.popitem(last=False)
+            longest.let_go()
+        self._waiting[comer] = None
+        return True
+
+    def enter(self, waiting: Waiting) -> None:
+        """Its request is answered, and the next has not come."""
+        self._waiting[waiting] = None
+
+    def leave(self, asking: Waiting) -> None:
+        """It has asked, or is gone; it may be told twice."""
+        self._waiting.pop(asking, None)
 
 
 @dataclass(frozen=True)

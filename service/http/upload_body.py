@@ -10,12 +10,12 @@ from fastapi import Request
 from fastapi.exceptions import RequestValidationError
 from pydantic import BaseModel, ValidationError
 
-from registry.callers import Caller
+from registry.access.caller import Caller
 from registry.ids import new_id
+from registry.ingest.receive_body import receive
 from registry.registry import Registry
-from registry.uploading.receive import receive
-from service.parts import MULTIPART, Beginning, boundary_of, media_type_of, parts_of
-from service.visit import Visit
+from service.http.multipart import MULTIPART, Beginning, boundary_of, media_type_of, parts_of
+from service.http.request_session import Visit
 
 ARCHIVE = "archive"  # the field of a multipart upload that holds the pictures
 ARCHIVE_TYPES = (

@@ -5,13 +5,13 @@ import re
 from starlette.datastructures import Headers
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from registry.callers import Caller
-from registry.proofs import Proof, caller_of
-from service.addresses import QUESTIONS, Address, address_of
+from registry.access.caller import Caller
+from registry.access.credentials import Proof, caller_of
+from service.concurrency import look
 from service.console.files import OPEN_PATHS
 from service.errors import TokenMissing
-from service.looking import look
-from service.service import Service, service_of
+from service.middleware.route_table import QUESTIONS, Address, address_of
+from service.state import Service, service_of
 
 OPEN = frozenset({"/healthz", "/readyz", "/v2/health/live", "/v2/health/ready"}) | OPEN_PATHS
 _BEARER = re.compile(r"bearer +(?P<token>\S+) *", re.IGNORECASE | re.ASCII)

@@ -7,9 +7,9 @@ import anyio
 from starlette.datastructures import Headers
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from service.addresses import QUESTIONS, Address, address_of
 from service.errors import BodyTooLarge, BodyTooSlow, BodyUnreadable, Busy, MediaTypeRefused, MethodNotAllowed
-from service.parts import BYTES, JSON, media_type_of
+from service.http.multipart import BYTES, JSON, media_type_of
+from service.middleware.route_table import QUESTIONS, Address, address_of
 from service.settings import KIB, MIB, ServiceSettings
 
 FRAMING_BYTES = 64 * KIB  # of a multipart body, around an archive of the largest size

@@ -11,12 +11,11 @@ from starlette.requests import ClientDisconnect
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from registry.ids import new_id
-from service.addresses import address_of, find_address
 from service.errors import NotReady
-from service.logs import log
-from service.metrics import Metrics
-from service.problems import answer_with
-from service.redacting import without_secrets
+from service.http.problems import answer_with
+from service.middleware.route_table import address_of, find_address
+from service.observability.logging import log, without_secrets
+from service.observability.metrics import Metrics
 
 REQUEST_ID = "x-request-id"
 SAFE_HEADERS = {

@@ -7,7 +7,7 @@ from fastapi.routing import APIRoute
 from starlette.routing import BaseRoute, Route
 from starlette.types import Scope
 
-from service.parts import JSON
+from service.http.multipart import JSON
 
 QUESTIONS = frozenset({"/predict", "/v2/models/{task}/infer", "/v2/models/{task}/versions/1/infer"})
 UNMATCHED = "unmatched"  # the route of a path that there is none for: paths of strangers are no label

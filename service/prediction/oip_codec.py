@@ -1,4 +1,4 @@
-"""Pictures in the tensors of the Open Inference Protocol: base64 in JSON, or binary behind it."""
+"""Requests and responses of the Open Inference Protocol. Pictures are base64 in the JSON, or binary data behind it."""
 
 import math
 import struct
@@ -8,10 +8,13 @@ from typing import Any
 from pydantic import ValidationError
 
 from registry.errors import Invalid
-from service.questions import Asking, checked, decoded, parsed
-from service.schemas.oip import InferAsked, InferInput
+from service.prediction.request import OipOutput, PredictionQuery, checked, decoded, parsed
+from service.prediction.response import PredictionResult, best
+from service.schemas.oip import InferAsked, InferInput, InferOutput, InferTold
 from service.schemas.predictions import Wish
 
+VERSION = "1"
+OUTPUTS = ("label", "score")
 IMAGE = "image"
 BYTES = "BYTES"
 BINARY_SIZE = "binary_data_size"
@@ -38,16 +41,38 @@ def read_infer(body: bytes, header_length: int | None, max_pictures: int) -> tup
     return asked, pictures
 
 
-def asking_of(asked: InferAsked, pictures: tuple[bytes, ...], task: str) -> Asking:
-    """The question that the request is."""
+def to_query(asked: InferAsked, pictures: tuple[bytes, ...], task: str) -> PredictionQuery:
+    """The request as the query that it stands for. Invalid for outputs or parameters that do not exist."""
+    wanted = OUTPUTS if asked.outputs is None else tuple(output.name for output in asked.outputs)
+    if unknown := [name for name in wanted if name not in OUTPUTS]:
+        raise Invalid(f"there is no output {unknown[0][:100]!r}: {' and '.join(OUTPUTS)} are there")
     said: dict[str, Any] = {name: value for name, value in asked.parameters.items() if name in WISHES}
     if isinstance(said.get("sources"), str):  # parameters hold no lists
         said["sources"] = [name.strip() for name in said["sources"].split(",")]
     try:
-        return Asking(pictures, Wish.model_validate({"top_k": 1, **said, "task": task}))
+        options = Wish.model_validate({"top_k": 1, **said, "task": task})
     except ValidationError as error:
         first = error.errors()[0]
         raise Invalid(f"the parameter {first['loc'][0]!s}: {first['msg']}") from error
+    return PredictionQuery(pictures, options, OipOutput(asked.id, wanted))
+
+
+def serialize_inference(result: PredictionResult, output: OipOutput, top_k: int) -> bytes:
+    """The response body of `infer`."""
+    ranked = [best(answer, top_k) for answer in result.answers]
+    shape = [len(ranked)] if top_k == 1 else [len(ranked), min(len(labels) for labels in ranked)]
+    tensors = [
+        InferOutput(name="label", datatype="BYTES", shape=shape, data=[one.label for row in ranked for one in row]),
+        InferOutput(name="score", datatype="FP32", shape=shape, data=[one.score for row in ranked for one in row]),
+    ]
+    response = InferTold(
+        model_name=result.used.task.name,
+        model_version=VERSION,
+        id=output.request_id,
+        parameters={"set_digest": result.answers[0].set_digest},
+        outputs=[tensor for tensor in tensors if tensor.name in output.tensors],
+    )
+    return response.model_dump_json(exclude_none=True).encode()
 
 
 def _pictures(image: InferInput, behind: bytes, max_pictures: int) -> tuple[bytes, ...]:

@@ -12,9 +12,9 @@ from fastapi.exceptions import RequestValidationError
 from pydantic import BaseModel, ValidationError
 
 from registry.errors import Invalid
-from service.door import Door
+from service.concurrency import Door
 from service.errors import BodyUnreadable
-from service.parts import MULTIPART, Beginning, boundary_of, media_type_of, parts_of
+from service.http.multipart import MULTIPART, Beginning, boundary_of, media_type_of, parts_of
 from service.schemas.predictions import Question, Wish
 
 MAX_VALUES = 100_000  # in one document: parsing more would keep everybody waiting
@@ -25,14 +25,23 @@ M = TypeVar("M", bound=BaseModel)
 
 
 @dataclass(frozen=True)
-class Asking:
-    """Pictures, and what is asked of them."""
+class OipOutput:
+    """What a response of the Open Inference Protocol repeats of its request."""
+
+    request_id: str | None
+    tensors: tuple[str, ...]  # names, as asked for
+
+
+@dataclass(frozen=True)
+class PredictionQuery:
+    """Pictures, the options of their prediction, and the format of the response."""
 
     pictures: tuple[bytes, ...]
-    wish: Wish
+    options: Wish
+    oip: OipOutput | None = None  # None: the JSON of /predict
 
 
-async def read_question(request: Request, door: Door, max_pictures: int) -> Asking:
+async def read_question(request: Request, door: Door, max_pictures: int) -> PredictionQuery:
     """What the request asks, with at least one picture."""
     content_type = request.headers.get("content-type", "")
     if media_type_of(content_type) == MULTIPART:
@@ -72,13 +81,13 @@ def decoded(texts: Sequence[str], max_pictures: int) -> tuple[bytes, ...]:
     return tuple(pictures)
 
 
-def _from_json(body: bytes, max_pictures: int) -> Asking:
+def _from_json(body: bytes, max_pictures: int) -> PredictionQuery:
     question = checked(Question, lambda: parsed(body))
     wish = Wish.model_validate(question.model_dump(exclude={"images"}))
-    return Asking(decoded(question.images, max_pictures), wish)
+    return PredictionQuery(decoded(question.images, max_pictures), wish)
 
 
-async def _from_parts(parts: AsyncIterator[Beginning | bytes], max_pictures: int) -> Asking:
+async def _from_parts(parts: AsyncIterator[Beginning | bytes], max_pictures: int) -> PredictionQuery:
     pictures: list[bytearray] = []
     fields: dict[str, list[bytearray]] = {}
     current = bytearray()
@@ -97,7 +106,7 @@ async def _from_parts(parts: AsyncIterator[Beginning | bytes], max_pictures: int
         fault = {"loc": ("body", IMAGE), "msg": "a file in this field is wanted, or several", "type": "missing"}
         raise RequestValidationError([fault])
     wish = checked(Wish, lambda: {name: _value(name, found) for name, found in fields.items()})
-    return Asking(tuple(bytes(picture) for picture in pictures), wish)
+    return PredictionQuery(tuple(bytes(picture) for picture in pictures), wish)
 
 
 def _value(name: str, found: list[bytearray]) -> str | list[str]:

@@ -1,34 +1,45 @@
-"""Answers as callers read them: the best labels, and on wish how each source came to count."""
+"""The response of `/predict`: the best labels of each picture and, if asked for, the share of each source."""
 
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from uuid import UUID
 
 from alacarte.prompting.predict import Answer, Member
-from registry.usable_set import UsablePrompt
-from service.answering import Answered
+from registry.access.usable_set import UsablePrompt, UsableSet
+from registry.db.models.catalog import Composition, Weighting
 from service.schemas.predictions import Prediction, PromptSays, Result, Scored, SourceSays, Wish
 
 
-def told(answered: Answered, wish: Wish) -> bytes:
-    """The prediction as a document."""
-    return _prediction(answered, wish).model_dump_json(exclude_none=True).encode()
+@dataclass(frozen=True)
+class PredictionResult:
+    """The answers in the order of the pictures, and the usable set that they were computed with."""
+
+    answers: tuple[Answer, ...]
+    used: UsableSet
+    composition: Composition
+    weighting: Weighting
 
 
-def _prediction(answered: Answered, wish: Wish) -> Prediction:
-    prompts = {str(prompt.id): prompt for prompt in answered.used.prompts}
+def serialize_prediction(result: PredictionResult, options: Wish) -> bytes:
+    """The response body of `/predict`."""
+    return _prediction(result, options).model_dump_json(exclude_none=True).encode()
+
+
+def _prediction(result: PredictionResult, options: Wish) -> Prediction:
+    prompts = {str(prompt.id): prompt for prompt in result.used.prompts}
     return Prediction(
-        task=answered.used.task.id,
-        sources=sorted({prompt.source_id for prompt in answered.used.prompts}),
-        set_digest=answered.answers[0].set_digest,
-        composition=answered.composition,
-        weighting=answered.weighting,
+        task=result.used.task.id,
+        sources=sorted({prompt.source_id for prompt in result.used.prompts}),
+        set_digest=result.answers[0].set_digest,
+        composition=result.composition,
+        weighting=result.weighting,
         results=[
             Result(
-                labels=best(answer, wish.top_k),
-                explain=_explained(answer, prompts, wish.top_k) if wish.explain else None,
+                labels=best(answer, options.top_k),
+                explain=_explained(answer, prompts, options.top_k) if options.explain else None,
             )
-            for answer in answered.answers
+            for answer in result.answers
         ],
     )
 

@@ -6,17 +6,17 @@ from uuid import UUID
 
 from fastapi import APIRouter, Path, Response
 
-from registry.callers import Caller
-from registry.erasures.begin import forget_sample, forget_shard, forget_source
-from registry.erasures.reading import Progress, list_erasures, progress_of, show_erasure
-from registry.erasures.verifying import verify_receipt
+from registry.access.caller import Caller
+from registry.db.models.erasures import Erasure
+from registry.erasure.request import forget_sample, forget_shard, forget_source
+from registry.erasure.status import Progress, list_erasures, progress_of, show_erasure
+from registry.erasure.verify import verify_receipt
 from registry.errors import Conflict
-from registry.models.erasures import Erasure
 from registry.registry import Registry
+from service.http.request_session import Visit, Visiting
 from service.schemas.base import DEFAULT_PAGE, DIGEST_EXAMPLE, After, Limit, PageOf, page_of
 from service.schemas.erasures import CheckTold, ErasureTold, VerdictTold
 from service.schemas.problem import located, problems
-from service.visit import Visit, Visiting
 
 router = APIRouter(tags=["forgetting"])
 Digest = Annotated[

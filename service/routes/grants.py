@@ -5,12 +5,12 @@ from uuid import UUID
 
 from fastapi import APIRouter, Query
 
-from registry.grants import grant, list_grants, revoke
-from registry.models.people import Right
+from registry.access.grants import grant, list_grants, revoke
+from registry.db.models.users import Right
+from service.http.request_session import Visiting
 from service.schemas.base import DEFAULT_PAGE, After, Limit, PageOf, page_of
 from service.schemas.problem import problems
 from service.schemas.users import GrantToGive, GrantTold
-from service.visit import Visiting
 
 router = APIRouter(tags=["grants"])
 OfSource = Annotated[UUID | None, Query(description="Only those to this source.")]

@@ -3,11 +3,11 @@
 from fastapi import APIRouter, Request, Response
 from prometheus_client import CONTENT_TYPE_LATEST, generate_latest
 
-from registry.callers import require_admin
+from registry.access.caller import require_admin
+from service.http.request_session import Visiting
 from service.schemas.base import Told
 from service.schemas.problem import problems
-from service.service import service_of
-from service.visit import Visiting
+from service.state import service_of
 
 router = APIRouter(tags=["health"])
 

@@ -1,22 +1,20 @@
 """`/v2`: the Open Inference Protocol, so that clients of KServe and Triton work; a task is a model."""
 
-from collections.abc import Sequence
 from importlib.metadata import version
 from typing import Annotated
 
 from fastapi import APIRouter, Header, Path, Request, Response
 
-from registry.errors import Invalid
-from service import parts
-from service.answering import Answered, answer, look_up
 from service.errors import NothingUsable
-from service.explaining import best
-from service.leaving import unless_gone
+from service.http import multipart
+from service.http.disconnect import unless_gone
+from service.http.request_session import Visiting
+from service.prediction.oip_codec import BYTES, IMAGE, VERSION, read_infer, to_query
+from service.prediction.predict import read_rights, run_prediction
 from service.schemas.base import component, example_of
 from service.schemas.oip import (
     Alive,
     InferAsked,
-    InferOutput,
     InferTold,
     ModelReady,
     ModelTold,
@@ -25,20 +23,16 @@ from service.schemas.oip import (
     TensorTold,
 )
 from service.schemas.problem import problems
-from service.service import service_of
-from service.tensors import BYTES, IMAGE, asking_of, read_infer
-from service.visit import Visiting
+from service.state import service_of
 
 router = APIRouter(tags=["open inference protocol"])
-VERSION = "1"
 VERSIONED = f"/v2/models/{{task}}/versions/{VERSION}"
-OUTPUTS = ("label", "score")
 _INFER_BODY = {
     "requestBody": {
         "required": True,
         "content": {
-            parts.JSON: {"schema": component(InferAsked), "example": example_of(InferAsked)},
-            parts.BYTES: {"schema": {"type": "string", "format": "binary"}},
+            multipart.JSON: {"schema": component(InferAsked), "example": example_of(InferAsked)},
+            multipart.BYTES: {"schema": {"type": "string", "format": "binary"}},
         },
     }
 }
@@ -68,7 +62,7 @@ async def ready(request: Request) -> ServerReady:
 @router.get("/v2/models/{task}", summary="About a task", responses=problems(404))
 async def model(visit: Visiting, task: Task) -> ModelTold:
     """What the task reads and answers with."""
-    found = (await look_up(visit, task)).task
+    found = (await read_rights(visit, task)).task
     return ModelTold(
         name=found.name,
         versions=[VERSION],
@@ -90,7 +84,7 @@ async def model(visit: Visiting, task: Task) -> ModelTold:
 @router.get("/v2/models/{task}/ready", summary="Whether a task can answer you", responses=problems(404, 409))
 async def model_ready(visit: Visiting, task: Task) -> ModelReady:
     """Whether there is a prompt that you may use."""
-    found = await look_up(visit, task)
+    found = await read_rights(visit, task)
     if not found.prompts:
         raise NothingUsable("there is no prompt that you may use: ask for a grant, or wait for training")
     return ModelReady(name=found.task.name, ready=True)
@@ -129,28 +123,5 @@ async def infer(
     service = visit.service
     body = await request.body()
     asked, pictures = await service.door.through(lambda: read_infer(body, header_length, service.settings.max_pictures))
-    wanted = OUTPUTS if asked.outputs is None else [output.name for output in asked.outputs]
-    if strangers := [name for name in wanted if name not in OUTPUTS]:
-        raise Invalid(f"there is no output {strangers[0][:100]!r}: {' and '.join(OUTPUTS)} are there")
-    asking = asking_of(asked, pictures, task)
-
-    def tell(answered: Answered) -> bytes:
-        return _told(answered, asked.id, wanted, asking.wish.top_k).model_dump_json(exclude_none=True).encode()
-
-    return Response(await unless_gone(request, answer(visit, asking, tell)), media_type=parts.JSON)
-
-
-def _told(answered: Answered, request_id: str | None, wanted: Sequence[str], top_k: int) -> InferTold:
-    ranked = [best(found, top_k) for found in answered.answers]
-    shape = [len(ranked)] if top_k == 1 else [len(ranked), min(len(labels) for labels in ranked)]
-    outputs = [
-        InferOutput(name="label", datatype="BYTES", shape=shape, data=[one.label for row in ranked for one in row]),
-        InferOutput(name="score", datatype="FP32", shape=shape, data=[one.score for row in ranked for one in row]),
-    ]
-    return InferTold(
-        model_name=answered.used.task.name,
-        model_version=VERSION,
-        id=request_id,
-        parameters={"set_digest": answered.answers[0].set_digest},
-        outputs=[output for output in outputs if output.name in wanted],
-    )
+    query = to_query(asked, pictures, task)
+    return Response(await unless_gone(request, run_prediction(visit, query)), media_type=multipart.JSON)

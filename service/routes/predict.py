@@ -4,15 +4,14 @@ from typing import Any
 
 from fastapi import APIRouter, Request, Response
 
-from service.answering import answer
-from service.explaining import told
-from service.leaving import unless_gone
-from service.parts import JSON, MULTIPART
-from service.questions import IMAGE, read_question
+from service.http.disconnect import unless_gone
+from service.http.multipart import JSON, MULTIPART
+from service.http.request_session import Visiting
+from service.prediction.predict import run_prediction
+from service.prediction.request import IMAGE, read_question
 from service.schemas.base import component, example_of
 from service.schemas.predictions import Prediction, Question, Wish
 from service.schemas.problem import problems
-from service.visit import Visiting
 
 router = APIRouter(tags=["prediction"])
 
@@ -48,6 +47,5 @@ async def predict(request: Request, visit: Visiting) -> Response:
     again just before the answer leaves: what was revoked or forgotten meanwhile is not in it.
     """
     service = visit.service
-    asking = await read_question(request, service.door, service.settings.max_pictures)
-    document = await unless_gone(request, answer(visit, asking, lambda answered: told(answered, asking.wish)))
-    return Response(document, media_type=JSON)
+    query = await read_question(request, service.door, service.settings.max_pictures)
+    return Response(await unless_gone(request, run_prediction(visit, query)), media_type=JSON)

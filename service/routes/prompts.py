@@ -5,17 +5,17 @@ from uuid import UUID
 from fastapi import APIRouter, Request
 from sqlalchemy.orm import Session
 
-from alacarte.prompting.artifact import prompt_from_bytes, prompt_to_bytes
 from alacarte.prompting.predict import require_own
-from registry.callers import Caller
-from registry.publishing import PublishedFacts, publish_remote
+from alacarte.prompting.prompt.artifact import prompt_from_bytes, prompt_to_bytes
+from registry.access.caller import Caller
+from registry.access.rights import require_right
+from registry.access.usable_set import TaskFacts
+from registry.catalog.tasks import find_task
 from registry.registry import Registry
-from registry.rights import require_right
-from registry.tasks import find_task
-from registry.usable_set import TaskFacts
+from registry.training.publish import PublishedFacts, publish_remote
+from service.http.request_session import Visiting
 from service.schemas.problem import problems
 from service.schemas.sources import PromptTold
-from service.visit import Visiting
 
 router = APIRouter(tags=["sources"])
 TYPES = ("application/octet-stream", "application/x-safetensors")

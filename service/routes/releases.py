@@ -6,13 +6,13 @@ from uuid import UUID
 from fastapi import APIRouter, Query, Response
 from sqlalchemy.orm import Session
 
-from registry.callers import Caller
-from registry.releases import list_releases, pin_release, remove_release, show_release
-from registry.tasks import find_task
+from registry.access.caller import Caller
+from registry.catalog.releases import list_releases, pin_release, remove_release, show_release
+from registry.catalog.tasks import find_task
+from service.http.request_session import Visiting
 from service.schemas.base import DEFAULT_PAGE, After, Limit, PageOf, page_of
 from service.schemas.problem import located, problems
 from service.schemas.releases import ContentsTold, LossTold, MemberTold, ReleaseTold, ReleaseToPin
-from service.visit import Visiting
 
 router = APIRouter(tags=["releases"])
 OfTask = Annotated[str | None, Query(description="Only those of this task, by name or id.")]

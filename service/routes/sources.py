@@ -6,16 +6,16 @@ from uuid import UUID
 from fastapi import APIRouter, Query
 from sqlalchemy.orm import Session
 
-from registry.callers import Caller
-from registry.samples import list_samples
-from registry.source_states import SourceState, show_source
-from registry.sources import list_sources
-from registry.tasks import find_task
-from registry.training import cancel_training, resume_training
+from registry.access.caller import Caller
+from registry.catalog.samples import list_samples
+from registry.catalog.source_status import SourceState, show_source
+from registry.catalog.sources import list_sources
+from registry.catalog.tasks import find_task
+from registry.training.control import cancel_training, resume_training
+from service.http.request_session import Visiting
 from service.schemas.base import DEFAULT_PAGE, After, Limit, PageOf, page_of
 from service.schemas.problem import problems
 from service.schemas.sources import SampleTold, ShardTold, SourceStateTold, SourceTold, TrainingTold
-from service.visit import Visiting
 
 router = APIRouter(tags=["sources"])
 OfTask = Annotated[str | None, Query(description="Only those of this task, by name or id.")]

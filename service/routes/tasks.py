@@ -5,11 +5,11 @@ from uuid import UUID
 
 from fastapi import APIRouter, Path, Response
 
-from registry.tasks import create_task, find_task, list_tasks, remove_task
+from registry.catalog.tasks import create_task, find_task, list_tasks, remove_task
+from service.http.request_session import Visiting
 from service.schemas.base import DEFAULT_PAGE, After, Limit, PageOf, page_of
 from service.schemas.problem import located, problems
 from service.schemas.tasks import TaskTold, TaskToMake
-from service.visit import Visiting
 
 router = APIRouter(tags=["tasks"])
 

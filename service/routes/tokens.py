@@ -7,12 +7,12 @@ from uuid import UUID
 from fastapi import APIRouter, Query
 from sqlalchemy.orm import Session
 
-from registry.callers import Caller
-from registry.tokens import issue_token, list_tokens, revoke_token
+from registry.access.caller import Caller
+from registry.access.tokens import issue_token, list_tokens, revoke_token
+from service.http.request_session import Visiting
 from service.schemas.base import DEFAULT_PAGE, After, Limit, PageOf, page_of
 from service.schemas.problem import problems
 from service.schemas.users import TokenIssued, TokenToIssue, TokenTold
-from service.visit import Visiting
 
 router = APIRouter(tags=["tokens"])
 OfUser = Annotated[UUID | None, Query(description="Only those of this user.")]

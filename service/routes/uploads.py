@@ -7,18 +7,19 @@ from uuid import UUID
 from fastapi import APIRouter, Request, Response
 from sqlalchemy.orm import Session
 
-from registry.callers import Caller
-from registry.names import checked_name
-from registry.quotas import require_room
+from registry.access.caller import Caller
+from registry.access.quotas import require_room
+from registry.access.rights import require_right
+from registry.catalog.names import checked_name
+from registry.catalog.sources import create_source, require_new_source
+from registry.catalog.tasks import find_task
+from registry.ingest.pipeline import Admission
+from registry.ingest.upload import add_samples, upload_source
 from registry.registry import Registry
-from registry.rights import require_right
-from registry.sources import create_source, require_new_source
-from registry.tasks import find_task
-from registry.uploading.admit import Admission
-from registry.uploading.upload import add_samples, upload_source
-from service.parts import JSON, MULTIPART, media_type_of
-from service.questions import checked, parsed
-from service.receiving import ARCHIVE, ARCHIVE_TYPES, open_delivery, take_in
+from service.http.multipart import JSON, MULTIPART, media_type_of
+from service.http.request_session import Visit, Visiting
+from service.http.upload_body import ARCHIVE, ARCHIVE_TYPES, open_delivery, take_in
+from service.prediction.request import checked, parsed
 from service.schemas.base import component, example_of
 from service.schemas.problem import LOCATION, located, problems
 from service.schemas.sources import (
@@ -29,7 +30,6 @@ from service.schemas.sources import (
     UploadOfSamples,
     UploadOfSource,
 )
-from service.visit import Visit, Visiting
 
 router = APIRouter(tags=["sources"])
 

@@ -5,11 +5,10 @@ from uuid import UUID
 from fastapi import APIRouter, Response
 from sqlalchemy.orm import Session
 
-from registry.callers import Caller
-from registry.errors import Invalid
-from registry.quotas import set_quota, show_quota
-from registry.subjects import bind_subject, unbind_subject
-from registry.users import (
+from registry.access.caller import Caller
+from registry.access.oidc_subjects import bind_subject, unbind_subject
+from registry.access.quotas import set_quota, show_quota
+from registry.access.users import (
     add_member,
     create_user,
     find_user,
@@ -19,10 +18,11 @@ from registry.users import (
     remove_member,
     remove_user,
 )
+from registry.errors import Invalid
+from service.http.request_session import Visiting
 from service.schemas.base import DEFAULT_PAGE, After, Limit, PageOf, page_of
 from service.schemas.problem import located, problems
 from service.schemas.users import QuotaTold, QuotaToSet, SubjectToBind, UserTold, UserToMake
-from service.visit import Visiting
 
 router = APIRouter(tags=["users"])
 Users = PageOf[UserTold]

@@ -7,7 +7,7 @@ from fastapi import Query
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 from pydantic_core import PydanticCustomError
 
-from registry.pages import DEFAULT_LIMIT, MAX_CURSOR_LENGTH, MAX_LIMIT, Page
+from registry.db.paging import DEFAULT_LIMIT, MAX_CURSOR_LENGTH, MAX_LIMIT, Page
 
 T = TypeVar("T")
 D = TypeVar("D", bound=BaseModel)

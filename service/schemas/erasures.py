@@ -6,7 +6,7 @@ from uuid import UUID
 
 from pydantic import ConfigDict, Field
 
-from registry.models.erasures import Scope
+from registry.db.models.erasures import Scope
 from service.schemas.base import MOMENT_EXAMPLE, UUID_EXAMPLE, Told
 
 

@@ -5,8 +5,8 @@ from uuid import UUID
 
 from pydantic import ConfigDict, Field
 
-from registry.models.collections import Composition, Weighting
-from registry.rights import MAX_WISHES
+from registry.access.rights import MAX_WISHES
+from registry.db.models.catalog import Composition, Weighting
 from service.schemas.base import DIGEST_EXAMPLE, UUID_EXAMPLE, Asked, Told
 
 DEFAULT_TOP_K = 5

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Any
 
-from service.problems import MEDIA_TYPE, title_of
+from service.http.problems import MEDIA_TYPE, title_of
 from service.schemas.base import Told, component
 
 # Of each status a kind of problem that has it, and what all that have it mean.

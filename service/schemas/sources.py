@@ -6,9 +6,9 @@ from uuid import UUID
 
 from pydantic import ConfigDict, Field
 
-from registry.models.people import Right
-from registry.source_states import ShardCondition
-from registry.uploading.admit import MAX_SHARDS
+from registry.catalog.source_status import ShardCondition
+from registry.db.models.users import Right
+from registry.ingest.pipeline import MAX_SHARDS
 from service.schemas.base import DIGEST_EXAMPLE, MOMENT_EXAMPLE, UUID_EXAMPLE, Asked, Told
 
 MAX_TOLD_REFUSALS = 100

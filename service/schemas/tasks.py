@@ -6,8 +6,8 @@ from uuid import UUID
 
 from pydantic import BeforeValidator, ConfigDict, Field, StrictBool, StrictFloat, StrictInt, StrictStr
 
-from registry.models.collections import Composition, Weighting
-from registry.tasks import MAX_LABELS, MAX_RECIPE_BYTES
+from registry.catalog.tasks import MAX_LABELS, MAX_RECIPE_BYTES
+from registry.db.models.catalog import Composition, Weighting
 from service.schemas.base import MOMENT_EXAMPLE, UUID_EXAMPLE, Asked, Told, require_few
 
 MAX_WORDS = MAX_RECIPE_BYTES // len('"a":1,')

@@ -5,10 +5,10 @@ from uuid import UUID
 
 from pydantic import ConfigDict, Field
 
-from registry.models.people import Right, Role
-from registry.quotas import MAX_QUOTA_BYTES
-from registry.subjects import MAX_ISSUER_LENGTH, MAX_SUBJECT_LENGTH
-from registry.tokens import MAX_LIFETIME
+from registry.access.oidc_subjects import MAX_ISSUER_LENGTH, MAX_SUBJECT_LENGTH
+from registry.access.quotas import MAX_QUOTA_BYTES
+from registry.access.tokens import MAX_LIFETIME
+from registry.db.models.users import Right, Role
 from service.schemas.base import MOMENT_EXAMPLE, UUID_EXAMPLE, Asked, Told
 
 

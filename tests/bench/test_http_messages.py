@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from python_multipart.multipart import parse_form
 
-from bench.serving.messages import Arriving, MessageUnreadable, form_of, request_of, requests_of, status_of
+from bench.serving.http_messages import Arriving, MessageUnreadable, form_of, request_of, requests_of, status_of
 
 ANSWER = b"HTTP/1.1 200 OK\r\nContent-Length: 5\r\nx: y\r\n\r\nabcde"
 

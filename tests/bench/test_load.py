@@ -10,7 +10,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import pytest
 
-from bench.serving.asking import Contender, Refused, ask_alone
+from bench.serving.load import Contender, Refused, ask_alone
 from bench.serving.servers import Server
 
 PICTURES = (b"first", b"second", b"third")

@@ -8,12 +8,12 @@ from typing import cast
 
 import pytest
 
-from bench.serving import rounds
-from bench.serving.asking import Contender, Loaded
-from bench.serving.bare import BareModel
+from bench.serving import schedule
+from bench.serving.bare_model import BareModel
 from bench.serving.client import Report
+from bench.serving.load import Contender, Loaded
 from bench.serving.peers import MIXED, TRACED
-from bench.serving.rounds import BARE, TURNS, Pace, play
+from bench.serving.schedule import BARE, TURNS, Pace, play
 from bench.serving.servers import Server
 
 
@@ -38,9 +38,11 @@ def test_everyone_is_loaded_there_and_back_and_asked_alone_about_the_same_pictur
         asked.append((contender.name, requests, start))
         return Report(0.0, 1.0, [0.0], [1.0])
 
-    monkeypatch.setattr(rounds, "load", load)
-    monkeypatch.setattr(rounds, "ask_alone", ask)
-    monkeypatch.setattr(rounds, "compute_alone", lambda _, *rest: ask(Contender(BARE, contenders["20"].server), *rest))
+    monkeypatch.setattr(schedule, "load", load)
+    monkeypatch.setattr(schedule, "ask_alone", ask)
+    monkeypatch.setattr(
+        schedule, "compute_alone", lambda _, *rest: ask(Contender(BARE, contenders["20"].server), *rest)
+    )
     said: list[str] = []
 
     played = play(contenders, cast(BareModel, None), [b""], Path(), Pace(2, 32, 1.0, 7), said.append)

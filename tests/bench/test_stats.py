@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bench.serving.arithmetic import mean_seconds, median_stages, percentile, ratio, settled, stages
+from bench.serving.stats import mean_seconds, median_stages, percentile, ratio, settled, stages
 
 
 def test_a_percentile_is_one_of_the_values() -> None:

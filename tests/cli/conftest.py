@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.cli.command import TINY, draw, run
+from tests.cli.fixtures import TINY, draw, run
 from trainer.threads import one_thread
 
 

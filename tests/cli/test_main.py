@@ -9,10 +9,10 @@ from typing import get_args
 import pytest
 
 from alacarte.cli import options
-from alacarte.cli.faults import OneLineFaults
+from alacarte.cli.errors import OneLineFaults
 from alacarte.prompting.compose import Composition, Weighting
-from alacarte.prompting.tensors import Variant
-from tests.cli.command import run
+from alacarte.prompting.prompt.tensors import Variant
+from tests.cli.fixtures import run
 from trainer.recipe import Augmentation
 
 COMMANDS = ("train", "predict", "inspect", "demo")

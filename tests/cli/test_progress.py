@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from alacarte.cli.progress import LINES, as_clock, watch
-from trainer.minimise import Progress
+from trainer.optimize import Progress
 
 SAMPLES = {"shard-0": 3, "shard-1": 5}
 

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.cli.command import TINY, draw
+from tests.cli.fixtures import TINY, draw
 
 PATIENCE_SECONDS = 120
 

@@ -12,7 +12,7 @@ from alacarte.client import Client
 from tests.service.conftest import make_world, world  # noqa: F401  # fixtures
 
 if TYPE_CHECKING:
-    from tests.service.world import World
+    from tests.service.deployment import World
 
 ClientOf = Callable[[str], Client]
 

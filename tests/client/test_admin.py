@@ -4,7 +4,7 @@ import pytest
 
 from alacarte.client import Client, ServiceProblem
 from tests.client.conftest import ClientOf
-from tests.service.world import TASK, World, picture
+from tests.service.deployment import TASK, World, picture
 
 
 def test_a_user_gets_a_token_and_a_grant_and_loses_them(world: World, client_of: ClientOf) -> None:
@@ -80,7 +80,7 @@ def test_a_release_is_pinned_and_removed(world: World, client_of: ClientOf) -> N
 
 
 def test_lists_are_read_to_their_end(world: World, client_of: ClientOf, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("alacarte.calling.wire.PAGE", 2)
+    monkeypatch.setattr("alacarte._client.http.PAGE", 2)
     made = {str(world.add_user()) for _ in range(5)}
 
     assert made <= {one.id for one in client_of("admin").users()}

@@ -13,8 +13,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from alacarte.calling.answers import Prediction, Task, Verdict
-from alacarte.calling.reading import read
+from alacarte._client.json_fields import read
+from alacarte._client.models import Prediction, Task, Verdict
 from alacarte.client import AnswerUnreadable, Client, ServiceProblem, ServiceUnreachable
 from tests.servers.processes import free_ports
 

@@ -4,7 +4,7 @@ import pytest
 
 from alacarte.client import ServiceProblem
 from tests.client.conftest import ClientOf
-from tests.service.world import TASK, World, archive
+from tests.service.deployment import TASK, World, archive
 
 
 def test_a_subject_is_bound_and_unbound(world: World, client_of: ClientOf) -> None:

@@ -6,7 +6,7 @@ import pytest
 
 from alacarte.client import Client, ServiceProblem
 from tests.client.conftest import ClientOf
-from tests.service.world import LABELS, TASK, World, picture
+from tests.service.deployment import LABELS, TASK, World, picture
 
 
 def test_the_answer_is_that_of_the_service(world: World, client_of: ClientOf, tmp_path: Path) -> None:

@@ -4,11 +4,11 @@ from pathlib import Path
 
 import pytest
 
-from alacarte.calling.bodies import CHUNK_BYTES
+from alacarte._client.request_bodies import CHUNK_BYTES
 from alacarte.client import ServiceProblem, WaitedInVain
-from tests.cli.command import draw
+from tests.cli.fixtures import draw
 from tests.client.conftest import ClientOf
-from tests.service.world import TASK, World, archive, picture, prompt_bytes
+from tests.service.deployment import TASK, World, archive, picture, prompt_bytes
 
 
 def test_an_archive_is_sent_piece_by_piece_and_its_progress_told(

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from alacarte.calling.bodies import opened_archive
-from alacarte.calling.packing import members_of, size_of_tar, tar_of
+from alacarte._client.request_bodies import opened_archive
+from alacarte._client.tar_stream import members_of, size_of_tar, tar_of
 from alacarte.client import FolderUnfit
 
 NAMES = st.text(st.characters(exclude_categories=["Cc", "Cs"], exclude_characters="/."), min_size=1, max_size=60)

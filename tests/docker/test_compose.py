@@ -13,7 +13,7 @@ import pytest
 from typer.main import get_command
 
 from alacarte.cli.main import app
-from registry.database import Database
+from registry.db.database import Database
 from service.settings import ServiceSettings
 from tests.docker.files import COMPOSE, DOCKER, OVERRIDES, ROOT, read_compose, variables_in
 

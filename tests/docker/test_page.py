@@ -8,8 +8,8 @@ from prometheus_client import generate_latest
 from typer.main import get_command
 
 from alacarte.cli.main import app
-from service.engine.facts import EngineFacts
-from service.metrics import Metrics
+from service.engine.stats import EngineFacts
+from service.observability.metrics import Metrics
 from service.settings import ServiceSettings
 from tests.docker.files import COMPOSE, OVERRIDES, ROOT, read_compose, variables_in
 

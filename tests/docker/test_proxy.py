@@ -14,7 +14,7 @@ from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 
-from service.bodies import FRAMING_BYTES
+from service.middleware.body_limits import FRAMING_BYTES
 from service.settings import ServiceSettings
 from tests.docker.files import DOCKER
 from tests.docker.proxy import NGINX, serve_proxy, write_proxy

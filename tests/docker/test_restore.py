@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.cli.command import draw, run
+from tests.cli.fixtures import draw, run
 
 
 def copy_rows(home: Path, backup: Path) -> None:

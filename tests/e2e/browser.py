@@ -6,15 +6,15 @@ import torch
 from sqlalchemy import select
 
 from alacarte.client import Client
-from alacarte.prompting.artifact import prompt_digest, prompt_from_bytes, prompt_to_bytes
-from alacarte.prompting.backbone import Backbone
+from alacarte.prompting.backbone.preprocess import decode
+from alacarte.prompting.backbone.vit import Backbone
 from alacarte.prompting.predict import Answer, Predictor
-from alacarte.prompting.preprocess import decode
-from registry.models.collections import Sample, Shard
-from registry.models.prompts import Prompt
+from alacarte.prompting.prompt.artifact import prompt_digest, prompt_from_bytes, prompt_to_bytes
+from registry.db.models.catalog import Sample, Shard
+from registry.db.models.prompts import Prompt
 from registry.registry import Registry
 from tests.trainer.pictures import as_sample
-from trainer.recipes import recipe_of
+from trainer.named_recipes import recipe_of
 from trainer.train import train_shard
 
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 if TYPE_CHECKING:  # boto3 and SQLAlchemy take a second, and other tests of this session may never need them
-    from tests.topology.topology import Topology
+    from tests.e2e.deployment import Topology
 
 
 @pytest.fixture
@@ -21,8 +21,8 @@ def workers() -> int:
 @pytest.fixture
 def production(workers: int, tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[Topology]:
     """Two replicas behind a proxy and two workers, on PostgreSQL and S3; how their logs end is shown on a failure."""
-    from tests.topology.proxy import NO_NGINX, find_nginx
-    from tests.topology.topology import topology
+    from tests.e2e.deployment import topology
+    from tests.e2e.proxy import NO_NGINX, find_nginx
 
     if find_nginx() is None:
         pytest.skip(NO_NGINX)

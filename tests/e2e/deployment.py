@@ -7,17 +7,17 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from registry.callers import OPERATOR
-from registry.opening import make_registry, open_registry
+from registry.access.caller import OPERATOR
+from registry.access.tokens import issue_token
+from registry.access.users import create_user
+from registry.bootstrap import make_registry, open_registry
 from registry.registry import Registry
 from registry.settings import RegistrySettings
-from registry.tokens import issue_token
-from registry.users import create_user
+from tests.e2e.process import Part, answers, has_said
+from tests.e2e.proxy import proxy_part
 from tests.servers.postgres import PostgresServer, serve_postgres
 from tests.servers.processes import free_ports, tail_of
 from tests.servers.s3 import REGION, OwnS3Server, serve_own_s3
-from tests.topology.part import Part, answers, has_said
-from tests.topology.proxy import proxy_part
 
 ROOT = Path(__file__).parents[2]
 BUCKET = "alacarte"

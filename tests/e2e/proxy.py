@@ -5,8 +5,8 @@ import shutil
 from collections.abc import Sequence
 from pathlib import Path
 
+from tests.e2e.process import Part, answers
 from tests.servers.processes import ServerUnavailable, free_ports
-from tests.topology.part import Part, answers
 
 DEPLOYED = Path(__file__).parents[2] / "docker" / "nginx.conf"
 NO_NGINX = "no proxy for tests: apt-get install nginx-light"

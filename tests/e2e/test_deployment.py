@@ -8,13 +8,13 @@ import httpx
 import pytest
 
 from alacarte.client import Client, ServiceProblem
-from alacarte.prompting.artifact import prompt_digest
-from alacarte.prompting.build import build_backbone
-from registry.objects.keys import source_prefix
-from tests.cli.command import draw
-from tests.journey.looking import directly, never_seen, prompts_in, published
-from tests.service.world import BACKBONE, SIZE
-from tests.topology.topology import Topology
+from alacarte.prompting.backbone.build import build_backbone
+from alacarte.prompting.prompt.artifact import prompt_digest
+from registry.storage.keys import source_prefix
+from tests.cli.fixtures import draw
+from tests.e2e.browser import directly, never_seen, prompts_in, published
+from tests.e2e.deployment import Topology
+from tests.service.deployment import BACKBONE, SIZE
 from trainer.threads import one_thread
 
 pytestmark = pytest.mark.e2e

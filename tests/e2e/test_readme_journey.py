@@ -11,17 +11,17 @@ from uuid import UUID
 import pytest
 
 from alacarte.client import Client, ServiceProblem
-from alacarte.prompting.artifact import prompt_digest
-from alacarte.prompting.build import build_backbone
-from registry.callers import OPERATOR
-from registry.objects.keys import source_prefix
+from alacarte.prompting.backbone.build import build_backbone
+from alacarte.prompting.prompt.artifact import prompt_digest
+from registry.access.caller import OPERATOR
+from registry.access.tokens import issue_token
+from registry.access.users import create_user
 from registry.registry import Registry
-from registry.tokens import issue_token
-from registry.users import create_user
+from registry.storage.keys import source_prefix
 from service.settings import ServiceSettings
-from tests.cli.command import draw
-from tests.journey.looking import directly, never_seen, prompts_in, published
-from tests.service.serving import serve
+from tests.cli.fixtures import draw
+from tests.e2e.browser import directly, never_seen, prompts_in, published
+from tests.service.processes import serve
 from trainer.threads import one_thread
 
 BACKBONE, SIZE = "vit_tiny_patch16_224", 32

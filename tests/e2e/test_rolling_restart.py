@@ -9,9 +9,9 @@ import httpx
 import pytest
 
 from alacarte.client import Client
+from tests.e2e.deployment import Topology
 from tests.servers.processes import until
-from tests.service.world import BACKBONE, SIZE, picture, prompt_bytes
-from tests.topology.topology import Topology
+from tests.service.deployment import BACKBONE, SIZE, picture, prompt_bytes
 
 ASKERS = 4
 

@@ -13,9 +13,9 @@ import timm
 import torch
 from torch import Tensor, nn
 
-from alacarte.prompting.backbone import Backbone
-from alacarte.prompting.preprocess import Preprocessing
-from alacarte.prompting.tensors import Prompt, PromptFacts, PromptTensors, Variant
+from alacarte.prompting.backbone.preprocess import Preprocessing
+from alacarte.prompting.backbone.vit import Backbone
+from alacarte.prompting.prompt.tensors import Prompt, PromptFacts, PromptTensors, Variant
 
 # N backbone tokens, P prompts, M memory tokens a block, L blocks, D width, d width of a head
 

@@ -9,14 +9,14 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from torch import Tensor
 
-from alacarte.prompting.artifact import prompt_digest, prompt_to_bytes
-from alacarte.prompting.backbone import Backbone
+from alacarte.prompting.attention.batch_layout import lay_out
+from alacarte.prompting.attention.forward import forward
+from alacarte.prompting.attention.train_forward import empty_pool
+from alacarte.prompting.backbone.vit import Backbone
 from alacarte.prompting.compose import Composition, Weighting
-from alacarte.prompting.layout import lay_out
 from alacarte.prompting.predict import Answer, Predictor, set_digest
-from alacarte.prompting.structured import forward
-from alacarte.prompting.tensors import Prompt
-from alacarte.prompting.tuning import empty_pool
+from alacarte.prompting.prompt.artifact import prompt_digest, prompt_to_bytes
+from alacarte.prompting.prompt.tensors import Prompt
 from tests.prompting.reference import plain_forward, small_backbone, small_images, small_prompt, token_and_memory
 
 COMPOSITIONS: tuple[Composition, ...] = get_args(Composition)

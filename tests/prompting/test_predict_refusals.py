@@ -6,12 +6,12 @@ from typing import Any, get_args
 import pytest
 import torch
 
-from alacarte.prompting.artifact import prompt_from_bytes, prompt_to_bytes
-from alacarte.prompting.backbone import Backbone
+from alacarte.prompting.backbone.vit import Backbone
 from alacarte.prompting.compose import Weighting
 from alacarte.prompting.errors import BackboneMismatch, CompositionInvalid, PromptingError
 from alacarte.prompting.predict import Predictor
-from alacarte.prompting.tensors import Prompt, PromptTensors, Variant
+from alacarte.prompting.prompt.artifact import prompt_from_bytes, prompt_to_bytes
+from alacarte.prompting.prompt.tensors import Prompt, PromptTensors, Variant
 from tests.prompting.reference import small_backbone, small_images, small_prompt
 
 WEIGHTINGS: tuple[Weighting, ...] = get_args(Weighting)

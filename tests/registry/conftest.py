@@ -10,10 +10,10 @@ from pathlib import Path
 import pytest
 from PIL import Image
 
+from registry.datasets.limits import Limits
+from registry.datasets.loader import open_collection
+from registry.datasets.sample import Collection
 from registry.errors import CollectionRefused
-from registry.reading.collection import open_collection
-from registry.reading.limits import Limits
-from registry.reading.sample import Collection
 
 
 def picture(number: int, size: int = 6, kind: str = "PNG") -> bytes:

@@ -6,13 +6,13 @@ from pathlib import Path
 
 import pytest
 
-from registry import migrate
-from registry.belonging import mark_store
-from registry.database import Database
-from registry.objects.store import ObjectStore
+from registry.db import migrate
+from registry.db.database import Database
+from registry.log.signing import open_signer
 from registry.registry import Registry
-from registry.scratch import ScratchHome
-from registry.signing import open_signer
+from registry.storage.ownership import mark_store
+from registry.storage.scratch import ScratchHome
+from registry.storage.store import ObjectStore
 from tests.servers.postgres import PostgresServer
 
 

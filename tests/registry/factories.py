@@ -8,12 +8,12 @@ from uuid import UUID
 from sqlalchemy import func, select
 from sqlalchemy.orm import Session
 
+from registry.db.clock import now
+from registry.db.models.catalog import Sample, Shard, Source, Task
+from registry.db.models.prompts import Prompt
+from registry.db.models.users import Role, User
 from registry.ids import new_id
-from registry.models.collections import Sample, Shard, Source, Task
-from registry.models.people import Role, User
-from registry.models.prompts import Prompt
-from registry.moments import now
-from registry.objects.keys import prompt_key
+from registry.storage.keys import prompt_key
 
 _numbers = count()
 

@@ -4,11 +4,11 @@ from pathlib import Path
 
 import pytest
 
-from registry import migrate
+from registry.bootstrap import make_registry, open_registry
+from registry.db import migrate
 from registry.errors import DatabaseRefused
-from registry.objects.folder import FolderStore
-from registry.opening import make_registry, open_registry
 from registry.settings import RegistrySettings, SettingsRefused, read_settings
+from registry.storage.folder import FolderStore
 
 
 def test_everything_is_under_one_folder_by_default(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -6,18 +6,18 @@ from uuid import UUID
 
 import pytest
 
-from registry.belonging import MARK, StoreNotOurs, mark_store, require_own_store
-from registry.callers import OPERATOR
-from registry.database import Database
-from registry.doctor.examining import examine
-from registry.doctor.repairing import repair
-from registry.erasures.begin import forget_source
-from registry.erasures.running import finish_erasure
-from registry.objects.folder import FolderStore
+from registry.access.caller import OPERATOR
+from registry.catalog.tasks import create_task
+from registry.db.database import Database
+from registry.erasure.request import forget_source
+from registry.erasure.runner import finish_erasure
+from registry.fsck.repair import repair
+from registry.fsck.scan import examine
+from registry.ingest.upload import upload_source
 from registry.registry import Registry
-from registry.tasks import create_task
-from registry.uploading.upload import upload_source
-from tests.registry.crashes.conftest import pack
+from registry.storage.folder import FolderStore
+from registry.storage.ownership import MARK, StoreNotOurs, mark_store, require_own_store
+from tests.registry.crash.conftest import pack
 
 on_sqlite = pytest.mark.parametrize("home", ["sqlite-folder"], indirect=True)
 

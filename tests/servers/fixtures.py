@@ -12,10 +12,10 @@ import pytest
 if TYPE_CHECKING:  # boto3 and SQLAlchemy take a second, and most tests never need them
     from types_boto3_s3 import S3Client
 
-    from registry.objects.folder import FolderStore
-    from registry.objects.s3 import S3Store
-    from registry.objects.s3_client import S3Settings
-    from registry.objects.store import ObjectStore
+    from registry.storage.folder import FolderStore
+    from registry.storage.s3 import S3Store
+    from registry.storage.s3_client import S3Settings
+    from registry.storage.store import ObjectStore
     from tests.servers.postgres import PostgresServer
     from tests.servers.s3 import S3Server
 
@@ -49,7 +49,7 @@ def s3_server() -> Iterator[S3Server]:
 @pytest.fixture(scope="session")
 def s3_client(s3_server: S3Server) -> Iterator[S3Client]:
     """The client of the stores, made once: that takes longer than most tests."""
-    from registry.objects.s3_client import make_client
+    from registry.storage.s3_client import make_client
 
     client = make_client(s3_server.settings(bucket="", prefix=""), attempts=3)
     yield client
@@ -73,7 +73,7 @@ def s3_settings(s3_server: S3Server, s3_bucket: str) -> S3Settings:
 @pytest.fixture
 def s3_store(s3_settings: S3Settings, s3_client: S3Client) -> S3Store:
     """An empty store in a bucket without versions."""
-    from registry.objects.s3 import S3Store
+    from registry.storage.s3 import S3Store
 
     return S3Store(s3_settings, s3_client)
 
@@ -81,7 +81,7 @@ def s3_store(s3_settings: S3Settings, s3_client: S3Client) -> S3Store:
 @pytest.fixture
 def folder_store(tmp_path: Path) -> FolderStore:
     """An empty store in a fresh folder."""
-    from registry.objects.folder import FolderStore
+    from registry.storage.folder import FolderStore
 
     store = FolderStore(tmp_path / "objects")
     store.prepare()

@@ -17,7 +17,7 @@ import boto3
 from botocore.config import Config
 from botocore.exceptions import BotoCoreError, ClientError
 
-from registry.objects.s3_client import S3Settings
+from registry.storage.s3_client import S3Settings
 from tests.servers.processes import ServerUnavailable, free_ports, start, stop, tail_of, until
 
 if TYPE_CHECKING:

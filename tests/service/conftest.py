@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 if TYPE_CHECKING:  # torch takes seconds, and other tests of this session may never need it
-    from tests.service.world import World
+    from tests.service.deployment import World
 
 MakeWorld = Callable[..., "World"]
 
@@ -18,15 +18,15 @@ MakeWorld = Callable[..., "World"]
 @pytest.fixture(scope="module")
 def make_world(sqlite_template: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[MakeWorld]:
     """Serves worlds on SQLite and a folder, with the settings given."""
-    from registry.belonging import mark_store
-    from registry.database import Database
-    from registry.objects.folder import FolderStore
+    from registry.db.database import Database
+    from registry.log.signing import open_signer
     from registry.registry import Registry
-    from registry.scratch import ScratchHome
-    from registry.signing import open_signer
+    from registry.storage.folder import FolderStore
+    from registry.storage.ownership import mark_store
+    from registry.storage.scratch import ScratchHome
     from service.settings import ServiceSettings
-    from tests.service.serving import serve
-    from tests.service.world import World
+    from tests.service.deployment import World
+    from tests.service.processes import serve
 
     with contextlib.ExitStack() as stack:
 

@@ -13,19 +13,19 @@ import httpx
 from PIL import Image
 from sqlalchemy import select
 
-from alacarte.prompting.artifact import prompt_to_bytes
-from alacarte.prompting.backbone import Backbone
-from alacarte.prompting.build import build_backbone
-from registry.callers import OPERATOR, Caller
-from registry.grants import grant
-from registry.models.collections import Sample, Shard
-from registry.models.people import Right, User
-from registry.publishing import PublishedFacts, publish_remote
+from alacarte.prompting.backbone.build import build_backbone
+from alacarte.prompting.backbone.vit import Backbone
+from alacarte.prompting.prompt.artifact import prompt_to_bytes
+from registry.access.caller import OPERATOR, Caller
+from registry.access.grants import grant
+from registry.access.tokens import issue_token
+from registry.access.users import create_user
+from registry.catalog.sources import create_source
+from registry.catalog.tasks import create_task
+from registry.db.models.catalog import Sample, Shard
+from registry.db.models.users import Right, User
 from registry.registry import Registry
-from registry.sources import create_source
-from registry.tasks import create_task
-from registry.tokens import issue_token
-from registry.users import create_user
+from registry.training.publish import PublishedFacts, publish_remote
 from tests.prompting.reference import small_prompt
 from tests.registry.factories import make_shard
 

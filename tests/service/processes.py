@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from service.app import create_app
-from service.serving import make_server
+from service.server import make_server
 from service.settings import ServiceSettings
 
 START_SECONDS = 30.0

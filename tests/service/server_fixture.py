@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 import uvicorn
 from starlette.types import Receive, Scope, Send
 
-from service.serving import make_server
+from service.server import make_server
 from service.settings import ServiceSettings
 from tests.service.waiting import wait_for
 

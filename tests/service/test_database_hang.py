@@ -5,19 +5,19 @@ from pathlib import Path
 
 import pytest
 
-from registry import rights
-from registry.belonging import mark_store
-from registry.database import Database
-from registry.objects.folder import FolderStore
+from registry.access import rights
+from registry.db.database import Database
+from registry.log.signing import open_signer
 from registry.registry import Registry
-from registry.scratch import ScratchHome
-from registry.signing import open_signer
-from service import answering
+from registry.storage.folder import FolderStore
+from registry.storage.ownership import mark_store
+from registry.storage.scratch import ScratchHome
+from service.prediction import predict as prediction
 from service.settings import ServiceSettings
 from tests.servers.postgres import PostgresServer
-from tests.service.serving import serve
+from tests.service.deployment import TASK, World, picture
+from tests.service.processes import serve
 from tests.service.waiting import wait_for
-from tests.service.world import TASK, World, picture
 
 LOOK_SECONDS = 0.5
 CLIENT_SECONDS = 30.0  # much longer than any limit here: who waits so long was kept for ever
@@ -28,7 +28,7 @@ def world(
     migrated_postgres_url: str, postgres_server: PostgresServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> Iterator[World]:
     """A world on PostgreSQL, which has answered once; its server is thawed at the end."""
-    monkeypatch.setattr("service.looking.LOOK_SECONDS", LOOK_SECONDS)
+    monkeypatch.setattr("service.concurrency.LOOK_SECONDS", LOOK_SECONDS)
     told = ServiceSettings(
         home=tmp_path, database=migrated_postgres_url, objects="", weights="random", deadline_s=5.0, threads=2
     )
@@ -75,10 +75,10 @@ def test_a_database_that_hangs_under_a_prediction_ends_it(
         postgres_server.freeze()
         return rights.usable(*given, **named)  # type: ignore[arg-type]
 
-    monkeypatch.setattr(answering, "usable", usable)
+    monkeypatch.setattr(prediction, "usable", usable)
 
     assert predict(world) == 503
 
     postgres_server.thaw()
-    monkeypatch.setattr(answering, "usable", rights.usable)
+    monkeypatch.setattr(prediction, "usable", rights.usable)
     wait_for(lambda: predict(world) == 200)

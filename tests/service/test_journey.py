@@ -9,16 +9,16 @@ from typing import Any
 import httpx
 import pytest
 
-from registry.attempt import leased
-from registry.callers import OPERATOR
-from registry.publishing import PublishedFacts, publish
+from registry.access.caller import OPERATOR
+from registry.access.tokens import issue_token
+from registry.access.users import create_user
 from registry.registry import Registry
-from registry.tokens import issue_token
-from registry.users import create_user
+from registry.training.leased_job import leased
+from registry.training.publish import PublishedFacts, publish
 from service.settings import ServiceSettings
-from tests.service.serving import serve
+from tests.service.deployment import BACKBONE, LABELS, SIZE, archive, backbone, picture, prompt_bytes
+from tests.service.processes import serve
 from tests.service.waiting import wait_for
-from tests.service.world import BACKBONE, LABELS, SIZE, archive, backbone, picture, prompt_bytes
 
 
 @pytest.fixture

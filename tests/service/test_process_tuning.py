@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from service.process import SPINS, keep_few_kernels, rest_soon
+from service.process_tuning import SPINS, keep_few_kernels, rest_soon
 
 ROOT = Path(__file__).parents[2]
 CAPACITY = "ONEDNN_PRIMITIVE_CACHE_CAPACITY"
@@ -15,7 +15,7 @@ SPINNING, WAITING = "GOMP_SPINCOUNT", "OMP_WAIT_POLICY"
 FAULTS = """
 import ctypes, resource, sys
 if sys.argv[1] == "kept":
-    from service.process import keep_freed_memory
+    from service.process_tuning import keep_freed_memory
     assert keep_freed_memory()
 libc = ctypes.CDLL(None)
 libc.malloc.restype = libc.memset.restype = ctypes.c_void_p
@@ -69,10 +69,10 @@ def test_threads_rest_soon_after_a_pass_unless_the_operator_says_otherwise(
 def test_the_process_is_prepared_before_torch_reads_its_environment(sqlite_template: Path, tmp_path: Path) -> None:
     (tmp_path / "registry.db").write_bytes(sqlite_template.read_bytes())
     code = """
-import sys, service.process
-from alacarte.cli.serve import serve
+import sys, service.process_tuning
+from alacarte.cli.commands.serve import serve
 def look(_): sys.exit(f"torch is {'torch' in sys.modules}")
-service.process.prepare_process = look
+service.process_tuning.prepare_process = look
 serve()
 """
     env = {**os.environ, "ALACARTE_HOME": str(tmp_path), "ALACARTE_DATABASE": "", "ALACARTE_OBJECTS": ""}

@@ -10,24 +10,24 @@ import httpx
 import pytest
 from pydantic import SecretStr
 
-from registry import proofs
-from registry.callers import OPERATOR
+from registry.access import credentials
+from registry.access.caller import OPERATOR
+from registry.access.credentials import authenticate
+from registry.access.tokens import issue_token, proof_of, revoke_token
+from registry.access.users import create_user
+from registry.catalog.tasks import create_task
 from registry.errors import Unauthenticated
-from registry.proofs import authenticate
+from registry.log.signing import open_signer
 from registry.registry import Registry
-from registry.signing import open_signer
-from registry.tasks import create_task
-from registry.tokens import issue_token, proof_of, revoke_token
-from registry.users import create_user
 from service.app import create_app
-from service.edge import SAFE_HEADERS
-from service.redacting import without_secrets
+from service.middleware.request_context import SAFE_HEADERS
+from service.observability.logging import without_secrets
 from service.routes import tasks
 from service.settings import ServiceSettings
+from tests.service.auth.issuer_fixture import LocalIssuer
 from tests.service.conftest import MakeWorld
-from tests.service.issuing import LocalIssuer
+from tests.service.deployment import GARBAGE, TASK, World, archive, picture
 from tests.service.test_serve import port_of, process
-from tests.service.world import GARBAGE, TASK, World, archive, picture
 
 
 @pytest.fixture
@@ -126,7 +126,7 @@ def test_of_a_token_in_a_text_the_public_part_stays(text: str, left: str) -> Non
 def test_nothing_but_a_comparison_in_constant_time_tells_a_token_from_another(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    assert proofs.compare_digest is hmac.compare_digest
+    assert credentials.compare_digest is hmac.compare_digest
     text = world.tokens["user"]
     wrong = text[:17] + "A" * 43
     with world.registry.database.reading() as session:
@@ -136,10 +136,10 @@ def test_nothing_but_a_comparison_in_constant_time_tells_a_token_from_another(
             compared.append((given, kept))
             return True
 
-        monkeypatch.setattr(proofs, "compare_digest", decide)
+        monkeypatch.setattr(credentials, "compare_digest", decide)
         assert authenticate(session, proof_of(wrong)).user_id == world.users["user"]
         assert [(len(given), len(kept)) for given, kept in compared] == [(64, 64)]
-        monkeypatch.setattr(proofs, "compare_digest", lambda *_: False)
+        monkeypatch.setattr(credentials, "compare_digest", lambda *_: False)
         with pytest.raises(Unauthenticated):
             authenticate(session, proof_of(text))
 

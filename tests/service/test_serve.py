@@ -14,28 +14,29 @@ from pathlib import Path
 import httpx
 import pytest
 
-from registry.callers import OPERATOR
-from registry.opening import make_registry
+from registry.access.caller import OPERATOR
+from registry.access.tokens import issue_token
+from registry.access.users import create_user
+from registry.bootstrap import make_registry
+from registry.catalog.tasks import create_task
 from registry.registry import Registry
 from registry.settings import RegistrySettings
-from registry.tasks import create_task
-from registry.tokens import issue_token
-from registry.users import create_user
 from service.app import create_app
 from service.engine.errors import EngineRefused
 from service.settings import ServiceSettings
 from tests.servers.postgres import serve_postgres
+from tests.service.deployment import archive
 from tests.service.waiting import wait_for
-from tests.service.world import archive
 
 ROOT = Path(__file__).parents[2]
-COMMAND = [sys.executable, "-c", "from alacarte.cli.serve import serve; serve(port=0)"]
+COMMAND = [sys.executable, "-c", "from alacarte.cli.commands.serve import serve; serve(port=0)"]
 IMPATIENT = """
 from functools import partial
-from registry import opening
-from service import housekeeping, replica
-opening.Database = partial(opening.Database, answer_seconds=3)
-housekeeping.LEAVE_SECONDS = replica.LEAVE_SECONDS = 1
+from registry import bootstrap
+from service.background import maintenance
+from service.background import replica_sync
+bootstrap.Database = partial(bootstrap.Database, answer_seconds=3)
+maintenance.LEAVE_SECONDS = replica_sync.LEAVE_SECONDS = 1
 """
 
 

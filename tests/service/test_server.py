@@ -10,8 +10,8 @@ ROOT = Path(__file__).parents[2]
 TOLD = """
 import resource, sys
 resource.setrlimit(resource.RLIMIT_NOFILE, (int(sys.argv[1]), int(sys.argv[2])))
-from service.process import raise_file_limit
-from service.serving import make_server
+from service.process_tuning import raise_file_limit
+from service.server import make_server
 from service.settings import ServiceSettings
 raise_file_limit(1000)
 server = make_server(None, ServiceSettings(max_connections=1000))

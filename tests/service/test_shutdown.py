@@ -7,17 +7,17 @@ from collections.abc import Callable, Iterator
 import anyio
 import pytest
 
-from alacarte.prompting.backbone import Backbone
+from alacarte.prompting.backbone.vit import Backbone
 from registry.registry import Registry
-from service import housekeeping
+from service.background import maintenance
+from service.background.in_flight import Flights
+from service.background.maintenance import Housekeeping
+from service.background.replica_sync import ReplicaKeeper
 from service.engine.backbones import Backbones
 from service.engine.settings import EngineSettings
-from service.flights import Flights
-from service.housekeeping import Housekeeping
-from service.metrics import Metrics
-from service.replica import ReplicaKeeper
+from service.observability.metrics import Metrics
 from tests.servers.processes import until
-from tests.service.engine.stage import Gate, Stage
+from tests.service.engine.fixtures import Gate, Stage
 
 
 @pytest.fixture
@@ -51,9 +51,9 @@ async def test_an_erasure_that_takes_long_is_left_behind_and_none_is_begun_after
         looks.append(is_over())
         return 0
 
-    monkeypatch.setattr(housekeeping, "run_erasures", erase)
-    monkeypatch.setattr(housekeeping, "EVERY_SECONDS", 0.01)
-    monkeypatch.setattr(housekeeping, "LEAVE_SECONDS", 0.01)
+    monkeypatch.setattr(maintenance, "run_erasures", erase)
+    monkeypatch.setattr(maintenance, "EVERY_SECONDS", 0.01)
+    monkeypatch.setattr(maintenance, "LEAVE_SECONDS", 0.01)
     keeper = ReplicaKeeper(registry.database, Stage(backbone).new_engine(), Flights())
 
     async with anyio.create_task_group() as group:

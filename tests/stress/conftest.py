@@ -9,16 +9,16 @@ from typing import TYPE_CHECKING
 import pytest
 
 if TYPE_CHECKING:  # torch takes seconds, and the tests of the checker never need it
-    from tests.topology.topology import Topology
+    from tests.e2e.deployment import Topology
 
-REPLICA = (sys.executable, "-m", "tests.fire.replica")
+REPLICA = (sys.executable, "-m", "tests.stress.race.replica")
 
 
 @pytest.fixture(scope="module")
-def fire_topology(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Topology]:
+def stress_topology(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Topology]:
     """Two replicas behind a proxy, on PostgreSQL and S3."""
-    from tests.topology.proxy import NO_NGINX, find_nginx
-    from tests.topology.topology import topology
+    from tests.e2e.deployment import topology
+    from tests.e2e.proxy import NO_NGINX, find_nginx
 
     if find_nginx() is None:
         pytest.skip(NO_NGINX)
@@ -30,5 +30,5 @@ def fire_topology(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Topology
 def tell_logs(request: pytest.FixtureRequest) -> Iterator[None]:
     """How the logs end is shown with a test that fails."""
     yield
-    if "fire_topology" in request.fixturenames:
-        request.node.add_report_section("teardown", "logs", request.getfixturevalue("fire_topology").logs())
+    if "stress_topology" in request.fixturenames:
+        request.node.add_report_section("teardown", "logs", request.getfixturevalue("stress_topology").logs())

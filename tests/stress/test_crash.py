@@ -12,24 +12,24 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from registry import audit
-from registry.doctor.examining import examine
-from registry.objects.keys import probed_at
-from tests.fire.crashing.aftermath import (
+from registry.fsck.scan import examine
+from registry.log import chain
+from registry.storage.keys import probed_at
+from tests.stress.crash.checks import Evidence, find_faults, prompts_in
+from tests.stress.crash.final_state import (
     misplaced_uploads,
     read_rows,
     unproved_erasures,
     untaught_shards,
 )
-from tests.fire.crashing.copies import Copies
-from tests.fire.crashing.journal import Journal
-from tests.fire.crashing.judging import Evidence, find_faults, prompts_in
-from tests.fire.crashing.killing import KINDS
-from tests.fire.crashing.run import Plan, Run, read_seed, run_crashes
-from tests.fire.crashing.searching import bodies_in, folders_with, is_body_of, rooms_in, rows_with
+from tests.stress.crash.journal import Journal
+from tests.stress.crash.kill import KINDS
+from tests.stress.crash.run import Plan, Run, read_seed, run_crashes
+from tests.stress.crash.search_bytes import bodies_in, folders_with, is_body_of, rooms_in, rows_with
+from tests.stress.crash.train_copies import Copies
 
 if TYPE_CHECKING:
-    from tests.topology.topology import Topology
+    from tests.e2e.deployment import Topology
 
 SHORT = Plan(each=1, askers=1, pace=25, rest_s=300, is_hurried=True)
 LONG = Plan(each=8, askers=2, pace=6, rest_s=1200, is_hurried=False)
@@ -46,14 +46,14 @@ def copies(tmp_path: Path) -> Path:
 @pytest.fixture
 def crashing(tmp_path: Path, copies: Path, request: pytest.FixtureRequest) -> Iterator[Topology]:
     """Two replicas behind a proxy and two workers, on a PostgreSQL that syncs its log, and S3."""
-    from tests.topology.proxy import NO_NGINX, find_nginx
-    from tests.topology.topology import topology
+    from tests.e2e.deployment import topology
+    from tests.e2e.proxy import NO_NGINX, find_nginx
 
     if find_nginx() is None:
         pytest.skip(NO_NGINX)
     if os.environ.get("TEST_DATABASE_URL"):
         pytest.skip("a server named by TEST_DATABASE_URL is not ours to kill: unset it for this test")
-    work = (sys.executable, "-m", "tests.fire.crashing.worker", str(copies))
+    work = (sys.executable, "-m", "tests.stress.crash.worker", str(copies))
     with topology(tmp_path / "parts", work=work, durable=True) as found:
         yield found
         request.node.add_report_section("teardown", "logs", found.logs())
@@ -66,10 +66,10 @@ def test_one_kill_of_each_kind_loses_nothing_and_keeps_nothing(crashing: Topolog
     require_sound(crashing, run, copies)
 
 
-@pytest.mark.fire
+@pytest.mark.stress
 def test_dozens_of_kills_lose_nothing_and_keep_nothing(crashing: Topology, copies: Path) -> None:
     seed = read_seed(random.SystemRandom().randrange(1_000_000))
-    sys.stdout.write(f"\nFIRE_SEED={seed}\n")
+    sys.stdout.write(f"\nSTRESS_SEED={seed}\n")
 
     run = run_crashes(crashing, LONG, seed)
 
@@ -78,7 +78,7 @@ def test_dozens_of_kills_lose_nothing_and_keep_nothing(crashing: Topology, copie
 
 def require_sound(topology: Topology, run: Run, folder: Path) -> None:
     """Everything that a crash run promises."""
-    from tests.topology.topology import BUCKET
+    from tests.e2e.deployment import BUCKET
 
     journal, registry, copies = run.journal, topology.registry, Copies(folder)
     tell(run)
@@ -101,7 +101,7 @@ def require_sound(topology: Topology, run: Run, folder: Path) -> None:
     # The doctor agrees.
     assert [one for one in examine(registry) if one.is_fault] == []
     with registry.database.reading() as session:
-        assert list(audit.breaks(session)) == []
+        assert list(chain.breaks(session)) == []
 
     # And what is not: nothing lies in the bucket but what has a row, and nothing of the forgotten lies anywhere. What a
     # killed replica tried the store out by is empty, and the doctor removes it when it is old.

@@ -6,14 +6,14 @@ from uuid import UUID
 
 import pytest
 
-from registry.models.collections import Sample, Shard, Source
-from registry.models.prompts import Prompt
-from tests.fire.crashing.aftermath import Rows, misplaced_uploads, untaught_shards
-from tests.fire.crashing.copies import Copy, Said
-from tests.fire.crashing.journal import Call, Forget, Journal, Upload
-from tests.fire.crashing.judging import Evidence, find_faults
-from tests.fire.crashing.killing import Outage
-from tests.fire.crashing.parcels import Parcel
+from registry.db.models.catalog import Sample, Shard, Source
+from registry.db.models.prompts import Prompt
+from tests.stress.crash.checks import Evidence, find_faults
+from tests.stress.crash.final_state import Rows, misplaced_uploads, untaught_shards
+from tests.stress.crash.journal import Call, Forget, Journal, Upload
+from tests.stress.crash.kill import Outage
+from tests.stress.crash.train_copies import Copy, Said
+from tests.stress.crash.uploads import Parcel
 
 ANN, BOB = str(UUID(int=1)), str(UUID(int=2))
 COPIES = {

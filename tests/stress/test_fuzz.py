@@ -1,6 +1,6 @@
 """Damaged files of every kind: each is refused by an error that is meant, or taken in whole, and leaves nothing behind.
 
-A few hundred inputs belong to the whole suite; `make fire` runs a hundred thousand others.
+A few hundred inputs belong to the whole suite; `make stress` runs a hundred thousand others.
 """
 
 from __future__ import annotations
@@ -19,25 +19,25 @@ import pytest
 import torch
 from hypothesis import strategies as st
 
-from alacarte.prompting.artifact import prompt_from_bytes, prompt_to_bytes
+from alacarte.prompting.backbone.preprocess import Preprocessing, decode
 from alacarte.prompting.errors import ArtifactInvalid, BackboneMismatch
 from alacarte.prompting.errors import PictureUnreadable as NotSeen
 from alacarte.prompting.predict import require_own
-from alacarte.prompting.preprocess import Preprocessing, decode
-from registry.doctor.examining import examine
+from alacarte.prompting.prompt.artifact import prompt_from_bytes, prompt_to_bytes
+from registry.datasets import picture as reading
+from registry.datasets.limits import DEFAULT_LIMITS
+from registry.datasets.loader import open_collection
 from registry.errors import CollectionRefused, DomainError, Invalid, PictureUnreadable
-from registry.reading import picture as reading
-from registry.reading.collection import open_collection
-from registry.reading.limits import DEFAULT_LIMITS
+from registry.fsck.scan import examine
 from registry.registry import Registry
-from tests.fire.limits.damage import damaged, damaged_members, damaged_prompts
-from tests.fire.limits.fuzzing import fuzz
-from tests.fire.limits.house import House, open_house
-from tests.fire.limits.requests import Sent, damaged_requests, damaged_wires
-from tests.fire.limits.specimens import archives, pictures, prompts
 from tests.registry.conftest import Workshop
-from tests.registry.uploading.desk import Desk
-from tests.service.world import backbone
+from tests.registry.ingest.fixtures import Desk
+from tests.service.deployment import backbone
+from tests.stress.limits.damage import damaged, damaged_members, damaged_prompts
+from tests.stress.limits.fuzz import fuzz
+from tests.stress.limits.requests import Sent, damaged_requests, damaged_wires
+from tests.stress.limits.samples import archives, pictures, prompts
+from tests.stress.limits.server import House, open_house
 
 SEEN = Preprocessing(size=32, crop_pct=0.9, mean=(0.5, 0.5, 0.5), std=(0.5, 0.5, 0.5))
 
@@ -59,7 +59,7 @@ FULL = Inputs(pictures=50_000, archives=30_000, uploads=2_000, prompts=14_000, r
 
 
 @pytest.fixture(
-    scope="module", params=[pytest.param(SHORT, id="short"), pytest.param(FULL, id="full", marks=pytest.mark.fire)]
+    scope="module", params=[pytest.param(SHORT, id="short"), pytest.param(FULL, id="full", marks=pytest.mark.stress)]
 )
 def inputs(request: pytest.FixtureRequest) -> Inputs:
     """How many."""

@@ -1,6 +1,6 @@
 """Memory, queues and connections have limits: what runs long does not grow, and whoever is slow or many hurts nobody.
 
-The short forms belong to the whole suite; `make fire` runs the full ones.
+The short forms belong to the whole suite; `make stress` runs the full ones.
 """
 
 import sys
@@ -11,15 +11,15 @@ from pathlib import Path
 
 import pytest
 
-from registry.callers import OPERATOR
-from registry.grants import grant
-from tests.fire.limits.asking import Flood, ask_in_turn, client_of, predict_often
-from tests.fire.limits.crowd import crowd
-from tests.fire.limits.house import LEAKING, House, open_house
-from tests.fire.limits.memory import KIB, MIB, growth_bytes, told, worst_growth_bytes
+from registry.access.caller import OPERATOR
+from registry.access.grants import grant
+from tests.e2e.proxy import NO_NGINX, find_nginx, proxy_part
 from tests.servers.processes import until
-from tests.service.world import TASK, picture
-from tests.topology.proxy import NO_NGINX, find_nginx, proxy_part
+from tests.service.deployment import TASK, picture
+from tests.stress.limits.half_sent import crowd
+from tests.stress.limits.load import Flood, ask_in_turn, client_of, predict_often
+from tests.stress.limits.memory import KIB, MIB, growth_bytes, told, worst_growth_bytes
+from tests.stress.limits.server import LEAKING, House, open_house
 
 OTHER = "stranger"  # somebody who does no harm, and may use what the others use
 PROMPTS = 24  # in turn, where the budget holds about ten
@@ -51,7 +51,7 @@ FULL = Scale(predictions=20_000, cycles=2_100, growth_bytes=8 * MIB, crowd=10_00
     scope="module",
     params=[
         pytest.param(SHORT, id="short", marks=pytest.mark.e2e),
-        pytest.param(FULL, id="full", marks=pytest.mark.fire),
+        pytest.param(FULL, id="full", marks=pytest.mark.stress),
     ],
 )
 def scale(request: pytest.FixtureRequest) -> Scale:
@@ -140,7 +140,7 @@ def test_memory_does_not_grow_with_prompts_that_come_and_go(house: House, scale:
     assert worst_growth_bytes(samples) < scale.growth_bytes
 
 
-@pytest.mark.fire
+@pytest.mark.stress
 def test_whoever_looks_for_leaks_finds_one(sqlite_template: Path, tmp_path: Path) -> None:
     with open_house(tmp_path, sqlite_template, LEAKING) as leaking:
         predict_often(leaking, LEAKS // 10)

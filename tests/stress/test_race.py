@@ -4,11 +4,11 @@ import sys
 
 import pytest
 
-from tests.fire.conftest import REPLICA
-from tests.fire.race import run_race
-from tests.fire.stage import set_stage
-from tests.fire.verdict import Verdict, judge
-from tests.topology.topology import Topology
+from tests.e2e.deployment import Topology
+from tests.stress.conftest import REPLICA
+from tests.stress.race.checks import Verdict, judge
+from tests.stress.race.fixtures import set_stage
+from tests.stress.race.race import run_race
 
 SHORT, SHORT_SECONDS = 250, 300.0
 FULL, FULL_SECONDS = 10_000, 7200.0
@@ -23,35 +23,35 @@ def race(topology: Topology, raced: int, limit_s: float, seed: int = 0) -> Verdi
     return verdict
 
 
-def test_deletion_and_revocation_are_linearizable(fire_topology: Topology) -> None:
-    verdict = race(fire_topology, SHORT, SHORT_SECONDS)
+def test_deletion_and_revocation_are_linearizable(stress_topology: Topology) -> None:
+    verdict = race(stress_topology, SHORT, SHORT_SECONDS)
 
     assert verdict.violations == ()
     assert verdict.overlaps.raced >= SHORT
 
 
-def test_without_the_last_look_at_rights_the_checker_finds_violations(fire_topology: Topology) -> None:
-    fire_topology.restart_replicas((*REPLICA, "unchecked"))
+def test_without_the_last_look_at_rights_the_checker_finds_violations(stress_topology: Topology) -> None:
+    stress_topology.restart_replicas((*REPLICA, "unchecked"))
 
-    verdict = race(fire_topology, SHORT, SHORT_SECONDS)
+    verdict = race(stress_topology, SHORT, SHORT_SECONDS)
 
     assert verdict.kinds["unchecked"] > 0
     assert verdict.kinds["gone"] == 0  # the first look is still there: none was sent after what it uses had gone
 
 
-@pytest.mark.fire
+@pytest.mark.stress
 @pytest.mark.parametrize(("fault", "kind"), [("cached", "gone"), ("unnamed", "scores")])
-def test_other_faults_are_found_and_called_by_their_names(fire_topology: Topology, fault: str, kind: str) -> None:
-    fire_topology.restart_replicas((*REPLICA, fault))
+def test_other_faults_are_found_and_called_by_their_names(stress_topology: Topology, fault: str, kind: str) -> None:
+    stress_topology.restart_replicas((*REPLICA, fault))
 
-    assert race(fire_topology, SHORT, SHORT_SECONDS).kinds[kind] > 0
+    assert race(stress_topology, SHORT, SHORT_SECONDS).kinds[kind] > 0
 
 
-@pytest.mark.fire
-def test_ten_thousand_overlaps_are_linearizable(fire_topology: Topology) -> None:
-    fire_topology.restart_replicas(REPLICA)
+@pytest.mark.stress
+def test_ten_thousand_overlaps_are_linearizable(stress_topology: Topology) -> None:
+    stress_topology.restart_replicas(REPLICA)
 
-    verdict = race(fire_topology, FULL, FULL_SECONDS, seed=1)
+    verdict = race(stress_topology, FULL, FULL_SECONDS, seed=1)
 
     assert verdict.violations == ()
     assert verdict.overlaps.raced >= FULL

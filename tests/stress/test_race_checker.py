@@ -6,9 +6,9 @@ from math import nan
 
 import pytest
 
-from tests.fire.checker import find_violations
-from tests.fire.history import Ask, Deed, History, Write
-from tests.fire.overlaps import count_overlaps
+from tests.stress.race.checker import find_violations
+from tests.stress.race.history import Ask, Deed, History, Write
+from tests.stress.race.overlaps import count_overlaps
 
 # ann's source is published and granted to eva from 0 to 3; bob's stays for ever.
 PROMPTS = {"ann": 1, "bob": 2}

@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from tools.audit import CLEAN, UNKNOWN, WEAK, judge
+from tools.vulnerabilities import CLEAN, UNKNOWN, WEAK, judge
 
 SOUND = {"name": "sound", "version": "1.0", "vulns": []}
 LEFT_OUT = {"name": "hidden", "skip_reason": "Dependency not found on PyPI and could not be audited: hidden (1.0)"}

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from PIL import Image, ImageDraw
 
-from registry.reading.sample import Sample
+from registry.datasets.sample import Sample
 
 SHARED = Path(__file__).parents[2].parent / "shared"
 WEIGHTS = SHARED / "weights" / "vit_tiny_patch16_224.safetensors"

@@ -6,16 +6,16 @@ from statistics import mean
 import pytest
 import torch
 
-from alacarte.prompting.backbone import Backbone
-from alacarte.prompting.build import build_backbone
+from alacarte.prompting.backbone.build import build_backbone
+from alacarte.prompting.backbone.vit import Backbone
 from alacarte.prompting.predict import Answer, Predictor
-from alacarte.prompting.tensors import Prompt
-from registry.reading.sample import Sample
-from registry.shards import split
+from alacarte.prompting.prompt.tensors import Prompt
+from registry.catalog.shards import split
+from registry.datasets.sample import Sample
 from tests.trainer.pictures import WEIGHTS, needs_pictures, samples_below, unpack_clothing
-from trainer.cache import StateCache
-from trainer.minimise import Progress
+from trainer.optimize import Progress
 from trainer.recipe import Recipe
+from trainer.state_cache import StateCache
 from trainer.train import train_prompt
 from trainer.views import View
 

@@ -7,8 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from trainer.errors import RecipeInvalid
+from trainer.named_recipes import DEFAULT, NUMBERS, RECIPES, TEXTS, WHOLE, recipe_of
 from trainer.recipe import Recipe
-from trainer.recipes import DEFAULT, NUMBERS, RECIPES, TEXTS, WHOLE, recipe_of
 
 SETTINGS = st.one_of(st.text(), st.integers(), st.booleans(), st.floats(allow_nan=False, allow_infinity=False))
 

@@ -9,11 +9,11 @@ from pathlib import Path
 
 import pytest
 
-from alacarte.prompting.artifact import prompt_digest, prompt_to_bytes
-from alacarte.prompting.backbone import Backbone
-from registry.reading.sample import Sample
-from trainer.cache import StateCache
+from alacarte.prompting.backbone.vit import Backbone
+from alacarte.prompting.prompt.artifact import prompt_digest, prompt_to_bytes
+from registry.datasets.sample import Sample
 from trainer.recipe import Recipe
+from trainer.state_cache import StateCache
 from trainer.train import train_prompt
 
 ROOT = Path(__file__).parents[2]
@@ -24,11 +24,11 @@ STRANGER = """
 import sys
 from dataclasses import replace
 from pathlib import Path
-from alacarte.prompting.artifact import prompt_digest, prompt_to_bytes
+from alacarte.prompting.prompt.artifact import prompt_digest, prompt_to_bytes
 from tests.prompting.reference import small_backbone
 from tests.trainer.pictures import draw_samples
 from tests.trainer.test_processes import RECIPE
-from trainer.cache import StateCache
+from trainer.state_cache import StateCache
 from trainer.train import train_prompt
 
 pictures, scratch = map(Path, sys.argv[1:])

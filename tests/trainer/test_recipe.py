@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from alacarte.prompting.facts import facts_from_text, facts_to_text
-from alacarte.prompting.tensors import VARIANTS, PromptFacts, Variant
+from alacarte.prompting.prompt.metadata import facts_from_text, facts_to_text
+from alacarte.prompting.prompt.tensors import VARIANTS, PromptFacts, Variant
 from trainer.errors import RecipeInvalid
 from trainer.recipe import Recipe
 

@@ -13,16 +13,16 @@ import timm
 import torch
 from torch import Tensor
 
-from alacarte.prompting.backbone import Backbone
+from alacarte.prompting.attention.train_forward import compute_states, state_shape
+from alacarte.prompting.backbone.preprocess import Preprocessing
+from alacarte.prompting.backbone.vit import Backbone
 from alacarte.prompting.errors import PictureUnreadable
-from alacarte.prompting.preprocess import Preprocessing
-from alacarte.prompting.tuning import compute_states, state_shape
-from registry.reading.sample import Sample
+from registry.datasets.sample import Sample
 from tests.prompting.reference import small_backbone
 from tests.trainer.pictures import draw_samples
-from trainer.cache import STATE_DTYPE, StateCache
 from trainer.errors import ScratchFull, StatesNotFinite, TrainingError
 from trainer.recipe import Recipe
+from trainer.state_cache import STATE_DTYPE, StateCache
 from trainer.threads import one_thread
 from trainer.train import train_prompt
 from trainer.views import View

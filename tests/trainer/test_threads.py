@@ -6,9 +6,9 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 import torch
 
-from alacarte.prompting.backbone import Backbone
-from registry.reading.sample import Sample
-from trainer.cache import StateCache
+from alacarte.prompting.backbone.vit import Backbone
+from registry.datasets.sample import Sample
+from trainer.state_cache import StateCache
 from trainer.threads import one_thread
 from trainer.views import served_batches
 

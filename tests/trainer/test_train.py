@@ -10,15 +10,15 @@ import pytest
 import torch
 import torch.nn.functional as F
 
-from alacarte.prompting.artifact import prompt_from_bytes, prompt_to_bytes
-from alacarte.prompting.backbone import Backbone
+from alacarte.prompting.backbone.vit import Backbone
 from alacarte.prompting.predict import Predictor
-from alacarte.prompting.tensors import VARIANTS, Variant
-from registry.reading.sample import Sample
+from alacarte.prompting.prompt.artifact import prompt_from_bytes, prompt_to_bytes
+from alacarte.prompting.prompt.tensors import VARIANTS, Variant
+from registry.datasets.sample import Sample
 from tests.prompting.reference import small_backbone
-from trainer.cache import StateCache
-from trainer.minimise import Progress
+from trainer.optimize import Progress
 from trainer.recipe import AUGMENTATIONS, Augmentation, Recipe
+from trainer.state_cache import StateCache
 from trainer.train import train_prompt
 from trainer.views import View
 

@@ -10,15 +10,15 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from alacarte.prompting.backbone import Backbone
+from alacarte.prompting.backbone.vit import Backbone
 from alacarte.prompting.errors import PromptingError
-from alacarte.prompting.tensors import Prompt
-from registry.reading.sample import Sample
+from alacarte.prompting.prompt.tensors import Prompt
+from registry.datasets.sample import Sample
 from tests.prompting.reference import small_backbone
-from trainer.cache import StateCache
 from trainer.errors import LossNotFinite, ShardRefused, TrainingError
-from trainer.minimise import Progress
+from trainer.optimize import Progress
 from trainer.recipe import Recipe
+from trainer.state_cache import StateCache
 from trainer.train import train_prompt
 
 RECIPE = Recipe(epochs=3, batch=4, memory=2, prototypes=3, base_rate=1.0)

@@ -6,9 +6,9 @@ from pathlib import Path
 import pytest
 import torch
 
+from alacarte.prompting.backbone.preprocess import Preprocessing, decode
 from alacarte.prompting.errors import PictureUnreadable
-from alacarte.prompting.preprocess import Preprocessing, decode
-from registry.reading.sample import Sample
+from registry.datasets.sample import Sample
 from trainer.recipe import Recipe
 from trainer.train import batches_of
 from trainer.views import View

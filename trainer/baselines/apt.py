@@ -5,10 +5,10 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
-from alacarte.prompting.backbone import Backbone
+from alacarte.prompting.backbone.vit import Backbone
 from alacarte.prompting.predict import Predictor
-from alacarte.prompting.tensors import Prompt
-from trainer.comparisons.opinions import Opinions
+from alacarte.prompting.prompt.tensors import Prompt
+from trainer.baselines.member_logits import Opinions
 
 
 class StructuredSet:

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from alacarte.prompting.preprocess import Preprocessing
-from trainer.ahead import look_ahead
+from alacarte.prompting.backbone.preprocess import Preprocessing
+from trainer.prefetch import look_ahead
 from trainer.threads import cores
 from trainer.views import View
 

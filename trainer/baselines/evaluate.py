@@ -4,12 +4,12 @@ from collections.abc import Sequence
 
 import torch
 
+from alacarte.prompting.backbone.preprocess import Preprocessing
 from alacarte.prompting.compose import Composed
-from alacarte.prompting.preprocess import Preprocessing
-from registry.reading.sample import Sample
-from trainer.comparisons.errors import MeasurementInvalid
-from trainer.comparisons.opinions import Classifier, Opinions, one_after_another
-from trainer.comparisons.pictures import load_batches
+from registry.datasets.sample import Sample
+from trainer.baselines.batches import load_batches
+from trainer.baselines.errors import MeasurementInvalid
+from trainer.baselines.member_logits import Classifier, Opinions, one_after_another
 from trainer.views import served_batches
 
 ASKED_AT_ONCE = 32

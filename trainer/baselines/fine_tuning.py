@@ -11,11 +11,11 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from alacarte.prompting.backbone import Backbone
-from registry.reading.sample import Sample
-from trainer.comparisons.opinions import Opinions
-from trainer.comparisons.pictures import Pictures, load_batches
-from trainer.minimise import Report, minimise
+from alacarte.prompting.backbone.vit import Backbone
+from registry.datasets.sample import Sample
+from trainer.baselines.batches import Pictures, load_batches
+from trainer.baselines.member_logits import Opinions
+from trainer.optimize import Report, minimise
 from trainer.recipe import Recipe
 from trainer.train import batches_of, labels_of
 

@@ -7,12 +7,12 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from alacarte.prompting.backbone import Backbone
+from alacarte.prompting.attention.masked_reference import joint_forward, structured_mask
+from alacarte.prompting.backbone.vit import Backbone
 from alacarte.prompting.errors import CompositionInvalid
-from alacarte.prompting.joint import joint_forward, structured_mask
 from alacarte.prompting.predict import require_own
-from alacarte.prompting.tensors import Prompt
-from trainer.comparisons.opinions import Opinions
+from alacarte.prompting.prompt.tensors import Prompt
+from trainer.baselines.member_logits import Opinions
 
 # B images, N backbone tokens, P prompts, M memory tokens a block, L blocks, D width, C_p labels of prompt p
 

@@ -12,18 +12,18 @@ from dataclasses import replace
 import torch
 from torch import Tensor
 
-from alacarte.prompting.backbone import Backbone
-from alacarte.prompting.joint import joint_forward
-from alacarte.prompting.prototypes import kmeans
-from alacarte.prompting.tensors import Prompt
-from registry.reading.sample import Sample
-from trainer.comparisons.joint_set import Attention, joint_logits, mask_of
-from trainer.comparisons.pictures import Pictures, load_batches
+from alacarte.prompting.attention.masked_reference import joint_forward
+from alacarte.prompting.backbone.vit import Backbone
+from alacarte.prompting.prompt.prototypes import kmeans
+from alacarte.prompting.prompt.tensors import Prompt
+from registry.datasets.sample import Sample
+from trainer.baselines.batches import Pictures, load_batches
+from trainer.baselines.joint_prompts import Attention, joint_logits, mask_of
 from trainer.errors import RecipeInvalid
-from trainer.minimise import Report, minimise
+from trainer.optimize import Report, minimise
+from trainer.prompt_params import TrainablePrompt
 from trainer.recipe import Recipe
 from trainer.train import batches_of, facts_of, labels_of
-from trainer.trainable import TrainablePrompt
 from trainer.views import served_batches
 
 

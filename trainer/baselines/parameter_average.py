@@ -6,7 +6,7 @@ import torch
 from torch import Tensor
 
 from alacarte.prompting.errors import CompositionInvalid
-from alacarte.prompting.tensors import Fact, Prompt, PromptFacts, PromptTensors
+from alacarte.prompting.prompt.tensors import Fact, Prompt, PromptFacts, PromptTensors
 
 # C labels in the union, D width
 

@@ -5,10 +5,10 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
-from registry.reading.checking import Unreadable
-from registry.reading.data_set import Domain, open_data_set
-from registry.reading.sample import Sample
-from registry.shards import shard_of
+from registry.catalog.shards import shard_of
+from registry.datasets.dataset import Domain, open_data_set
+from registry.datasets.sample import Sample
+from registry.datasets.validate import Unreadable
 from trainer.study.plan import Part, Samples
 
 SET_APART = 5  # one in so many pictures

@@ -4,7 +4,7 @@ import threading
 import time
 from collections.abc import Callable, Iterable
 
-from trainer.study.training import Training
+from trainer.study.train_prompts import Training
 
 
 def kind_of(training: Training) -> str:

@@ -4,10 +4,10 @@ import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from registry.reading.sample import Sample
-from registry.shards import split
+from registry.catalog.shards import split
+from registry.datasets.sample import Sample
 from trainer.recipe import Recipe
-from trainer.study.training import Training
+from trainer.study.train_prompts import Training
 
 Samples = tuple[Sample, ...]
 

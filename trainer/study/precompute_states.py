@@ -4,8 +4,8 @@ import time
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import closing
 
-from trainer.cache import StateCache
-from trainer.study.training import Training
+from trainer.state_cache import StateCache
+from trainer.study.train_prompts import Training
 from trainer.views import View
 
 AT_ONCE = 64

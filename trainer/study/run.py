@@ -4,11 +4,11 @@ from collections.abc import Sequence
 
 from trainer.errors import TrainingError
 from trainer.study import paper
-from trainer.study.catalogue import EXPERIMENTS
-from trainer.study.findings import Finding, StudyReport
-from trainer.study.laboratory import Laboratory
+from trainer.study.experiments.catalog import EXPERIMENTS
 from trainer.study.plan import Plan
-from trainer.study.training import Training
+from trainer.study.results import Finding, StudyReport
+from trainer.study.runner import Laboratory
+from trainer.study.train_prompts import Training
 
 
 class ExperimentUnknown(TrainingError):

@@ -8,9 +8,9 @@ from safetensors import SafetensorError, safe_open
 from safetensors.torch import save
 from torch import Tensor
 
-from alacarte.prompting.artifact import read_prompt, write_bytes, write_prompt
 from alacarte.prompting.errors import ArtifactInvalid
-from alacarte.prompting.tensors import Prompt
+from alacarte.prompting.prompt.artifact import read_prompt, write_bytes, write_prompt
+from alacarte.prompting.prompt.tensors import Prompt
 
 # n pictures, C labels, D width
 

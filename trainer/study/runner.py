@@ -5,21 +5,21 @@ from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import TypeVar
 
-from alacarte.prompting.backbone import Backbone
-from alacarte.prompting.tensors import Prompt
-from registry.reading.sample import Sample
-from trainer.cache import StateCache
-from trainer.comparisons.fine_tuning import fine_tune, tune_biases
-from trainer.comparisons.joint_set import JointSet
-from trainer.comparisons.joint_training import train_joint
-from trainer.comparisons.measuring import ask
-from trainer.comparisons.opinions import Opinions, side_by_side
-from trainer.comparisons.structured_set import StructuredSet
-from trainer.minimise import Progress, Report
-from trainer.study.kept import Kept
-from trainer.study.outlook import Outlook, kind_of
-from trainer.study.seeing import see_first, views_of
-from trainer.study.training import Training, key_of_pictures
+from alacarte.prompting.backbone.vit import Backbone
+from alacarte.prompting.prompt.tensors import Prompt
+from registry.datasets.sample import Sample
+from trainer.baselines.apt import StructuredSet
+from trainer.baselines.evaluate import ask
+from trainer.baselines.fine_tuning import fine_tune, tune_biases
+from trainer.baselines.joint_prompts import JointSet
+from trainer.baselines.joint_training import train_joint
+from trainer.baselines.member_logits import Opinions, side_by_side
+from trainer.optimize import Progress, Report
+from trainer.state_cache import StateCache
+from trainer.study.eta import Outlook, kind_of
+from trainer.study.precompute_states import see_first, views_of
+from trainer.study.run_store import Kept
+from trainer.study.train_prompts import Training, key_of_pictures
 from trainer.threads import cores, use_one_thread
 from trainer.train import train_prompt
 

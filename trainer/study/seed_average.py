@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from statistics import fmean, stdev
 
 from trainer.study.errors import ReportInvalid
-from trainer.study.findings import Cell, Claim, Finding, Plot, Series, StudyReport, Table
+from trainer.study.results import Cell, Claim, Finding, Plot, Series, StudyReport, Table
 
 SEED = "seed"  # the line of the setting that tells it
 BANDS = "Bands around lines reach from the least to the most under any seed."

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Literal
 
-from alacarte.prompting.backbone import Backbone
-from registry.reading.sample import Sample
+from alacarte.prompting.backbone.vit import Backbone
+from registry.datasets.sample import Sample
 from trainer.recipe import Recipe
 
 # A prompt with structured attention; a prompt in one sequence with all tokens; a copy of the backbone that learns

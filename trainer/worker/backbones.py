@@ -5,7 +5,7 @@ from collections import OrderedDict
 from collections.abc import Callable
 from concurrent.futures import Future, wait
 
-from alacarte.prompting.backbone import Backbone
+from alacarte.prompting.backbone.vit import Backbone
 
 MOST = 2  # kept at once: a worker seldom serves more tasks than that, and each may fill a device
 LOOK_SECONDS = 0.2

@@ -4,9 +4,9 @@ from collections.abc import Callable
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from pathlib import Path
 
-from registry.leasing import Lease, LeasedSample
-from registry.objects.store import ObjectStore
-from registry.reading.sample import Sample
+from registry.datasets.sample import Sample
+from registry.storage.store import ObjectStore
+from registry.training.lease import Lease, LeasedSample
 
 READERS = 4
 LOOK_SECONDS = 0.2

@@ -9,8 +9,8 @@ import torch
 
 from alacarte.prompting.errors import BackboneMismatch, BackboneUnfit, PromptingError, WeightsUnavailable
 from registry.errors import DatabaseRefused, DatabaseUnreachable, DomainError
-from registry.objects.errors import ObjectDamaged, ObjectMissing, StoreUnreachable
-from registry.scratch import ScratchUnusable
+from registry.storage.errors import ObjectDamaged, ObjectMissing, StoreUnreachable
+from registry.storage.scratch import ScratchUnusable
 from trainer.errors import LossNotFinite, RecipeInvalid, ScratchFull, TrainingError
 
 

@@ -6,11 +6,11 @@ import time
 from types import TracebackType
 from typing import Self
 
-from registry.database import Database
+from registry.db.database import Database
 from registry.errors import LeaseLost
-from registry.leasing import Lease, lost, renew_lease
-from trainer.worker.events import tell
-from trainer.worker.faults import logged
+from registry.training.lease import Lease, lost, renew_lease
+from trainer.worker.errors import logged
+from trainer.worker.log_events import tell
 
 LEAVE_SECONDS = 5.0
 

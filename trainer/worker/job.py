@@ -5,23 +5,23 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-from alacarte.prompting.artifact import prompt_to_bytes
-from alacarte.prompting.backbone import Backbone
+from alacarte.prompting.backbone.vit import Backbone
 from alacarte.prompting.errors import BackboneMismatch
-from alacarte.prompting.tensors import Prompt
+from alacarte.prompting.prompt.artifact import prompt_to_bytes
+from alacarte.prompting.prompt.tensors import Prompt
+from registry.db.models.prompts import Prompt as PublishedPrompt
 from registry.errors import DatabaseUnreachable
-from registry.leasing import Lease, lost
-from registry.models.prompts import Prompt as PublishedPrompt
-from registry.objects.errors import StoreUnreachable
-from registry.publishing import PublishedFacts, publish
 from registry.registry import Registry
-from trainer.minimise import Progress
-from trainer.recipes import recipe_of
+from registry.storage.errors import StoreUnreachable
+from registry.training.lease import Lease, lost
+from registry.training.publish import PublishedFacts, publish
+from trainer.named_recipes import recipe_of
+from trainer.optimize import Progress
 from trainer.train import steps_in_all, train_shard
 from trainer.worker.backbones import Backbones
-from trainer.worker.events import tell
-from trainer.worker.fetching import fetch_samples
+from trainer.worker.download import fetch_samples
 from trainer.worker.heartbeat import Heartbeat
+from trainer.worker.log_events import tell
 
 LINES = 10  # of progress that a training tells, at most
 PATIENCE_SECONDS = 300.0  # for a database or store that is away when a prompt is finished

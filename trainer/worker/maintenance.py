@@ -6,11 +6,11 @@ from collections.abc import Callable
 from types import TracebackType
 from typing import Self
 
-from registry import holdings
-from registry.erasures.running import run_erasures
+from registry.erasure.runner import run_erasures
 from registry.registry import Registry
-from trainer.worker.events import tell
-from trainer.worker.faults import logged
+from registry.storage import write_claims
+from trainer.worker.errors import logged
+from trainer.worker.log_events import tell
 
 EVERY_SECONDS = 5.0
 LEAVE_SECONDS = 5.0
@@ -58,7 +58,7 @@ def keep_house(registry: Registry) -> None:
 
 def clear_up(registry: Registry) -> None:
     """The dead leave nothing behind, as far as it can be reached from here."""
-    _attempt("cleared up", lambda: holdings.clear_up(registry.database, registry.objects, registry.scratch))
+    _attempt("cleared up", lambda: write_claims.clear_up(registry.database, registry.objects, registry.scratch))
 
 
 def _attempt(event: str, work: Callable[[], int]) -> None:

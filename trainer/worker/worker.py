@@ -11,16 +11,16 @@ from dataclasses import dataclass
 from threading import Event
 from typing import Literal
 
-from registry.attempt import leased
 from registry.errors import Invalid, LeaseLost
-from registry.leasing import LEASE_SECONDS, Lease, checked_seconds, one_line
 from registry.registry import Registry
-from trainer.worker.attempt import Attempt
+from registry.training.lease import LEASE_SECONDS, Lease, checked_seconds, one_line
+from registry.training.leased_job import leased
 from trainer.worker.backbones import Backbones
-from trainer.worker.events import tell
-from trainer.worker.faults import Stopped, explained, logged
+from trainer.worker.errors import Stopped, explained, logged
 from trainer.worker.heartbeat import Heartbeat
-from trainer.worker.housekeeping import Housekeeping, keep_house
+from trainer.worker.job import Attempt
+from trainer.worker.log_events import tell
+from trainer.worker.maintenance import Housekeeping, keep_house
 
 BEAT_SECONDS = 2.0  # what is cancelled or forgotten is noticed so soon, however long a lease is
 LONGEST_PAUSE_SECONDS = 30.0

@@ -11,15 +11,15 @@ from typing import Literal
 import torch
 from torch import Tensor
 
+from alacarte.cli.actions.digits import DIGITS, TestPicture, write_digits
 from alacarte.cli.backbones import Wanted, build, describe
-from alacarte.cli.digits import DIGITS, TestPicture, write_digits
-from alacarte.cli.faults import CommandRefused
+from alacarte.cli.errors import CommandRefused
 from alacarte.cli.progress import watch
-from alacarte.prompting.artifact import read_prompt, write_prompt
-from alacarte.prompting.backbone import Backbone
+from alacarte.prompting.backbone.preprocess import decode
+from alacarte.prompting.backbone.vit import Backbone
 from alacarte.prompting.predict import Answer, Predictor
-from alacarte.prompting.preprocess import decode
-from registry.reading.collection import open_collection
+from alacarte.prompting.prompt.artifact import read_prompt, write_prompt
+from registry.datasets.loader import open_collection
 from trainer.recipe import Recipe
 from trainer.threads import one_thread
 from trainer.train import train_shard

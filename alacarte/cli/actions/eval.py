@@ -7,22 +7,22 @@ from dataclasses import dataclass, fields, replace
 from pathlib import Path
 
 from alacarte.cli.backbones import Wanted, build
-from alacarte.cli.faults import CommandRefused
+from alacarte.cli.errors import CommandRefused
 from alacarte.cli.progress import watch_study
-from alacarte.prompting.backbone import Backbone
-from registry.reading.checking import Unreadable
-from trainer.cache import StateCache
+from alacarte.prompting.backbone.vit import Backbone
+from registry.datasets.validate import Unreadable
 from trainer.recipe import Recipe
-from trainer.study.conduct import choose, conduct, wanted_by
-from trainer.study.findings import StudyReport
-from trainer.study.kept import Kept
-from trainer.study.laboratory import Laboratory
-from trainer.study.merging import SEED, merge
+from trainer.state_cache import StateCache
+from trainer.study.data_splits import open_parts
 from trainer.study.plan import Part, Plan
-from trainer.study.reading import open_parts
-from trainer.study.report import write_report
-from trainer.study.seeing import views_of
-from trainer.study.training import Training, Way
+from trainer.study.precompute_states import views_of
+from trainer.study.report.write import write_report
+from trainer.study.results import StudyReport
+from trainer.study.run import choose, conduct, wanted_by
+from trainer.study.run_store import Kept
+from trainer.study.runner import Laboratory
+from trainer.study.seed_average import SEED, merge
+from trainer.study.train_prompts import Training, Way
 
 TUNED_EPOCHS = 4  # of whole backbones, which cost 20 times as much as a prompt
 LEARNERS: dict[Way, str] = {

@@ -8,8 +8,8 @@ from pathlib import Path
 import timm
 import torch
 
-from alacarte.prompting.artifact import prompt_digest, read_prompt
-from alacarte.prompting.tensors import PromptFacts, PromptTensors, Variant
+from alacarte.prompting.prompt.artifact import prompt_digest, read_prompt
+from alacarte.prompting.prompt.tensors import PromptFacts, PromptTensors, Variant
 
 
 @dataclass(frozen=True)

@@ -8,10 +8,10 @@ import torch
 from torch import Tensor
 
 from alacarte.cli.backbones import Wanted, describe, find
-from alacarte.prompting.artifact import prompt_digest, prompt_to_bytes, read_prompt
+from alacarte.prompting.backbone.preprocess import decode
 from alacarte.prompting.compose import Composition, Weighting
 from alacarte.prompting.predict import Answer, Predictor, set_digest
-from alacarte.prompting.preprocess import decode
+from alacarte.prompting.prompt.artifact import prompt_digest, prompt_to_bytes, read_prompt
 
 # B images, C labels
 

@@ -5,13 +5,13 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from alacarte.calling.answers import Prompt
-from alacarte.cli.faults import CommandRefused
-from alacarte.cli.service_door import asking
+from alacarte._client.models import Prompt
+from alacarte.cli.errors import CommandRefused
+from alacarte.cli.remote_options import asking
 from alacarte.client import Client, ClientError, ServiceProblem
 
 if TYPE_CHECKING:  # importing it imports torch
-    from alacarte.cli.training import Plan
+    from alacarte.cli.actions.train import Plan
 
 NOT_FOUND = 404
 
@@ -50,7 +50,7 @@ def find_destination(
 
 def suit(plan: "Plan", destination: Destination, given: Mapping[str, Any], say: Callable[[str], None]) -> "Plan":
     """The plan as the destination's task asks for it, where options have not said otherwise; tells what it took."""
-    from trainer.recipes import recipe_of
+    from trainer.named_recipes import recipe_of
 
     asked = dict(destination.recipe)
     if given.get("augment") == "none" and "views" not in given:

@@ -8,16 +8,16 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from alacarte.cli.backbones import Wanted, build, describe
-from alacarte.cli.faults import CommandRefused
+from alacarte.cli.errors import CommandRefused
 from alacarte.cli.progress import watch
 from alacarte.cli.prompt_files import SUFFIX, name_shards, require_room
-from alacarte.prompting.artifact import prompt_digest, prompt_to_bytes, write_prompt
-from alacarte.prompting.backbone import Backbone
-from registry.reading.collection import open_collection
-from registry.reading.sample import Refusal, Sample
-from registry.shards import split
+from alacarte.prompting.backbone.vit import Backbone
+from alacarte.prompting.prompt.artifact import prompt_digest, prompt_to_bytes, write_prompt
+from registry.catalog.shards import split
+from registry.datasets.loader import open_collection
+from registry.datasets.sample import Refusal, Sample
 from trainer.errors import ShardRefused
-from trainer.minimise import Progress, Report
+from trainer.optimize import Progress, Report
 from trainer.recipe import Recipe
 from trainer.train import labels_of, train_shard
 

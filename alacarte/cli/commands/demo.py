@@ -5,12 +5,12 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from alacarte.cli.faults import CommandRefused
+from alacarte.cli.errors import CommandRefused
 from alacarte.cli.options import Json, Seed, Weights, weights_of
-from alacarte.cli.screen import percent, print_json, print_table, say
+from alacarte.cli.tables import percent, print_json, print_table, say
 
 if TYPE_CHECKING:  # importing it imports torch
-    from alacarte.cli.demonstration import Demonstration
+    from alacarte.cli.actions.demo import Demonstration
 
 
 def demo(
@@ -24,9 +24,9 @@ def demo(
     """Four people teach a backbone handwritten digits; one is forgotten, and comes back."""
     if keep is not None and keep.exists() and (not keep.is_dir() or any(keep.iterdir())):
         raise CommandRefused(f"{keep} is there already: name a new folder with --keep")
-    from alacarte.cli import demonstration
+    from alacarte.cli.actions import demo
 
-    shown = demonstration.demonstrate(weights_of(weights), seed, demonstration.EXTENT, keep, say)
+    shown = demo.demonstrate(weights_of(weights), seed, demo.EXTENT, keep, say)
     if as_json:
         print_json(_as_document(shown))
         return

@@ -22,7 +22,7 @@ from alacarte.cli.options import (
     Weights,
     weights_of,
 )
-from alacarte.cli.screen import print_json, print_table, say
+from alacarte.cli.tables import print_json, print_table, say
 
 GB = 10**9
 
@@ -91,9 +91,9 @@ def evaluate_command(
 ) -> None:
     """Repeat the paper's experiments with these pictures; an interrupted run goes on where it was."""
     data.stat()  # what is told before torch is imported is told at once
+    from alacarte.cli.actions.eval import Order, evaluate
     from alacarte.cli.backbones import Wanted
-    from alacarte.cli.evaluation import Order, evaluate
-    from trainer.recipes import DEFAULT, recipe_of
+    from trainer.named_recipes import DEFAULT, recipe_of
 
     name = recipe or DEFAULT
     said = {

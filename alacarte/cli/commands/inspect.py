@@ -6,10 +6,10 @@ import typer
 
 from alacarte.cli.options import Json
 from alacarte.cli.prompt_files import find_prompt_files
-from alacarte.cli.screen import print_json, print_table
+from alacarte.cli.tables import print_json, print_table
 
 if TYPE_CHECKING:  # importing it imports torch
-    from alacarte.cli.inspection import Inspected
+    from alacarte.cli.actions.inspect import Inspected
 
 LABELS_SHOWN = 10
 
@@ -23,7 +23,7 @@ def inspect(
 ) -> None:
     """Show the facts of prompt files: what they were trained on, their shapes and their size."""
     files = find_prompt_files(prompts)  # what is told before torch is imported is told at once
-    from alacarte.cli.inspection import look_into
+    from alacarte.cli.actions.inspect import look_into
 
     inspected = [look_into(file) for file in files]
     if as_json:

@@ -7,10 +7,10 @@ import typer
 
 from alacarte.cli.options import CompositionName, Device, Dtype, Json, WeightingName, Weights, weights_of
 from alacarte.cli.prompt_files import SUFFIX, find_prompt_files
-from alacarte.cli.screen import print_json, print_table, say
+from alacarte.cli.tables import print_json, print_table, say
 
 if TYPE_CHECKING:  # importing it imports torch
-    from alacarte.cli.prediction import Ranking, Verdict
+    from alacarte.cli.actions.predict import Ranking, Verdict
 
 
 def predict(
@@ -41,8 +41,8 @@ def predict(
     """Label pictures by a set of prompts."""
     _refuse_misreadings(images, composition, weighting)
     files = find_prompt_files(prompts)  # what is told before torch is imported is told at once
+    from alacarte.cli.actions.predict import Question
     from alacarte.cli.backbones import Wanted
-    from alacarte.cli.prediction import Question
 
     wanted = Wanted(backbone, weights_of(weights), device, dtype)
     question = Question(images, files, wanted, say)

@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from alacarte.cli.screen import say
+from alacarte.cli.tables import say
 
 Host = Annotated[str | None, typer.Option("--host", help="Listen here.", show_default="ALACARTE_HOST or 127.0.0.1")]
 Port = Annotated[
@@ -15,8 +15,8 @@ Port = Annotated[
 
 def serve(host: Host = None, port: Port = None) -> None:
     """Serve the HTTP API; its settings are ALACARTE_* variables, and its log is JSON on stderr."""
-    from registry.opening import open_registry
-    from service.logs import log_on_stderr
+    from registry.bootstrap import open_registry
+    from service.observability.logging import log_on_stderr
     from service.settings import read_service_settings
 
     given = {name: value for name, value in {"host": host, "port": port}.items() if value is not None}
@@ -24,12 +24,12 @@ def serve(host: Host = None, port: Port = None) -> None:
     open_registry(settings).database.close()  # what is wrong with it is told in one line, before anything starts
     log_on_stderr(settings.log_level)
 
-    from service.process import prepare_process
+    from service.process_tuning import prepare_process
 
     prepare_process(settings.max_connections)
 
     from service.app import create_app  # only now: with it comes torch, which takes seconds
-    from service.serving import make_server
+    from service.server import make_server
 
     server = make_server(create_app(settings), settings)
     # The server drains at the first of these, and then raises it once more: by then all is done.

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from alacarte.cli.faults import CommandRefused
+from alacarte.cli.errors import CommandRefused
 from alacarte.cli.options import (
     Augment,
     BackboneName,
@@ -25,11 +25,11 @@ from alacarte.cli.options import (
     weights_of,
 )
 from alacarte.cli.prompt_files import require_room
-from alacarte.cli.screen import print_json, print_table, say
-from alacarte.cli.service_door import Token, TokenFile, proof_of
+from alacarte.cli.remote_options import Token, TokenFile, proof_of
+from alacarte.cli.tables import print_json, print_table, say
 
 if TYPE_CHECKING:  # importing it imports httpx, which only sending needs
-    from alacarte.cli.pushing import Destination
+    from alacarte.cli.actions.push import Destination
 
 GB = 10**9
 
@@ -101,14 +101,14 @@ def train(
     require_room(out, force)
     destination = None
     if push is not None:
-        from alacarte.cli.pushing import find_destination
+        from alacarte.cli.actions.push import find_destination
 
         destination = find_destination(push, proof_of(token, token_file), source, task, say)
     elif source is not None or task is not None:
         raise CommandRefused("--source and --task are of a service: name it with --push")
+    from alacarte.cli.actions.train import Plan, train_shards
     from alacarte.cli.backbones import Wanted
-    from alacarte.cli.training import Plan, train_shards
-    from trainer.recipes import recipe_of
+    from trainer.named_recipes import recipe_of
 
     said = {
         "recipe": recipe,
@@ -135,7 +135,7 @@ def train(
         scratch=scratch,
     )
     if destination is not None:
-        from alacarte.cli.pushing import suit
+        from alacarte.cli.actions.push import suit
 
         plan = suit(plan, destination, given, say)
     outcome = train_shards(plan, say)
@@ -180,7 +180,7 @@ def train(
 
 
 def _push(destination: "Destination", files: list[Path]) -> dict[str, object]:
-    from alacarte.cli.pushing import push_prompts
+    from alacarte.cli.actions.push import push_prompts
 
     shards = push_prompts(destination, files, say)
     return {"url": destination.url, "source": destination.source_id, "shards": shards}

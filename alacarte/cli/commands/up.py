@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from alacarte.cli.faults import CommandRefused
+from alacarte.cli.errors import CommandRefused
 from alacarte.cli.options import Weights
-from alacarte.cli.screen import say
+from alacarte.cli.tables import say
 
 if TYPE_CHECKING:  # SQLAlchemy takes a moment, and `--help` never needs it
-    from alacarte.cli.embedded.household import Household
+    from alacarte.cli.up.supervisor import Household
     from registry.registry import Registry
     from service.settings import ServiceSettings
 
@@ -41,24 +41,24 @@ def up(
 
 
 def _run(port: int | None, home: Path | None, weights: str | None, demo: bool) -> None:
-    from alacarte.cli.embedded import household, preparing, telling
-    from alacarte.cli.embedded.watching import watching
-    from registry.opening import make_registry, open_registry
+    from alacarte.cli.up import bootstrap, messages, supervisor
+    from alacarte.cli.up.progress import watching
+    from registry.bootstrap import make_registry, open_registry
 
     settings = _settings(port, home, weights)
     make_registry(settings)
     registry = open_registry(settings)
     try:
-        admin_token = preparing.make_first_admin(registry)
+        admin_token = bootstrap.make_first_admin(registry)
         if admin_token is not None:
-            _tell(telling.admin_lines(admin_token))
-        with household.kept(settings, os.environ, say) as kept:
+            _tell(messages.admin_lines(admin_token))
+        with supervisor.kept(settings, os.environ, say) as kept:
             say(f"starting a service and a worker, whose messages go to {settings.home / 'log'}")
             kept.wait_until_ready()
-            how_to_token = telling.how_to_token(None if home is None else settings.home)
+            how_to_token = messages.how_to_token(None if home is None else settings.home)
             shown = demo and _demonstrate(registry, settings, kept, admin_token, how_to_token)
             if admin_token is None and not shown:
-                _tell(telling.again_lines(kept.url, how_to_token))
+                _tell(messages.again_lines(kept.url, how_to_token))
             say(f"serving at {kept.url}; Ctrl-C ends it")
             with watching(registry) as watch:
                 while True:
@@ -69,7 +69,7 @@ def _run(port: int | None, home: Path | None, weights: str | None, demo: bool) -
 
 
 def _settings(port: int | None, home: Path | None, weights: str | None) -> "ServiceSettings":
-    from alacarte.cli.embedded.preparing import free_port
+    from alacarte.cli.up.bootstrap import free_port
     from service.settings import read_service_settings
 
     said = {"port": port, "home": None if home is None else home.absolute(), "weights": weights}
@@ -81,9 +81,9 @@ def _demonstrate(
     registry: "Registry", settings: "ServiceSettings", kept: "Household", admin_token: str | None, how_to_token: str
 ) -> bool:
     """Shows the demo from its training on, if it is wanted and can be had; False if there was none to show."""
-    from alacarte.cli.embedded import digits_demo, telling
-    from alacarte.cli.embedded.choosing import choose_backbone
-    from alacarte.cli.embedded.watching import watching
+    from alacarte.cli.up import digits_demo, messages
+    from alacarte.cli.up.pick_backbone import choose_backbone
+    from alacarte.cli.up.progress import watching
 
     folder = settings.home / "demo"
     if not digits_demo.is_wanted(registry, folder):
@@ -100,7 +100,7 @@ def _demonstrate(
             kept.tick()
             watch.look()
     demo = digits_demo.hand_out(registry, folder, sources)
-    _tell(telling.demo_lines(kept.url, demo, admin_token, how_to_token))
+    _tell(messages.demo_lines(kept.url, demo, admin_token, how_to_token))
     digits_demo.finish(folder)  # not before: what was handed out and never shown is handed out again
     return True
 

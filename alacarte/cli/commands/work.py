@@ -12,10 +12,10 @@ from typing import Annotated
 
 import typer
 
-from alacarte.cli.faults import CommandRefused
+from alacarte.cli.errors import CommandRefused
+from alacarte.cli.local_options import opened
 from alacarte.cli.options import DtypeName, Json, weights_of
-from alacarte.cli.registry_door import opened
-from alacarte.cli.screen import print_json, say
+from alacarte.cli.tables import print_json, say
 
 GB = 10**9
 
@@ -55,7 +55,7 @@ def work(
     with opened() as registry:  # what is told before torch is imported is told at once
         from alacarte.cli.backbones import Wanted, build, require_device
         from trainer.worker.backbones import Backbones
-        from trainer.worker.loop import Worker
+        from trainer.worker.worker import Worker
 
         require_device(device)
         wanted = weights_of(weights)
@@ -102,7 +102,7 @@ def _stopped_by_signals(stop: threading.Event) -> Iterator[None]:
 @contextmanager
 def _told_in_lines() -> Iterator[None]:
     """The worker's events as lines on stderr."""
-    from trainer.worker.events import LOG
+    from trainer.worker.log_events import LOG
 
     log, lines = logging.getLogger(LOG), _Lines()
     before = log.level

@@ -2,8 +2,8 @@
 
 import typer
 
-from alacarte.cli.documents import print_one
 from alacarte.cli.options import Json
+from alacarte.cli.output import print_one
 
 app = typer.Typer(no_args_is_help=True, help="The registry's database: its tables and their version.")
 
@@ -11,7 +11,7 @@ app = typer.Typer(no_args_is_help=True, help="The registry's database: its table
 @app.command()
 def upgrade(as_json: Json = False) -> None:
     """Bring the database to the tables of this version; it and the object store are made if there are none."""
-    from registry.opening import make_registry, open_database, open_objects
+    from registry.bootstrap import make_registry, open_database, open_objects
     from registry.settings import read_settings
 
     settings = read_settings()
@@ -23,8 +23,8 @@ def upgrade(as_json: Json = False) -> None:
 @app.command()
 def status(as_json: Json = False) -> None:
     """Show where the registry lives, and whether its tables are those of this version."""
-    from registry import migrate
-    from registry.opening import open_database
+    from registry.bootstrap import open_database
+    from registry.db import migrate
     from registry.settings import read_settings
 
     settings = read_settings()

@@ -4,11 +4,11 @@ from typing import Annotated
 
 import typer
 
-from alacarte.cli.documents import document_of, print_list, told
-from alacarte.cli.faults import FAILED
+from alacarte.cli.errors import FAILED
+from alacarte.cli.local_options import opened
 from alacarte.cli.options import Json
-from alacarte.cli.registry_door import opened
-from alacarte.cli.screen import print_json, print_table, say
+from alacarte.cli.output import document_of, print_list, told
+from alacarte.cli.tables import print_json, print_table, say
 
 
 def doctor(
@@ -19,9 +19,9 @@ def doctor(
     as_json: Json = False,
 ) -> None:
     """Look for objects without rows, rows without objects, damaged bytes and a broken log; exit 1 if there are any."""
-    from registry.callers import OPERATOR
-    from registry.doctor.examining import examine
-    from registry.doctor.repairing import repair as mend
+    from registry.access.caller import OPERATOR
+    from registry.fsck.repair import repair as mend
+    from registry.fsck.scan import examine
 
     with opened() as registry:
         findings = list(examine(registry, deep=not quick))

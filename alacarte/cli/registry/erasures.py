@@ -9,14 +9,14 @@ from uuid import UUID
 
 import typer
 
-from alacarte.cli.documents import Document, document_of, print_list, print_one, told
-from alacarte.cli.faults import FAILED, CommandRefused, NotYet
+from alacarte.cli.errors import FAILED, CommandRefused, NotYet
+from alacarte.cli.local_options import all_pages, opened, reading, writing
 from alacarte.cli.options import Json
-from alacarte.cli.registry_door import all_pages, opened, reading, writing
-from alacarte.cli.screen import print_json, print_table, say
+from alacarte.cli.output import Document, document_of, print_list, print_one, told
+from alacarte.cli.tables import print_json, print_table, say
 
 if TYPE_CHECKING:
-    from registry.erasures.reading import Progress
+    from registry.erasure.status import Progress
 
 ErasureId = Annotated[UUID, typer.Argument(metavar="ID", help="The erasure's id.", show_default=False)]
 FACTS = ("id", "state", "scope", "source_id", "shard_id", "sample", "requested_by", "requested_at", "completed_at")
@@ -28,8 +28,8 @@ app = typer.Typer(no_args_is_help=True, help="Erasures: how forgetting stands, i
 @app.command("list")
 def list_all(as_json: Json = False) -> None:
     """List erasures."""
-    from registry.callers import OPERATOR
-    from registry.erasures.reading import list_erasures
+    from registry.access.caller import OPERATOR
+    from registry.erasure.status import list_erasures
 
     with reading() as session:
         documents = [
@@ -42,8 +42,8 @@ def list_all(as_json: Json = False) -> None:
 @app.command()
 def show(erasure: ErasureId, as_json: Json = False) -> None:
     """Show the steps of an erasure, and what it waits for."""
-    from registry.callers import OPERATOR
-    from registry.erasures.reading import show_erasure
+    from registry.access.caller import OPERATOR
+    from registry.erasure.status import show_erasure
 
     with reading() as session:
         print_progress(show_erasure(session, OPERATOR, erasure), as_json=as_json)
@@ -52,9 +52,9 @@ def show(erasure: ErasureId, as_json: Json = False) -> None:
 @app.command()
 def run(as_json: Json = False) -> None:
     """Carry out every erasure that is not complete, due or not; the exit code is 75 while some still wait."""
-    from registry.callers import OPERATOR
-    from registry.erasures.reading import list_erasures
-    from registry.erasures.running import finish_erasure
+    from registry.access.caller import OPERATOR
+    from registry.erasure.runner import finish_erasure
+    from registry.erasure.status import list_erasures
 
     with opened() as registry:
         with registry.database.reading() as session:
@@ -75,8 +75,8 @@ def receipt(
     ] = None,
 ) -> None:
     """Print the signed receipt of a complete erasure: JSON, as it is."""
-    from registry.callers import OPERATOR
-    from registry.erasures.reading import show_erasure
+    from registry.access.caller import OPERATOR
+    from registry.erasure.status import show_erasure
 
     with reading() as session:
         progress = show_erasure(session, OPERATOR, erasure)
@@ -98,7 +98,7 @@ def verify(
     as_json: Json = False,
 ) -> None:
     """Check a receipt's signature, and look again in the live stores for what it says is gone."""
-    from registry.erasures.verifying import verify_receipt
+    from registry.erasure.verify import verify_receipt
 
     document = _read(receipt)
     public = None if key is None else key.read_bytes().decode(errors="replace")
@@ -116,8 +116,8 @@ def verify(
 @app.command()
 def confirm(erasure: ErasureId, as_json: Json = False) -> None:
     """Confirm by hand that scratch files on a machine that will not come back are gone; the receipt says so."""
-    from registry.callers import OPERATOR
-    from registry.erasures.confirming import confirm_scratch
+    from registry.access.caller import OPERATOR
+    from registry.erasure.manual_confirm import confirm_scratch
 
     with writing() as session:
         confirmed = confirm_scratch(session, OPERATOR, erasure)

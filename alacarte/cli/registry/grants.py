@@ -4,13 +4,13 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
-from alacarte.cli.documents import document_of, print_list, print_one
+from alacarte.cli.local_options import all_pages, named_source, reading, writing
 from alacarte.cli.options import InTask, Json, SourceName
-from alacarte.cli.registry_door import all_pages, named_source, reading, writing
-from alacarte.cli.users import UserName
+from alacarte.cli.output import document_of, print_list, print_one
+from alacarte.cli.registry.users import UserName
 
 if TYPE_CHECKING:
-    from registry.models.people import Grant
+    from registry.db.models.users import Grant
 
 RightName = Annotated[
     Literal["use", "manage", "forget"],
@@ -25,9 +25,9 @@ def add(
     user: UserName, source: SourceName, right: RightName = "use", task: InTask = None, as_json: Json = False
 ) -> None:
     """Grant a right to a user or group."""
-    from registry.callers import OPERATOR
-    from registry.grants import grant
-    from registry.users import find_user
+    from registry.access.caller import OPERATOR
+    from registry.access.grants import grant
+    from registry.access.users import find_user
 
     with writing() as session:
         who, what = find_user(session, OPERATOR, user), named_source(session, source, task)
@@ -41,9 +41,9 @@ def revoke(
     user: UserName, source: SourceName, right: RightName = "use", task: InTask = None, as_json: Json = False
 ) -> None:
     """Take a right back, at once."""
-    from registry.callers import OPERATOR
-    from registry.grants import revoke as revoke_grant
-    from registry.users import find_user
+    from registry.access.caller import OPERATOR
+    from registry.access.grants import revoke as revoke_grant
+    from registry.access.users import find_user
 
     with writing() as session:
         who, what = find_user(session, OPERATOR, user), named_source(session, source, task)
@@ -62,11 +62,11 @@ def list_all(
     as_json: Json = False,
 ) -> None:
     """List grants."""
-    from registry.callers import OPERATOR
-    from registry.grants import list_grants
-    from registry.sources import find_source
-    from registry.tasks import find_task
-    from registry.users import find_user
+    from registry.access.caller import OPERATOR
+    from registry.access.grants import list_grants
+    from registry.access.users import find_user
+    from registry.catalog.sources import find_source
+    from registry.catalog.tasks import find_task
 
     with reading() as session:
         within = None if task is None else find_task(session, task).id

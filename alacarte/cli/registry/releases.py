@@ -5,13 +5,13 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from alacarte.cli.documents import Document, document_of, print_list, print_one, told
+from alacarte.cli.local_options import all_pages, reading, writing
 from alacarte.cli.options import Json
-from alacarte.cli.registry_door import all_pages, reading, writing
-from alacarte.cli.screen import print_json, print_table
+from alacarte.cli.output import Document, document_of, print_list, print_one, told
+from alacarte.cli.tables import print_json, print_table
 
 if TYPE_CHECKING:
-    from registry.models.prompts import Release
+    from registry.db.models.prompts import Release
 
 OfTask = Annotated[str, typer.Option("--task", help="The task, by name or id.", show_default=False)]
 ReleaseName = Annotated[str, typer.Argument(metavar="RELEASE", help="A release's name or id.", show_default=False)]
@@ -26,9 +26,9 @@ def pin(
     as_json: Json = False,
 ) -> None:
     """Pin the prompts that a task has now under a name."""
-    from registry.callers import OPERATOR
-    from registry.releases import pin_release
-    from registry.tasks import find_task
+    from registry.access.caller import OPERATOR
+    from registry.catalog.releases import pin_release
+    from registry.catalog.tasks import find_task
 
     with writing() as session:
         document = _document(pin_release(session, OPERATOR, find_task(session, task).id, name))
@@ -41,8 +41,8 @@ def list_all(
     as_json: Json = False,
 ) -> None:
     """List releases."""
-    from registry.releases import list_releases
-    from registry.tasks import find_task
+    from registry.catalog.releases import list_releases
+    from registry.catalog.tasks import find_task
 
     with reading() as session:
         within = None if task is None else find_task(session, task).id
@@ -53,9 +53,9 @@ def list_all(
 @app.command()
 def show(release: ReleaseName, task: OfTask, as_json: Json = False) -> None:
     """Show the prompts of a release, and those that it lost because they were forgotten."""
-    from registry.callers import OPERATOR
-    from registry.releases import find_release, show_release
-    from registry.tasks import find_task
+    from registry.access.caller import OPERATOR
+    from registry.catalog.releases import find_release, show_release
+    from registry.catalog.tasks import find_task
 
     with reading() as session:
         found = find_release(session, find_task(session, task).id, release)
@@ -71,9 +71,9 @@ def show(release: ReleaseName, task: OfTask, as_json: Json = False) -> None:
 @app.command()
 def remove(release: ReleaseName, task: OfTask, as_json: Json = False) -> None:
     """Remove a release; its prompts stay."""
-    from registry.callers import OPERATOR
-    from registry.releases import find_release, remove_release
-    from registry.tasks import find_task
+    from registry.access.caller import OPERATOR
+    from registry.catalog.releases import find_release, remove_release
+    from registry.catalog.tasks import find_task
 
     with writing() as session:
         found = find_release(session, find_task(session, task).id, release)

@@ -6,13 +6,13 @@ from uuid import UUID
 
 import typer
 
-from alacarte.cli.documents import Document, document_of, print_list, print_one, told
-from alacarte.cli.faults import CommandRefused, NotYet
+from alacarte.cli.errors import CommandRefused, NotYet
+from alacarte.cli.local_options import all_pages, named_source, opened, reading, writing
 from alacarte.cli.options import InTask, Json, SourceName
-from alacarte.cli.registry_door import all_pages, named_source, opened, reading, writing
-from alacarte.cli.screen import print_json, print_table
-from alacarte.cli.uploads import add, extend
-from alacarte.cli.users import UserName
+from alacarte.cli.output import Document, document_of, print_list, print_one, told
+from alacarte.cli.registry.uploads import add, extend
+from alacarte.cli.registry.users import UserName
+from alacarte.cli.tables import print_json, print_table
 
 OF_SHARDS = ("number", "state", "progress", "generation", "samples", "attempts", "worker", "error", "id")
 
@@ -27,9 +27,9 @@ def list_all(
     as_json: Json = False,
 ) -> None:
     """List sources."""
-    from registry.callers import OPERATOR
-    from registry.sources import list_sources
-    from registry.tasks import find_task
+    from registry.access.caller import OPERATOR
+    from registry.catalog.sources import list_sources
+    from registry.catalog.tasks import find_task
 
     with reading() as session:
         within = None if task is None else find_task(session, task).id
@@ -43,8 +43,8 @@ def list_all(
 @app.command()
 def show(source: SourceName, task: InTask = None, as_json: Json = False) -> None:
     """Show a source, its shards, and how far their training is."""
-    from registry.callers import OPERATOR
-    from registry.source_states import show_source
+    from registry.access.caller import OPERATOR
+    from registry.catalog.source_status import show_source
 
     with reading() as session:
         state = show_source(session, OPERATOR, named_source(session, source, task).id)
@@ -66,8 +66,8 @@ def print_state(document: Document, shards: Sequence[Document], *, as_json: bool
 @app.command()
 def samples(source: SourceName, task: InTask = None, as_json: Json = False) -> None:
     """List the pictures of a source by their digests."""
-    from registry.callers import OPERATOR
-    from registry.samples import list_samples
+    from registry.access.caller import OPERATOR
+    from registry.catalog.samples import list_samples
 
     with reading() as session:
         source_id = named_source(session, source, task).id
@@ -81,8 +81,8 @@ def samples(source: SourceName, task: InTask = None, as_json: Json = False) -> N
 @app.command()
 def cancel(source: SourceName, task: InTask = None, as_json: Json = False) -> None:
     """Stop the training of a source until it is resumed; what is trained stays."""
-    from registry.callers import OPERATOR
-    from registry.training import cancel_training
+    from registry.access.caller import OPERATOR
+    from registry.training.control import cancel_training
 
     with writing() as session:
         found = named_source(session, source, task)
@@ -94,8 +94,8 @@ def cancel(source: SourceName, task: InTask = None, as_json: Json = False) -> No
 @app.command()
 def resume(source: SourceName, task: InTask = None, as_json: Json = False) -> None:
     """Go on with training that was cancelled, or that is waiting after failures."""
-    from registry.callers import OPERATOR
-    from registry.training import resume_training
+    from registry.access.caller import OPERATOR
+    from registry.training.control import resume_training
 
     with writing() as session:
         found = named_source(session, source, task)
@@ -112,8 +112,8 @@ def rename(
     as_json: Json = False,
 ) -> None:
     """Give a source another name; its id, grants and prompts stay."""
-    from registry.callers import OPERATOR
-    from registry.sources import rename_source
+    from registry.access.caller import OPERATOR
+    from registry.catalog.sources import rename_source
 
     with writing() as session:
         found = named_source(session, source, task)
@@ -126,9 +126,9 @@ def rename(
 @app.command()
 def owner(source: SourceName, user: UserName, task: InTask = None, as_json: Json = False) -> None:
     """Hand a source to another owner; whoever had it keeps no right by that."""
-    from registry.callers import OPERATOR
-    from registry.sources import set_owner
-    from registry.users import find_user
+    from registry.access.caller import OPERATOR
+    from registry.access.users import find_user
+    from registry.catalog.sources import set_owner
 
     with writing() as session:
         found, who = named_source(session, source, task), find_user(session, OPERATOR, user)
@@ -157,11 +157,11 @@ def forget(
 
     The exit code is 0 once the receipt is signed, and 75 while something waits: that is tried again, also without you.
     """
-    from alacarte.cli.erasures import print_progress
-    from registry.callers import OPERATOR
-    from registry.erasures.begin import forget_sample, forget_shard, forget_source
-    from registry.erasures.running import finish_erasure
-    from registry.samples import find_sample
+    from alacarte.cli.registry.erasures import print_progress
+    from registry.access.caller import OPERATOR
+    from registry.catalog.samples import find_sample
+    from registry.erasure.request import forget_sample, forget_shard, forget_source
+    from registry.erasure.runner import finish_erasure
 
     if shard is not None and sample is not None:
         raise CommandRefused("name a shard or a sample, not both")

@@ -5,13 +5,13 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from alacarte.cli.documents import document_of, print_list, print_one
-from alacarte.cli.faults import CommandRefused
+from alacarte.cli.errors import CommandRefused
+from alacarte.cli.local_options import all_pages, reading, writing
 from alacarte.cli.options import CompositionName, Json, WeightingName
-from alacarte.cli.registry_door import all_pages, reading, writing
+from alacarte.cli.output import document_of, print_list, print_one
 
 if TYPE_CHECKING:
-    from registry.models.collections import Task
+    from registry.db.models.catalog import Task
 
 TaskName = Annotated[str, typer.Argument(metavar="TASK", help="A task's name or id.", show_default=False)]
 Size = Annotated[
@@ -47,8 +47,8 @@ def add(
     as_json: Json = False,
 ) -> None:
     """Make a task."""
-    from registry.callers import OPERATOR
-    from registry.tasks import create_task
+    from registry.access.caller import OPERATOR
+    from registry.catalog.tasks import create_task
 
     told = parsed_recipe(recipe)
     with writing() as session:
@@ -71,7 +71,7 @@ def add(
 @app.command("list")
 def list_all(as_json: Json = False) -> None:
     """List tasks."""
-    from registry.tasks import list_tasks
+    from registry.catalog.tasks import list_tasks
 
     with reading() as session:
         documents = [_document(task) for task in all_pages(lambda after: list_tasks(session, after))]
@@ -81,7 +81,7 @@ def list_all(as_json: Json = False) -> None:
 @app.command()
 def show(task: TaskName, as_json: Json = False) -> None:
     """Show all facts of a task."""
-    from registry.tasks import find_task
+    from registry.catalog.tasks import find_task
 
     with reading() as session:
         document = _document(find_task(session, task))
@@ -91,8 +91,8 @@ def show(task: TaskName, as_json: Json = False) -> None:
 @app.command()
 def remove(task: TaskName, as_json: Json = False) -> None:
     """Remove a task that has no sources and no releases."""
-    from registry.callers import OPERATOR
-    from registry.tasks import find_task, remove_task
+    from registry.access.caller import OPERATOR
+    from registry.catalog.tasks import find_task, remove_task
 
     with writing() as session:
         found = find_task(session, task)

@@ -6,14 +6,14 @@ from uuid import UUID
 
 import typer
 
-from alacarte.cli.documents import document_of, print_list, print_one
+from alacarte.cli.local_options import all_pages, reading, writing
 from alacarte.cli.options import Json
-from alacarte.cli.registry_door import all_pages, reading, writing
-from alacarte.cli.screen import say
-from alacarte.cli.users import UserName
+from alacarte.cli.output import document_of, print_list, print_one
+from alacarte.cli.registry.users import UserName
+from alacarte.cli.tables import say
 
 if TYPE_CHECKING:
-    from registry.models.people import Token
+    from registry.db.models.users import Token
 
 app = typer.Typer(no_args_is_help=True, help="Tokens: shown once, kept as a hash, revoked at once.")
 
@@ -29,9 +29,9 @@ def issue(
     as_json: Json = False,
 ) -> None:
     """Issue a token to a user, and show it this once."""
-    from registry.callers import OPERATOR
-    from registry.tokens import issue_token
-    from registry.users import find_user
+    from registry.access.caller import OPERATOR
+    from registry.access.tokens import issue_token
+    from registry.access.users import find_user
 
     lifetime = None if days is None else timedelta(days=days)
     with writing() as session:
@@ -48,9 +48,9 @@ def list_all(
     as_json: Json = False,
 ) -> None:
     """List tokens by their prefixes."""
-    from registry.callers import OPERATOR
-    from registry.tokens import list_tokens
-    from registry.users import find_user
+    from registry.access.caller import OPERATOR
+    from registry.access.tokens import list_tokens
+    from registry.access.users import find_user
 
     with reading() as session:
         who = None if user is None else find_user(session, OPERATOR, user).id
@@ -66,8 +66,8 @@ def revoke(
     as_json: Json = False,
 ) -> None:
     """Revoke a token: whoever shows it from now on is refused."""
-    from registry.callers import OPERATOR
-    from registry.tokens import revoke_token
+    from registry.access.caller import OPERATOR
+    from registry.access.tokens import revoke_token
 
     with writing() as session:
         revoke_token(session, OPERATOR, token)

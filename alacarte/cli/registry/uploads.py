@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING, Annotated, Protocol
 
 import typer
 
-from alacarte.cli.documents import Document, plain, print_one
+from alacarte.cli.local_options import named_source, opened
 from alacarte.cli.options import InTask, Json, SourceName
-from alacarte.cli.registry_door import named_source, opened
-from alacarte.cli.screen import print_json, print_table, say
+from alacarte.cli.output import Document, plain, print_one
+from alacarte.cli.tables import print_json, print_table, say
 
 if TYPE_CHECKING:
-    from registry.uploading.admit import Admission
+    from registry.ingest.pipeline import Admission
 
 Pictures = Annotated[
     Path,
@@ -53,10 +53,10 @@ def add(
     as_json: Json = False,
 ) -> None:
     """Upload a new source: all of its pictures or nothing."""
-    from registry.callers import OPERATOR
-    from registry.tasks import find_task
-    from registry.uploading.upload import upload_source
-    from registry.users import find_user
+    from registry.access.caller import OPERATOR
+    from registry.access.users import find_user
+    from registry.catalog.tasks import find_task
+    from registry.ingest.upload import upload_source
 
     with opened() as registry:
         with registry.database.reading() as session:
@@ -90,8 +90,8 @@ def extend(
     as_json: Json = False,
 ) -> None:
     """Add pictures to a source; they form new shards, and trained ones are left alone."""
-    from registry.callers import OPERATOR
-    from registry.uploading.upload import add_samples
+    from registry.access.caller import OPERATOR
+    from registry.ingest.upload import add_samples
 
     with opened() as registry:
         with registry.database.reading() as session:

@@ -4,12 +4,12 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
-from alacarte.cli.documents import document_of, print_list, print_one
+from alacarte.cli.local_options import all_pages, opened, reading, writing
 from alacarte.cli.options import Json
-from alacarte.cli.registry_door import all_pages, opened, reading, writing
+from alacarte.cli.output import document_of, print_list, print_one
 
 if TYPE_CHECKING:
-    from registry.models.people import User
+    from registry.db.models.users import User
 
 RoleName = Literal["admin", "owner", "predictor"]
 UserName = Annotated[str, typer.Argument(metavar="USER", help="A user's name or id.", show_default=False)]
@@ -28,8 +28,8 @@ def add(
     as_json: Json = False,
 ) -> None:
     """Make a user or a group."""
-    from registry.callers import OPERATOR
-    from registry.users import create_user
+    from registry.access.caller import OPERATOR
+    from registry.access.users import create_user
 
     with writing() as session:
         document = _document(create_user(session, OPERATOR, name, role, is_group=group))
@@ -39,8 +39,8 @@ def add(
 @app.command("list")
 def list_all(as_json: Json = False) -> None:
     """List users and groups."""
-    from registry.callers import OPERATOR
-    from registry.users import list_users
+    from registry.access.caller import OPERATOR
+    from registry.access.users import list_users
 
     with reading() as session:
         documents = [_document(user) for user in all_pages(lambda after: list_users(session, OPERATOR, after))]
@@ -50,8 +50,8 @@ def list_all(as_json: Json = False) -> None:
 @app.command()
 def show(name: UserName, as_json: Json = False) -> None:
     """Show a user with their groups, or a group with its members."""
-    from registry.callers import OPERATOR
-    from registry.users import find_user, groups_of, members_of
+    from registry.access.caller import OPERATOR
+    from registry.access.users import find_user, groups_of, members_of
 
     with reading() as session:
         user = find_user(session, OPERATOR, name)
@@ -64,8 +64,8 @@ def show(name: UserName, as_json: Json = False) -> None:
 @app.command()
 def remove(name: UserName, as_json: Json = False) -> None:
     """Remove a user with their tokens, grants and memberships; their sources stay, without an owner."""
-    from registry.callers import OPERATOR
-    from registry.users import find_user, remove_user
+    from registry.access.caller import OPERATOR
+    from registry.access.users import find_user, remove_user
 
     with writing() as session:
         user = find_user(session, OPERATOR, name)
@@ -77,8 +77,8 @@ def remove(name: UserName, as_json: Json = False) -> None:
 @app.command()
 def join(group: GroupName, member: UserName, as_json: Json = False) -> None:
     """Let a user have what a group is granted."""
-    from registry.callers import OPERATOR
-    from registry.users import add_member, find_user
+    from registry.access.caller import OPERATOR
+    from registry.access.users import add_member, find_user
 
     with writing() as session:
         to, who = find_user(session, OPERATOR, group), find_user(session, OPERATOR, member)
@@ -90,8 +90,8 @@ def join(group: GroupName, member: UserName, as_json: Json = False) -> None:
 @app.command()
 def leave(group: GroupName, member: UserName, as_json: Json = False) -> None:
     """End what a user has through a group."""
-    from registry.callers import OPERATOR
-    from registry.users import find_user, remove_member
+    from registry.access.caller import OPERATOR
+    from registry.access.users import find_user, remove_member
 
     with writing() as session:
         of, who = find_user(session, OPERATOR, group), find_user(session, OPERATOR, member)
@@ -110,10 +110,10 @@ def bind(
     as_json: Json = False,
 ) -> None:
     """Let a subject of an issuer prove to be this user, by its JWTs."""
-    from registry.callers import OPERATOR
+    from registry.access.caller import OPERATOR
+    from registry.access.oidc_subjects import bind_subject
+    from registry.access.users import find_user
     from registry.errors import Invalid
-    from registry.subjects import bind_subject
-    from registry.users import find_user
     from service.settings import read_service_settings
 
     vouching = issuer or read_service_settings().oidc_issuer
@@ -128,9 +128,9 @@ def bind(
 @app.command()
 def unbind(name: UserName, as_json: Json = False) -> None:
     """End what a user's subject proves, at once."""
-    from registry.callers import OPERATOR
-    from registry.subjects import unbind_subject
-    from registry.users import find_user
+    from registry.access.caller import OPERATOR
+    from registry.access.oidc_subjects import unbind_subject
+    from registry.access.users import find_user
 
     with writing() as session:
         document = _document(unbind_subject(session, OPERATOR, find_user(session, OPERATOR, name).id))
@@ -147,9 +147,9 @@ def quota(
     as_json: Json = False,
 ) -> None:
     """Show what a user stores and may store, or say what they may."""
-    from registry.callers import OPERATOR
-    from registry.quotas import set_quota, show_quota
-    from registry.users import find_user
+    from registry.access.caller import OPERATOR
+    from registry.access.quotas import set_quota, show_quota
+    from registry.access.users import find_user
 
     if default and size is not None:
         raise typer.BadParameter("say --bytes or --default, not both")

@@ -5,7 +5,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from alacarte.cli.service_door import Token, TokenFile, Url, asking, proof_of, url_of
+from alacarte.cli.remote_options import Token, TokenFile, Url, asking, proof_of, url_of
 
 if TYPE_CHECKING:
     from alacarte.client import Client

@@ -8,15 +8,15 @@ from uuid import UUID
 
 import typer
 
-from alacarte.cli.documents import document_of, facts_of, print_list, told
-from alacarte.cli.erasures import FACTS, ErasureId, print_steps, write_receipt
-from alacarte.cli.faults import FAILED, INTERRUPTED, CommandRefused, NotYet, fail
+from alacarte.cli.errors import FAILED, INTERRUPTED, CommandRefused, NotYet, fail
 from alacarte.cli.options import InTask, Json, SourceName
-from alacarte.cli.remote.asking import source_of
-from alacarte.cli.screen import print_json, print_table, say
+from alacarte.cli.output import document_of, facts_of, print_list, told
+from alacarte.cli.registry.erasures import FACTS, ErasureId, print_steps, write_receipt
+from alacarte.cli.remote.client_context import source_of
+from alacarte.cli.tables import print_json, print_table, say
 
 if TYPE_CHECKING:
-    from alacarte.calling.answers import Erasure
+    from alacarte._client.models import Erasure
     from alacarte.client import Client, Forgetting
 
 ReceiptFile = Annotated[

@@ -4,11 +4,11 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from alacarte.cli.documents import facts_of, print_list, print_one
-from alacarte.cli.grants import RightName
 from alacarte.cli.options import InTask, Json, SourceName
-from alacarte.cli.remote.asking import source_of
-from alacarte.cli.users import UserName
+from alacarte.cli.output import facts_of, print_list, print_one
+from alacarte.cli.registry.grants import RightName
+from alacarte.cli.registry.users import UserName
+from alacarte.cli.remote.client_context import source_of
 
 if TYPE_CHECKING:
     from alacarte.client import Client

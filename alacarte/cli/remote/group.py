@@ -3,25 +3,25 @@
 import typer
 
 from alacarte.cli.remote import (
-    forgetting,
+    forget,
     grants,
-    people,
-    predicting,
+    predict,
     releases,
-    sending,
     sources,
     status,
     tasks,
     tokens,
+    upload,
+    users,
 )
-from alacarte.cli.remote.asking import asks
+from alacarte.cli.remote.client_context import asks
 
 PANELS = {
-    "Use": (status.status, predicting.predict, sources.sources, sources.source, tasks.tasks, tasks.task),
+    "Use": (status.status, predict.predict, sources.sources, sources.source, tasks.tasks, tasks.task),
     "Lend": (
-        sending.upload,
-        sending.extend,
-        sending.push,
+        upload.upload,
+        upload.extend,
+        upload.push,
         sources.samples,
         sources.cancel,
         sources.resume,
@@ -29,7 +29,7 @@ PANELS = {
         grants.grant,
         grants.revoke,
     ),
-    "Forget": (forgetting.forget, forgetting.erasures, forgetting.erasure, forgetting.verify),
+    "Forget": (forget.forget, forget.erasures, forget.erasure, forget.verify),
     "Administer": (
         tasks.create_task,
         tasks.remove_task,
@@ -37,12 +37,12 @@ PANELS = {
         releases.release,
         releases.pin_release,
         releases.remove_release,
-        people.users,
-        people.user,
-        people.create_user,
-        people.remove_user,
-        people.join,
-        people.leave,
+        users.users,
+        users.user,
+        users.create_user,
+        users.remove_user,
+        users.join,
+        users.leave,
         tokens.tokens,
         tokens.issue_token,
         tokens.revoke_token,

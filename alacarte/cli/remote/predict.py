@@ -6,12 +6,12 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from alacarte.cli.documents import facts_of
 from alacarte.cli.options import CompositionName, Json, WeightingName
-from alacarte.cli.screen import print_json, print_table
+from alacarte.cli.output import facts_of
+from alacarte.cli.tables import print_json, print_table
 
 if TYPE_CHECKING:
-    from alacarte.calling.answers import Prediction
+    from alacarte._client.models import Prediction
     from alacarte.client import Client
 
 # Well below what a service takes in one request.

@@ -4,9 +4,9 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from alacarte.cli.documents import facts_of, print_list, print_one
 from alacarte.cli.options import Json
-from alacarte.cli.releases import OfTask, ReleaseName, print_contents
+from alacarte.cli.output import facts_of, print_list, print_one
+from alacarte.cli.registry.releases import OfTask, ReleaseName, print_contents
 
 if TYPE_CHECKING:
     from alacarte.client import Client

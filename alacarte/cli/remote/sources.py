@@ -4,10 +4,10 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from alacarte.cli.documents import facts_of, print_list, print_one
 from alacarte.cli.options import InTask, Json, SourceName
-from alacarte.cli.remote.asking import source_of, task_names
-from alacarte.cli.sources import print_state
+from alacarte.cli.output import facts_of, print_list, print_one
+from alacarte.cli.registry.sources import print_state
+from alacarte.cli.remote.client_context import source_of, task_names
 
 if TYPE_CHECKING:
     from alacarte.client import Client

@@ -2,11 +2,11 @@
 
 from typing import TYPE_CHECKING
 
-from alacarte.cli.documents import document_of, print_list, print_one
-from alacarte.cli.faults import NotYet
+from alacarte.cli.errors import NotYet
 from alacarte.cli.options import Json
-from alacarte.cli.remote.asking import task_names
-from alacarte.cli.screen import print_json
+from alacarte.cli.output import document_of, print_list, print_one
+from alacarte.cli.remote.client_context import task_names
+from alacarte.cli.tables import print_json
 
 if TYPE_CHECKING:
     from alacarte.client import Client

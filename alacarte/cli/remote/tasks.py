@@ -4,9 +4,9 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from alacarte.cli.documents import facts_of, print_list, print_one
 from alacarte.cli.options import CompositionName, Json, WeightingName
-from alacarte.cli.tasks import DEFAULT_BACKBONE, Labels, RecipeText, Size, TaskName, parsed_recipe
+from alacarte.cli.output import facts_of, print_list, print_one
+from alacarte.cli.registry.tasks import DEFAULT_BACKBONE, Labels, RecipeText, Size, TaskName, parsed_recipe
 
 if TYPE_CHECKING:
     from alacarte.client import Client

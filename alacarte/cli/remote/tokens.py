@@ -5,9 +5,9 @@ from uuid import UUID
 
 import typer
 
-from alacarte.cli.documents import facts_of, print_list, print_one
 from alacarte.cli.options import Json
-from alacarte.cli.screen import say
+from alacarte.cli.output import facts_of, print_list, print_one
+from alacarte.cli.tables import say
 
 if TYPE_CHECKING:
     from alacarte.client import Client

@@ -7,17 +7,17 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from alacarte.cli.documents import facts_of, print_list
-from alacarte.cli.faults import INTERRUPTED, fail
+from alacarte.cli.errors import INTERRUPTED, fail
 from alacarte.cli.options import InTask, Json, SourceName
+from alacarte.cli.output import facts_of, print_list
 from alacarte.cli.prompt_files import find_prompt_files
-from alacarte.cli.remote.asking import source_of
-from alacarte.cli.remote.transfer import Sending, watched_sending, watched_training
-from alacarte.cli.screen import say
-from alacarte.cli.uploads import Shards, Skip, Within, print_admission
+from alacarte.cli.registry.uploads import Shards, Skip, Within, print_admission
+from alacarte.cli.remote.client_context import source_of
+from alacarte.cli.remote.upload_progress import Sending, watched_sending, watched_training
+from alacarte.cli.tables import say
 
 if TYPE_CHECKING:
-    from alacarte.calling.answers import Admission
+    from alacarte._client.models import Admission
     from alacarte.client import Client
 
 Pictures = Annotated[
@@ -110,7 +110,7 @@ def push(
 
     A source that is not there yet is made, if its task is named with --task.
     """
-    from alacarte.cli.pushing import find_or_make, send_prompts
+    from alacarte.cli.actions.push import find_or_make, send_prompts
 
     files = find_prompt_files(prompts)
     sent = send_prompts(client, find_or_make(client, source, task, say), files, say)

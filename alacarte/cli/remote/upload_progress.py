@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING
 from rich.console import Console
 from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeRemainingColumn, TransferSpeedColumn
 
-from alacarte.cli.screen import percent, say
+from alacarte.cli.tables import percent, say
 
 if TYPE_CHECKING:
-    from alacarte.calling.answers import SourceState
+    from alacarte._client.models import SourceState
 
 SECONDS_BETWEEN_LINES = 5.0
 MB = 10**6
@@ -35,7 +35,7 @@ class Sending:
 @contextmanager
 def watched_sending(name: str) -> Iterator[Sending]:
     """A report of the bytes that were sent."""
-    from alacarte.calling.bodies import CHUNK_BYTES
+    from alacarte._client.request_bodies import CHUNK_BYTES
 
     if not sys.stderr.isatty():
         show = _by_lines(lambda sent, total: f"{name}: {sent / MB:,.1f} of {total / MB:,.1f} MB sent")

@@ -3,12 +3,12 @@
 import errno
 import socket
 
-from alacarte.cli.faults import CommandRefused
-from alacarte.cli.registry_door import all_pages
-from registry.callers import OPERATOR
+from alacarte.cli.errors import CommandRefused
+from alacarte.cli.local_options import all_pages
+from registry.access.caller import OPERATOR
+from registry.access.tokens import issue_token
+from registry.access.users import create_user, list_users
 from registry.registry import Registry
-from registry.tokens import issue_token
-from registry.users import create_user, list_users
 
 ADMIN = "admin"
 

@@ -12,16 +12,16 @@ from uuid import UUID
 
 from sqlalchemy.orm import Session
 
-from alacarte.cli.digits import TestPicture, write_digits
-from registry.callers import OPERATOR
+from alacarte.cli.actions.digits import TestPicture, write_digits
+from registry.access.caller import OPERATOR
+from registry.access.grants import grant
+from registry.access.tokens import issue_token
+from registry.access.users import create_user, find_user
+from registry.catalog.sources import find_source
+from registry.catalog.tasks import Setting, create_task, find_task, list_tasks
 from registry.errors import NotFound
-from registry.grants import grant
+from registry.ingest.upload import upload_source
 from registry.registry import Registry
-from registry.sources import find_source
-from registry.tasks import Setting, create_task, find_task, list_tasks
-from registry.tokens import issue_token
-from registry.uploading.upload import upload_source
-from registry.users import create_user, find_user
 
 TASK = "digits"
 SIZE = 112  # patches of 14 and of 16 pixels both divide it, so that either backbone will do

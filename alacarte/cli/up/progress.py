@@ -9,14 +9,14 @@ from uuid import UUID
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskID, TaskProgressColumn, TextColumn
 
-from alacarte.cli.faults import printable
-from alacarte.cli.registry_door import all_pages
-from alacarte.cli.screen import say
-from registry.callers import OPERATOR
+from alacarte.cli.errors import printable
+from alacarte.cli.local_options import all_pages
+from alacarte.cli.tables import say
+from registry.access.caller import OPERATOR
+from registry.catalog.source_status import SourceState, show_source
+from registry.catalog.sources import list_sources
 from registry.errors import DatabaseUnreachable, NotFound
 from registry.registry import Registry
-from registry.source_states import SourceState, show_source
-from registry.sources import list_sources
 
 EVERY_SECONDS = 1.0
 STEP = 0.25  # of a source's progress, between two lines

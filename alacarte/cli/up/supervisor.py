@@ -5,8 +5,8 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 
-from alacarte.cli.embedded.children import Child, running
-from alacarte.cli.faults import CommandRefused
+from alacarte.cli.errors import CommandRefused
+from alacarte.cli.up.processes import Child, running
 from alacarte.client import Client
 from service.settings import ServiceSettings
 

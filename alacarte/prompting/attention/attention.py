@@ -13,7 +13,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from alacarte.prompting.layout import Layout, Run
+from alacarte.prompting.attention.batch_layout import Layout, Run
 
 # B images, b images of a run, N backbone tokens, n rows of an image that ask, T pairs, P pairs of one image, R rows,
 # H heads, d width of a head, M memory tokens a block

@@ -10,10 +10,10 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from alacarte.prompting.attending import Asking, Memory, attend, of_pairs, put_pairs
-from alacarte.prompting.backbone import Backbone
-from alacarte.prompting.layout import Layout, send
-from alacarte.prompting.pool import PromptPool
+from alacarte.prompting.attention.attention import Asking, Memory, attend, of_pairs, put_pairs
+from alacarte.prompting.attention.batch_layout import Layout, send
+from alacarte.prompting.attention.prompt_slots import PromptPool
+from alacarte.prompting.backbone.vit import Backbone
 
 # B images, N backbone tokens, T pairs, R rows, H heads, d width of a head, D width
 

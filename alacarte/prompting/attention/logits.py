@@ -8,10 +8,10 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from alacarte.prompting.backbone import Backbone
-from alacarte.prompting.layout import lay_out, send
-from alacarte.prompting.pool import PromptPool
-from alacarte.prompting.structured import forward
+from alacarte.prompting.attention.batch_layout import lay_out, send
+from alacarte.prompting.attention.forward import forward
+from alacarte.prompting.attention.prompt_slots import PromptPool
+from alacarte.prompting.backbone.vit import Backbone
 
 # B images, T pairs, D width, C labels
 

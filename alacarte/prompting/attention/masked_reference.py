@@ -10,7 +10,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from alacarte.prompting.backbone import Backbone
+from alacarte.prompting.backbone.vit import Backbone
 
 # B images, N backbone tokens, P prompts, M memory tokens a block, L blocks, D width
 

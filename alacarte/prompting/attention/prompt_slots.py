@@ -6,8 +6,8 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from alacarte.prompting.backbone import Backbone
-from alacarte.prompting.tensors import PromptTensors
+from alacarte.prompting.backbone.vit import Backbone
+from alacarte.prompting.prompt.tensors import PromptTensors
 
 # S slots, L blocks, H heads, d width of a head, M memory tokens a block, D width, C labels
 

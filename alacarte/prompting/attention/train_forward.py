@@ -10,10 +10,10 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from alacarte.prompting.backbone import Backbone
-from alacarte.prompting.layout import lay_out
-from alacarte.prompting.pool import PromptPool, memory_keys_values
-from alacarte.prompting.structured import forward
+from alacarte.prompting.attention.batch_layout import lay_out
+from alacarte.prompting.attention.forward import forward
+from alacarte.prompting.attention.prompt_slots import PromptPool, memory_keys_values
+from alacarte.prompting.backbone.vit import Backbone
 
 # B pictures, N backbone tokens, L blocks, M memory tokens a block, H heads, d width of a head, D width
 

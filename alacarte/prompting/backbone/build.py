@@ -6,8 +6,8 @@ from typing import Literal
 
 import torch
 
-from alacarte.prompting.backbone import Backbone
-from alacarte.prompting.weights import load_model, say_on_stderr
+from alacarte.prompting.backbone.vit import Backbone
+from alacarte.prompting.backbone.weights import load_model, say_on_stderr
 
 
 def build_backbone(

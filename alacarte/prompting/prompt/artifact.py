@@ -18,8 +18,8 @@ from safetensors.torch import load, save
 from torch import Tensor
 
 from alacarte.prompting.errors import ArtifactInvalid
-from alacarte.prompting.facts import facts_from_text, facts_to_text, is_text, json_object
-from alacarte.prompting.tensors import MOST_MEMORY, Prompt, PromptTensors, Variant
+from alacarte.prompting.prompt.metadata import facts_from_text, facts_to_text, is_text, json_object
+from alacarte.prompting.prompt.tensors import MOST_MEMORY, Prompt, PromptTensors, Variant
 
 # D width of the backbone, L blocks, M memory tokens a block, C labels, K prototypes
 

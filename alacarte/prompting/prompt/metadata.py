@@ -8,7 +8,7 @@ from reprlib import repr as brief
 from typing import cast
 
 from alacarte.prompting.errors import ArtifactInvalid
-from alacarte.prompting.tensors import VARIANTS, Fact, PromptFacts, Variant
+from alacarte.prompting.prompt.tensors import VARIANTS, Fact, PromptFacts, Variant
 
 FORMAT_VERSION = 1
 

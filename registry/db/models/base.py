@@ -7,7 +7,7 @@ from uuid import UUID
 from sqlalchemy import JSON, LargeBinary, MetaData, Text, Uuid
 from sqlalchemy.orm import DeclarativeBase
 
-from registry.moments import Moment
+from registry.db.clock import Moment
 
 # Constraints need names for migrations to find them again.
 NAMES = {

@@ -7,7 +7,7 @@ from uuid import UUID
 from sqlalchemy import CheckConstraint, ForeignKey, ForeignKeyConstraint, Index, UniqueConstraint
 from sqlalchemy.orm import Mapped, mapped_column
 
-from registry.models.base import Base, one_of
+from registry.db.models.base import Base, one_of
 
 Composition = Literal["average", "concat", "vote"]
 Weighting = Literal["none", "prototypes"]

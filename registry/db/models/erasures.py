@@ -7,7 +7,7 @@ from uuid import UUID
 from sqlalchemy import CheckConstraint, ForeignKey, Index
 from sqlalchemy.orm import Mapped, mapped_column
 
-from registry.models.base import Base, one_of
+from registry.db.models.base import Base, one_of
 
 Scope = Literal["source", "shard", "sample"]
 SCOPES: tuple[Scope, ...] = get_args(Scope)

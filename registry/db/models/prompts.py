@@ -7,7 +7,7 @@ from uuid import UUID
 from sqlalchemy import ForeignKey, Index, UniqueConstraint
 from sqlalchemy.orm import Mapped, mapped_column
 
-from registry.models.base import Base
+from registry.db.models.base import Base
 
 
 class Prompt(Base):

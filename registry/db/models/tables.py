@@ -2,10 +2,10 @@
 
 from sqlalchemy import MetaData
 
-from registry.models import audit, collections, erasures, holdings, installation, people, prompts
-from registry.models.base import Base
+from registry.db.models import catalog, erasures, installation, log, prompts, users, write_claims
+from registry.db.models.base import Base
 
-MODULES = (audit, collections, erasures, holdings, installation, people, prompts)
+MODULES = (log, catalog, erasures, write_claims, installation, users, prompts)
 
 
 def metadata() -> MetaData:

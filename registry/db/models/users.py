@@ -7,7 +7,7 @@ from uuid import UUID
 from sqlalchemy import BigInteger, CheckConstraint, ForeignKey, Index, UniqueConstraint
 from sqlalchemy.orm import Mapped, mapped_column
 
-from registry.models.base import Base, one_of
+from registry.db.models.base import Base, one_of
 
 Role = Literal["admin", "owner", "predictor"]
 Right = Literal["use", "manage", "forget"]

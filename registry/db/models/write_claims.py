@@ -7,7 +7,7 @@ from uuid import UUID
 from sqlalchemy import CheckConstraint
 from sqlalchemy.orm import Mapped, mapped_column
 
-from registry.models.base import Base, one_of
+from registry.db.models.base import Base, one_of
 
 Purpose = Literal["upload", "train"]
 PURPOSES: tuple[Purpose, ...] = get_args(Purpose)

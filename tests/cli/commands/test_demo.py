@@ -5,16 +5,16 @@ from pathlib import Path
 
 import pytest
 
-from alacarte.cli import demonstration
-from alacarte.cli.demonstration import Extent
-from alacarte.cli.digits import DIGITS, write_digits
-from tests.cli.command import run
+from alacarte.cli.actions import demo
+from alacarte.cli.actions.demo import Extent
+from alacarte.cli.actions.digits import DIGITS, write_digits
+from tests.cli.fixtures import run
 
 
 @pytest.fixture
 def temporary(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A small demo, whose temporary files are made here."""
-    monkeypatch.setattr(demonstration, "EXTENT", Extent(pictures=20, tests=20, epochs=1, size=32))
+    monkeypatch.setattr(demo, "EXTENT", Extent(pictures=20, tests=20, epochs=1, size=32))
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
     return tmp_path
 
@@ -52,14 +52,14 @@ def test_the_document_has_the_same_scores_before_and_after(temporary: Path) -> N
 
 
 def test_an_answer_that_does_not_come_back_ends_the_demo(temporary: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    ask, calls = demonstration._ask, []
+    ask, calls = demo._ask, []
 
     def forgetful(*arguments: object) -> object:
         calls.append(arguments)
         answers = ask(*arguments)  # type: ignore[arg-type]
         return answers if len(calls) < 3 else answers[::-1]
 
-    monkeypatch.setattr(demonstration, "_ask", forgetful)
+    monkeypatch.setattr(demo, "_ask", forgetful)
 
     ended = run("demo", "--weights", "random")
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.cli.command import BACKBONE, draw, run
+from tests.cli.fixtures import BACKBONE, draw, run
 
 TINY = (*BACKBONE, "--size", "32", "--epochs", "1")
 

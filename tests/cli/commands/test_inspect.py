@@ -5,8 +5,8 @@ from pathlib import Path
 
 import timm
 
-from alacarte.prompting.artifact import prompt_digest, read_prompt, write_prompt
-from tests.cli.command import run
+from alacarte.prompting.prompt.artifact import prompt_digest, read_prompt, write_prompt
+from tests.cli.fixtures import run
 
 
 def test_the_facts_and_the_share_of_the_backbone_are_told(prompts: Path) -> None:

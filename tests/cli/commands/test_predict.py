@@ -8,11 +8,11 @@ import pytest
 from PIL import Image
 from torch import Tensor
 
-from alacarte.cli import prediction
-from alacarte.prompting.artifact import prompt_digest
+from alacarte.cli.actions import predict
 from alacarte.prompting.compose import Composition, Weighting
 from alacarte.prompting.predict import Answer, Predictor, set_digest
-from tests.cli.command import BACKBONE, TINY, run
+from alacarte.prompting.prompt.artifact import prompt_digest
+from tests.cli.fixtures import BACKBONE, TINY, run
 
 RANDOM = ("--weights", "random")
 
@@ -95,7 +95,7 @@ def test_many_pictures_are_answered_in_small_batches(
             seen.append(len(images))
             return super().predict(images, sets, composition, weighting)
 
-    monkeypatch.setattr(prediction, "Predictor", Spy)
+    monkeypatch.setattr(predict, "Predictor", Spy)
 
     ended = run("predict", *images, "--prompts", prompts, "--json", *RANDOM)
 

@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING
 import pytest
 
 from alacarte.client import Client
-from tests.cli.command import TINY, draw, run
+from tests.cli.fixtures import TINY, draw, run
 from tests.service.conftest import make_world, world  # noqa: F401  # fixtures
 
 if TYPE_CHECKING:
-    from tests.service.world import World
+    from tests.service.deployment import World
 
 QUICK = ("--weights", "random", "--epochs", "1", "--augment", "none", "--shards", "2")
 

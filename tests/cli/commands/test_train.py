@@ -8,13 +8,13 @@ from typing import Any
 import pytest
 
 import trainer.train
-from alacarte.prompting.artifact import prompt_digest, read_prompt
-from alacarte.prompting.backbone import Backbone
-from alacarte.prompting.tensors import Prompt
-from tests.cli.command import BACKBONE, TINY, draw, run
-from trainer.cache import StateCache
+from alacarte.prompting.backbone.vit import Backbone
+from alacarte.prompting.prompt.artifact import prompt_digest, read_prompt
+from alacarte.prompting.prompt.tensors import Prompt
+from tests.cli.fixtures import BACKBONE, TINY, draw, run
+from trainer.named_recipes import DEFAULT, PAPER, RECIPES
 from trainer.recipe import PROMPT_RATE
-from trainer.recipes import DEFAULT, PAPER, RECIPES
+from trainer.state_cache import StateCache
 from trainer.train import train_prompt
 
 

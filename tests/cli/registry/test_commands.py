@@ -9,13 +9,13 @@ import pytest
 from typer.main import get_command
 
 from alacarte.cli.main import GROUPS, app
-from registry import holdings
-from registry.attempt import leased
+from registry.bootstrap import open_registry
 from registry.ids import new_id
-from registry.opening import open_registry
-from registry.publishing import PublishedFacts, publish
 from registry.settings import read_settings
-from tests.cli.command import draw, run
+from registry.storage import write_claims
+from registry.training.leased_job import leased
+from registry.training.publish import PublishedFacts, publish
+from tests.cli.fixtures import draw, run
 
 FACTS = PublishedFacts(identity="1d" * 32, labels=("cat",), samples=1, facts={})
 
@@ -126,7 +126,7 @@ def test_forgetting_that_somebody_holds_up_is_told_by_the_exit_code(pictures: Pa
     source = told("source", "add", "pets", pictures, "--task", "animals")["source"]
     registry = open_registry(read_settings())
     with registry.database.writing() as session:
-        holdings.take(session, new_id(), "train", UUID(source), shard=new_id(), home=new_id(), seconds=3600)
+        write_claims.take(session, new_id(), "train", UUID(source), shard=new_id(), home=new_id(), seconds=3600)
     registry.database.close()
 
     ended = run("source", "forget", "pets", "--timeout", "0", "--json")

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from tests.cli.command import run
+from tests.cli.fixtures import run
 
 
 @pytest.fixture

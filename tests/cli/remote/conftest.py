@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from tests.cli.command import Ended, run
+from tests.cli.fixtures import Ended, run
 from tests.service.conftest import make_world, world  # noqa: F401  # fixtures
 
 if TYPE_CHECKING:
-    from tests.service.world import World
+    from tests.service.deployment import World
 
 Ask = Callable[..., Ended]
 Told = Callable[..., Any]  # Any: a document

@@ -3,9 +3,9 @@
 from pathlib import Path
 
 from alacarte.client import Client
-from tests.cli.command import run
+from tests.cli.fixtures import run
 from tests.cli.remote.conftest import Ask, Told
-from tests.service.world import TASK, World
+from tests.service.deployment import TASK, World
 
 
 def test_a_user_and_a_group_are_made_joined_and_removed(world: World, ask: Ask, told: Told) -> None:

@@ -8,10 +8,10 @@ from pathlib import Path
 import pytest
 
 from alacarte.cli.remote.group import PANELS
-from tests.cli.command import run
+from tests.cli.fixtures import run
 from tests.cli.remote.conftest import Ask
 from tests.servers.processes import free_ports
-from tests.service.world import GARBAGE, TASK, World, picture
+from tests.service.deployment import GARBAGE, TASK, World, picture
 
 ID = "00000000-0000-7000-8000-000000000001"
 # Every command with arguments that would do, were there a service, a right, and such a thing.

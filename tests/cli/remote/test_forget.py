@@ -6,17 +6,17 @@ from uuid import UUID
 
 import pytest
 
-from registry import holdings
 from registry.ids import new_id
-from tests.cli.command import draw
+from registry.storage import write_claims
+from tests.cli.fixtures import draw
 from tests.cli.remote.conftest import Ask, Told
-from tests.service.world import TASK, World
+from tests.service.deployment import TASK, World
 
 
 def let_somebody_hold(world: World, source: UUID) -> None:
     """A worker elsewhere has files of the source, and is alive."""
     with world.registry.database.writing() as session:
-        holdings.take(session, new_id(), "train", source, shard=new_id(), home=new_id(), seconds=3600)
+        write_claims.take(session, new_id(), "train", source, shard=new_id(), home=new_id(), seconds=3600)
 
 
 def test_a_source_is_forgotten_with_a_receipt_that_verifies(world: World, ask: Ask, told: Told, tmp_path: Path) -> None:

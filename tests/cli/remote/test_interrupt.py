@@ -10,9 +10,9 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from tests.cli.command import draw
-from tests.cli.remote.test_forgetting import let_somebody_hold
-from tests.service.world import TASK, World
+from tests.cli.fixtures import draw
+from tests.cli.remote.test_forget import let_somebody_hold
+from tests.service.deployment import TASK, World
 
 PATIENCE_SECONDS = 120
 

@@ -6,7 +6,7 @@ import pytest
 
 from alacarte.client import Client
 from tests.cli.remote.conftest import Ask, Told
-from tests.service.world import TASK, World, picture, prompt_bytes
+from tests.service.deployment import TASK, World, picture, prompt_bytes
 
 
 @pytest.fixture
@@ -41,7 +41,7 @@ def test_a_service_that_is_not_ready_is_told_by_the_exit_code(ask: Ask, monkeypa
 def test_pictures_are_labelled_in_their_order_however_many_requests_it_takes(
     world: World, told: Told, images: list[Path], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("alacarte.cli.remote.predicting.MOST_PICTURES", 2)
+    monkeypatch.setattr("alacarte.cli.remote.predict.MOST_PICTURES", 2)
     source = str(world.source)
     with Client(world.url, world.tokens["user"]) as client:
         truth = client.predict_many(images, sources=[source], task=TASK, top_k=2)
@@ -58,7 +58,7 @@ def test_pictures_are_labelled_in_their_order_however_many_requests_it_takes(
 def test_one_request_carries_no_more_than_a_service_takes(
     told: Told, images: list[Path], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("alacarte.cli.remote.predicting.MOST_BYTES", images[0].stat().st_size)
+    monkeypatch.setattr("alacarte.cli.remote.predict.MOST_BYTES", images[0].stat().st_size)
     sizes: list[int] = []
     ask_many = Client.predict_many
 

@@ -6,11 +6,11 @@ from pathlib import Path
 
 import pytest
 
-from registry.attempt import leased
-from registry.publishing import PublishedFacts, publish
-from tests.cli.command import draw
+from registry.training.leased_job import leased
+from registry.training.publish import PublishedFacts, publish
+from tests.cli.fixtures import draw
 from tests.cli.remote.conftest import Ask, Told
-from tests.service.world import TASK, World, archive, backbone, picture, prompt_bytes
+from tests.service.deployment import TASK, World, archive, backbone, picture, prompt_bytes
 
 
 def train_when_it_comes(world: World, has_ended: threading.Event) -> None:

@@ -14,19 +14,19 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from alacarte.cli.embedded import household
-from alacarte.cli.embedded.children import WARD, Child, running
-from alacarte.cli.embedded.choosing import ARCHITECTURE, choose_backbone
-from alacarte.cli.embedded.household import Household, url_of
-from alacarte.cli.embedded.preparing import free_port, make_first_admin
-from alacarte.cli.embedded.telling import predict_line
-from alacarte.cli.embedded.watching import Lines
-from alacarte.cli.faults import CommandRefused
-from alacarte.prompting.weights import DEFAULT_BACKBONE
-from registry.callers import OPERATOR
+from alacarte.cli.errors import CommandRefused
+from alacarte.cli.up import supervisor
+from alacarte.cli.up.bootstrap import free_port, make_first_admin
+from alacarte.cli.up.messages import predict_line
+from alacarte.cli.up.pick_backbone import ARCHITECTURE, choose_backbone
+from alacarte.cli.up.processes import WARD, Child, running
+from alacarte.cli.up.progress import Lines
+from alacarte.cli.up.supervisor import Household, url_of
+from alacarte.prompting.backbone.weights import DEFAULT_BACKBONE
+from registry.access.caller import OPERATOR
+from registry.access.users import create_user
+from registry.catalog.source_status import ShardState, SourceState
 from registry.registry import Registry
-from registry.source_states import ShardState, SourceState
-from registry.users import create_user
 from service.settings import ServiceSettings
 from tests.servers.processes import until
 
@@ -48,7 +48,7 @@ def test_a_service_that_ends_by_itself_ends_all_with_its_last_words(tmp_path: Pa
 
 
 def test_a_worker_that_ends_by_itself_is_started_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(household, "REST_SECONDS", 0.0)
+    monkeypatch.setattr(supervisor, "REST_SECONDS", 0.0)
     service, worker = child(tmp_path, "train", "--help"), child(tmp_path, "--version")
     has_ended = Child.has_ended.fget  # type: ignore[attr-defined]  # mypy: a property has one
     monkeypatch.setattr(Child, "has_ended", property(lambda one: one is worker and has_ended(one)))

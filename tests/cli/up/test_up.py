@@ -17,19 +17,19 @@ from typing import Any
 
 import pytest
 
-from alacarte.cli import up
-from alacarte.cli.embedded import digits_demo
-from registry.callers import OPERATOR
-from registry.erasures.begin import forget_source
-from registry.opening import open_registry
+from alacarte.cli.commands import up
+from alacarte.cli.up import digits_demo
+from registry.access.caller import OPERATOR
+from registry.bootstrap import open_registry
+from registry.catalog.sources import list_sources
+from registry.erasure.request import forget_source
 from registry.registry import Registry
 from registry.settings import RegistrySettings
-from registry.sources import list_sources
-from tests.cli.command import Ended, draw, run
+from tests.cli.fixtures import Ended, draw, run
 from tests.servers.processes import until
-from tests.trainer.worker.arrange import ENDLESS, add_source, add_task, is_training, shards_of
+from tests.trainer.worker.fixtures import ENDLESS, add_source, add_task, is_training, shards_of
 
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[3]
 PATIENCE_SECONDS = 120
 SERVING = "serving at "
 RANDOM = ("--port", "0", "--weights", "random")

@@ -5,8 +5,8 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from alacarte.prompting.attending import Asking, Memory, attend_at_once, attend_in_two
-from alacarte.prompting.layout import Layout, lay_out
+from alacarte.prompting.attention.attention import Asking, Memory, attend_at_once, attend_in_two
+from alacarte.prompting.attention.batch_layout import Layout, lay_out
 
 CPU = torch.device("cpu")
 HEADS, WIDTH = 2, 8

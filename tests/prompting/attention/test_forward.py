@@ -9,13 +9,13 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from torch import Tensor
 
-from alacarte.prompting.attending import of_pairs
-from alacarte.prompting.backbone import Backbone
-from alacarte.prompting.joint import joint_forward, structured_mask
-from alacarte.prompting.layout import Layout, lay_out
-from alacarte.prompting.pool import pool_prompts
-from alacarte.prompting.structured import ROWS_STEP, Outcome, forward, line_up, missing
-from alacarte.prompting.tensors import Prompt
+from alacarte.prompting.attention.attention import of_pairs
+from alacarte.prompting.attention.batch_layout import Layout, lay_out
+from alacarte.prompting.attention.forward import ROWS_STEP, Outcome, forward, line_up, missing
+from alacarte.prompting.attention.masked_reference import joint_forward, structured_mask
+from alacarte.prompting.attention.prompt_slots import pool_prompts
+from alacarte.prompting.backbone.vit import Backbone
+from alacarte.prompting.prompt.tensors import Prompt
 from tests.prompting.reference import (
     KINDS,
     Finished,
@@ -56,7 +56,7 @@ def test_memory_picked_at_once_or_block_by_block_gives_the_same_bits(
     images, prompts = small_images(backbone, len(RAGGED)), mixed_prompts(backbone)
     at_once = run(backbone, images, prompts, RAGGED)
 
-    monkeypatch.setattr("alacarte.prompting.structured.PICKED_BYTES", 0)
+    monkeypatch.setattr("alacarte.prompting.attention.forward.PICKED_BYTES", 0)
 
     one_by_one = run(backbone, images, prompts, RAGGED)
     assert torch.equal(one_by_one.tokens, at_once.tokens)

@@ -3,11 +3,11 @@
 import pytest
 import torch
 
-from alacarte.prompting.backbone import Backbone
-from alacarte.prompting.logits import Seat, pass_logits
-from alacarte.prompting.pool import Slots, make_ready
+from alacarte.prompting.attention.logits import Seat, pass_logits
+from alacarte.prompting.attention.prompt_slots import Slots, make_ready
+from alacarte.prompting.backbone.vit import Backbone
 from alacarte.prompting.predict import Predictor
-from alacarte.prompting.tensors import Variant
+from alacarte.prompting.prompt.tensors import Variant
 from tests.prompting.reference import small_images, small_prompt
 
 ATTENDING: list[tuple[Variant, int]] = [("deep", 5), ("deep", 2), ("deep-shared", 4), ("shallow", 0)]

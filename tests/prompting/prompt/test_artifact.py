@@ -16,7 +16,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from safetensors.torch import load, save
 
-from alacarte.prompting.artifact import (
+from alacarte.prompting.errors import ArtifactInvalid
+from alacarte.prompting.prompt.artifact import (
     HEADER_LIMIT_BYTES,
     prompt_digest,
     prompt_from_bytes,
@@ -24,8 +25,7 @@ from alacarte.prompting.artifact import (
     read_prompt,
     write_prompt,
 )
-from alacarte.prompting.errors import ArtifactInvalid
-from alacarte.prompting.tensors import VARIANTS, Fact, Prompt, PromptFacts, PromptTensors, Variant
+from alacarte.prompting.prompt.tensors import VARIANTS, Fact, Prompt, PromptFacts, PromptTensors, Variant
 
 L, M, D, C, K = 3, 2, 4, 3, 5
 NAMES = ("token", "memory", "head_weight", "head_bias", "prototypes")

@@ -10,8 +10,8 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from alacarte.prompting.errors import ArtifactInvalid
-from alacarte.prompting.facts import FORMAT_VERSION, facts_from_text, facts_to_text
-from alacarte.prompting.tensors import VARIANTS, PromptFacts, Variant
+from alacarte.prompting.prompt.metadata import FORMAT_VERSION, facts_from_text, facts_to_text
+from alacarte.prompting.prompt.tensors import VARIANTS, PromptFacts, Variant
 
 FACTS = PromptFacts(
     backbone="0123456789abcdef" * 4,

@@ -11,11 +11,11 @@ from hypothesis import strategies as st
 from torch import Tensor
 
 from alacarte.prompting.errors import PromptingError
-from alacarte.prompting.prototypes import kmeans, lloyd
+from alacarte.prompting.prompt.prototypes import kmeans, lloyd
 
 SIZES = (200, 3, 3, 3, 3, 3, 3, 3)
 AWAY = (
-    "import sys, torch; from alacarte.prompting.prototypes import kmeans;"
+    "import sys, torch; from alacarte.prompting.prompt.prototypes import kmeans;"
     " torch.set_num_threads(2);"
     " points = torch.randn(777, 320, generator=torch.Generator().manual_seed(5));"
     " sys.stdout.write(kmeans(points, 19, 1).numpy().tobytes().hex())"

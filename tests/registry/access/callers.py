@@ -2,8 +2,8 @@
 
 from typing import cast
 
-from registry.callers import Caller
-from registry.models.people import Role, User
+from registry.access.caller import Caller
+from registry.db.models.users import Role, User
 
 
 def caller_of(user: User) -> Caller:

@@ -5,9 +5,9 @@ from collections.abc import Iterator
 import pytest
 from sqlalchemy import text, update
 
-from registry.audit import FIRST
-from registry.database import Database
-from registry.models.audit import AuditHead
+from registry.db.database import Database
+from registry.db.models.log import AuditHead
+from registry.log.chain import FIRST
 from tests.servers.postgres import PostgresServer
 
 

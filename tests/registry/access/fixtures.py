@@ -8,16 +8,16 @@ from uuid import UUID
 from sqlalchemy import insert, text
 from sqlalchemy.orm import Session
 
-from registry.callers import OPERATOR
-from registry.database import Database
+from registry.access.caller import OPERATOR
+from registry.access.tokens import PREFIX_ALPHABET, PREFIX_LENGTH, proof_of
+from registry.catalog.releases import pin_release
+from registry.catalog.tasks import create_task
+from registry.db.database import Database
+from registry.db.models.catalog import Shard, Source
+from registry.db.models.prompts import Prompt
+from registry.db.models.users import Grant, Membership, Token, User
 from registry.ids import new_id
-from registry.models.collections import Shard, Source
-from registry.models.people import Grant, Membership, Token, User
-from registry.models.prompts import Prompt
-from registry.objects.keys import prompt_key
-from registry.releases import pin_release
-from registry.tasks import create_task
-from registry.tokens import PREFIX_ALPHABET, PREFIX_LENGTH, proof_of
+from registry.storage.keys import prompt_key
 
 PROMPTS = 5  # a source
 MEMBERS = 100  # a group

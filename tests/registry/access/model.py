@@ -3,7 +3,7 @@
 from dataclasses import dataclass, field
 from uuid import UUID
 
-from registry.models.people import RIGHTS, Right, Role
+from registry.db.models.users import RIGHTS, Right, Role
 
 
 @dataclass

@@ -7,16 +7,16 @@ from uuid import UUID
 import pytest
 from sqlalchemy import func, select
 
-from registry.callers import OPERATOR, Caller
-from registry.database import Database
+from registry.access.caller import OPERATOR, Caller
+from registry.access.grants import grant, list_grants, revoke
+from registry.access.users import add_member, remove_user
+from registry.db.database import Database
+from registry.db.models.log import AuditLine
+from registry.db.models.users import RIGHTS, Right
 from registry.errors import DomainError, Forbidden, Invalid, NotFound
-from registry.grants import grant, list_grants, revoke
 from registry.ids import new_id
-from registry.models.audit import AuditLine
-from registry.models.people import RIGHTS, Right
-from registry.users import add_member, remove_user
+from tests.registry.access.callers import caller_of
 from tests.registry.factories import make_source, make_task, make_user
-from tests.registry.people.callers import caller_of
 
 
 def test_a_second_grant_is_the_first(database: Database) -> None:

@@ -3,17 +3,17 @@
 import pytest
 from sqlalchemy import func, select
 
-from registry.callers import OPERATOR
-from registry.database import Database
+from registry.access.caller import OPERATOR
+from registry.access.grants import grant
+from registry.access.rights import usable
+from registry.access.tokens import issue_token, proof_of
+from registry.access.users import create_user, find_user
+from registry.catalog.releases import find_release, pin_release
+from registry.catalog.tasks import create_task, find_task
+from registry.db.database import Database
+from registry.db.models.users import User
+from registry.db.paging import page
 from registry.errors import Invalid, NotFound
-from registry.grants import grant
-from registry.models.people import User
-from registry.pages import page
-from registry.releases import find_release, pin_release
-from registry.rights import usable
-from registry.tasks import create_task, find_task
-from registry.tokens import issue_token, proof_of
-from registry.users import create_user, find_user
 from tests.registry.factories import make_prompt, make_shard, make_source, make_user
 
 INJECTIONS = [

@@ -6,19 +6,19 @@ from datetime import UTC, datetime, timedelta
 import pytest
 from sqlalchemy import select, text
 
-from registry.callers import OPERATOR, Caller
-from registry.database import Database
+from registry.access.caller import OPERATOR, Caller
+from registry.access.credentials import SubjectProof, authenticate
+from registry.access.oidc_subjects import bind_subject, is_subject, unbind_subject
+from registry.access.rights import usable
+from registry.access.users import find_user, remove_user
+from registry.db.database import Database
+from registry.db.models.log import AuditLine
 from registry.errors import Conflict, Forbidden, Invalid, NotFound, Unauthenticated
 from registry.ids import new_id
-from registry.models.audit import AuditLine
-from registry.proofs import SubjectProof, authenticate
-from registry.rights import usable
-from registry.subjects import bind_subject, is_subject, unbind_subject
-from registry.users import find_user, remove_user
+from tests.registry.access.callers import caller_of
+from tests.registry.access.fixtures import TASK, seed
+from tests.registry.access.test_usable_plan import SCANNED, recorded
 from tests.registry.factories import make_prompt, make_shard, make_source, make_task, make_user
-from tests.registry.people.callers import caller_of
-from tests.registry.people.crowd import TASK, seed
-from tests.registry.people.test_usable_plan import SCANNED, recorded
 
 ISSUER = "https://id.example/realm"
 

@@ -9,14 +9,14 @@ from hypothesis import strategies as st
 from sqlalchemy import delete, insert, select
 from sqlalchemy.orm import Session
 
-from registry.database import Database
+from registry.db.database import Database
+from registry.db.models.catalog import Sample
+from registry.db.models.users import Membership, User
+from registry.db.paging import MAX_LIMIT, Page, page
 from registry.errors import Invalid
 from registry.ids import new_id
-from registry.models.collections import Sample
-from registry.models.people import Membership, User
-from registry.pages import MAX_LIMIT, Page, page
+from tests.registry.access.fixtures import MADE
 from tests.registry.factories import make_shard, make_source, make_task, make_user
-from tests.registry.people.crowd import MADE
 
 
 def add_users(session: Session, count: int) -> set[str]:

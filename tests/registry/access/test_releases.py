@@ -7,16 +7,16 @@ import pytest
 from sqlalchemy import select
 from sqlalchemy.orm import Session
 
-from registry.callers import OPERATOR
-from registry.database import Database
+from registry.access.caller import OPERATOR
+from registry.access.grants import grant
+from registry.catalog.releases import find_release, list_releases, pin_release, remove_release, show_release
+from registry.db.clock import now
+from registry.db.database import Database
+from registry.db.models.prompts import ReleaseLoss, ReleasePrompt
 from registry.errors import Conflict, Forbidden, NotFound
-from registry.grants import grant
 from registry.ids import new_id
-from registry.models.prompts import ReleaseLoss, ReleasePrompt
-from registry.moments import now
-from registry.releases import find_release, list_releases, pin_release, remove_release, show_release
+from tests.registry.access.callers import caller_of
 from tests.registry.factories import make_prompt, make_shard, make_source, make_task, make_user
-from tests.registry.people.callers import caller_of
 
 
 def pins_of(session: Session, release: UUID) -> list[UUID]:

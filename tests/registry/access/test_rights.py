@@ -3,17 +3,17 @@
 import pytest
 from sqlalchemy import select
 
-from registry.callers import OPERATOR, Caller
-from registry.database import Database
+from registry.access.caller import OPERATOR, Caller
+from registry.access.grants import grant, revoke
+from registry.access.rights import require_right, visible
+from registry.access.users import add_member, remove_member
+from registry.db.database import Database
+from registry.db.models.catalog import Source
+from registry.db.models.users import RIGHTS, Right
 from registry.errors import Forbidden, NotFound
-from registry.grants import grant, revoke
 from registry.ids import new_id
-from registry.models.collections import Source
-from registry.models.people import RIGHTS, Right
-from registry.rights import require_right, visible
-from registry.users import add_member, remove_member
+from tests.registry.access.callers import caller_of
 from tests.registry.factories import make_source, make_task, make_user
-from tests.registry.people.callers import caller_of
 
 # What each standing lets do with a source; `None`: not even see it.
 STANDINGS: dict[str, set[Right] | None] = {

@@ -9,22 +9,22 @@ from hypothesis import settings
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule, run_state_machine_as_test
 from sqlalchemy import delete, update
 
-from registry.callers import OPERATOR, Caller
-from registry.database import Database
+from registry.access.caller import OPERATOR, Caller
+from registry.access.grants import grant, revoke
+from registry.access.rights import require_right, still_usable, usable
+from registry.access.tokens import issue_token, proof_of, revoke_token
+from registry.access.usable_set import UsableSet
+from registry.access.users import add_member, create_user, remove_member, remove_user
+from registry.catalog.releases import pin_release, remove_release
+from registry.db.database import Database
+from registry.db.models.catalog import Source, Task
+from registry.db.models.prompts import Prompt
+from registry.db.models.users import RIGHTS, ROLES, Right, Role
 from registry.errors import DomainError, Forbidden, NotFound, Unauthenticated
-from registry.grants import grant, revoke
 from registry.ids import new_id
-from registry.models.collections import Source, Task
-from registry.models.people import RIGHTS, ROLES, Right, Role
-from registry.models.prompts import Prompt
-from registry.releases import pin_release, remove_release
-from registry.rights import require_right, still_usable, usable
-from registry.tokens import issue_token, proof_of, revoke_token
-from registry.usable_set import UsableSet
-from registry.users import add_member, create_user, remove_member, remove_user
+from tests.registry.access.conftest import empty
+from tests.registry.access.model import Model
 from tests.registry.factories import make_prompt, make_shard, make_source, make_task
-from tests.registry.people.conftest import empty
-from tests.registry.people.model import Model
 
 pick = st.integers(0, 1_000_000)
 

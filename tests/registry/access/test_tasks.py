@@ -5,14 +5,14 @@ from typing import Any
 import pytest
 from sqlalchemy.orm import Session
 
-from registry.callers import OPERATOR
-from registry.database import Database
+from registry.access.caller import OPERATOR
+from registry.catalog.releases import pin_release, remove_release
+from registry.catalog.tasks import Setting, create_task, find_task, list_tasks, remove_task
+from registry.db.database import Database
 from registry.errors import Conflict, Forbidden, Invalid, NotFound
 from registry.ids import new_id
-from registry.releases import pin_release, remove_release
-from registry.tasks import Setting, create_task, find_task, list_tasks, remove_task
+from tests.registry.access.callers import caller_of
 from tests.registry.factories import make_prompt, make_shard, make_source, make_task, make_user
-from tests.registry.people.callers import caller_of
 
 BACKBONE = "vit_tiny_patch16_224"
 

@@ -10,16 +10,16 @@ from hypothesis import strategies as st
 from sqlalchemy import select, text, update
 from sqlalchemy.orm import Session
 
-from registry.callers import OPERATOR, Caller
-from registry.database import Database
+from registry.access.caller import OPERATOR, Caller
+from registry.access.credentials import authenticate
+from registry.access.tokens import issue_token, list_tokens, proof_of, revoke_token
+from registry.db.clock import after
+from registry.db.database import Database
+from registry.db.models.users import Token
 from registry.errors import DomainError, Forbidden, Invalid, NotFound, Unauthenticated
 from registry.ids import new_id
-from registry.models.people import Token
-from registry.moments import after
-from registry.proofs import authenticate
-from registry.tokens import issue_token, list_tokens, proof_of, revoke_token
+from tests.registry.access.callers import caller_of
 from tests.registry.factories import make_user
-from tests.registry.people.callers import caller_of
 
 
 def test_the_holder_of_a_token_is_who_it_was_issued_to(database: Database) -> None:

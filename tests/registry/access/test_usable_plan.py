@@ -7,10 +7,10 @@ from typing import Any
 
 from sqlalchemy import Engine, event
 
-from registry.database import Database
-from registry.rights import still_usable, usable
-from registry.tokens import proof_of
-from tests.registry.people.crowd import RELEASE, TASK, seed
+from registry.access.rights import still_usable, usable
+from registry.access.tokens import proof_of
+from registry.db.database import Database
+from tests.registry.access.fixtures import RELEASE, TASK, seed
 
 SCANNED = re.compile(r"S(eq Scan on|CAN) (grants|tokens|prompts|sources|users|memberships|release_prompts)")
 

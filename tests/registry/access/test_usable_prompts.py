@@ -7,19 +7,19 @@ from uuid import UUID
 import pytest
 from sqlalchemy import update
 
-from registry.callers import OPERATOR, Caller
-from registry.database import Database
+from registry.access.caller import OPERATOR, Caller
+from registry.access.grants import grant, revoke
+from registry.access.rights import MAX_WISHES, usable
+from registry.access.tokens import issue_token, proof_of, revoke_token
+from registry.access.users import add_member, remove_member
+from registry.catalog.releases import pin_release
+from registry.db.clock import after
+from registry.db.database import Database
+from registry.db.models.catalog import Source, Task
+from registry.db.models.prompts import Prompt
+from registry.db.models.users import Token, User
 from registry.errors import Invalid, NotFound, Unauthenticated
-from registry.grants import grant, revoke
 from registry.ids import new_id
-from registry.models.collections import Source, Task
-from registry.models.people import Token, User
-from registry.models.prompts import Prompt
-from registry.moments import after
-from registry.releases import pin_release
-from registry.rights import MAX_WISHES, usable
-from registry.tokens import issue_token, proof_of, revoke_token
-from registry.users import add_member, remove_member
 from tests.registry.factories import make_prompt, make_shard, make_source, make_task, make_user
 
 

@@ -7,16 +7,10 @@ import pytest
 from sqlalchemy import func, select
 from sqlalchemy.orm import Session
 
-from registry.callers import OPERATOR, Caller
-from registry.database import Database
-from registry.errors import Conflict, DomainError, Forbidden, Invalid, NotFound
-from registry.grants import grant
-from registry.ids import new_id
-from registry.models.audit import AuditLine
-from registry.models.collections import Source
-from registry.models.people import Grant, Membership, Token, User
-from registry.tokens import issue_token
-from registry.users import (
+from registry.access.caller import OPERATOR, Caller
+from registry.access.grants import grant
+from registry.access.tokens import issue_token
+from registry.access.users import (
     add_member,
     create_user,
     find_user,
@@ -26,8 +20,14 @@ from registry.users import (
     remove_member,
     remove_user,
 )
+from registry.db.database import Database
+from registry.db.models.catalog import Source
+from registry.db.models.log import AuditLine
+from registry.db.models.users import Grant, Membership, Token, User
+from registry.errors import Conflict, DomainError, Forbidden, Invalid, NotFound
+from registry.ids import new_id
+from tests.registry.access.callers import caller_of
 from tests.registry.factories import make_source, make_task, make_user
-from tests.registry.people.callers import caller_of
 
 
 def count_of(session: Session, table: type[Grant | Token | Membership]) -> int:

@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from registry.catalog.names import MAX_LENGTH, checked_name, known_as, parsed_id
 from registry.errors import Invalid, NotFound
-from registry.names import MAX_LENGTH, checked_name, known_as, parsed_id
 
 GOOD = ["a", "Ana", "花の庭", "قطة", "Ζωή", "x" * MAX_LENGTH, "a  b", "👩‍🔬", "'; DROP TABLE users; --", "0" * 32]
 BAD = {

@@ -5,14 +5,14 @@ import hashlib
 import pytest
 from sqlalchemy.orm import Session
 
-from registry.callers import OPERATOR, Caller
-from registry.database import Database
+from registry.access.caller import OPERATOR, Caller
+from registry.catalog.samples import find_sample, list_samples
+from registry.db.clock import now
+from registry.db.database import Database
+from registry.db.models.catalog import Shard, Source
+from registry.db.models.users import Grant, Right
 from registry.errors import Conflict, Forbidden, Invalid, NotFound
 from registry.ids import new_id
-from registry.models.collections import Shard, Source
-from registry.models.people import Grant, Right
-from registry.moments import now
-from registry.samples import find_sample, list_samples
 from tests.registry.factories import make_sample, make_shard, make_source, make_task, make_user
 
 embedded = pytest.mark.parametrize("home", ["sqlite-folder"], indirect=True)  # what no home has a say in

@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from registry.reading.sample import Sample
-from registry.shards import shard_of, split
+from registry.catalog.shards import shard_of, split
+from registry.datasets.sample import Sample
 
 KEY = b"a key of a source"
 

@@ -3,14 +3,14 @@
 import pytest
 from sqlalchemy.orm import Session
 
-from registry.callers import OPERATOR, Caller
-from registry.database import Database
+from registry.access.caller import OPERATOR, Caller
+from registry.catalog.source_status import show_source
+from registry.db.clock import after, now
+from registry.db.database import Database
+from registry.db.models.catalog import Shard, Source
+from registry.db.models.users import Grant
 from registry.errors import NotFound
 from registry.ids import new_id
-from registry.models.collections import Shard, Source
-from registry.models.people import Grant
-from registry.moments import after, now
-from registry.source_states import show_source
 from tests.registry.factories import make_prompt, make_shard, make_source, make_task, make_user
 
 embedded = pytest.mark.parametrize("home", ["sqlite-folder"], indirect=True)  # what no home has a say in

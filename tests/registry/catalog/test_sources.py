@@ -6,15 +6,15 @@ import pytest
 from sqlalchemy import select
 from sqlalchemy.orm import Session
 
-from registry.callers import OPERATOR, Caller
-from registry.database import Database
+from registry.access.caller import OPERATOR, Caller
+from registry.catalog.sources import create_source, find_source, list_sources, rename_source, set_owner
+from registry.db.clock import now
+from registry.db.database import Database
+from registry.db.models.catalog import Source, Task
+from registry.db.models.log import AuditLine
+from registry.db.models.users import Grant, Membership, Right, Role, User
 from registry.errors import Conflict, Forbidden, Invalid, NotFound
 from registry.ids import new_id
-from registry.models.audit import AuditLine
-from registry.models.collections import Source, Task
-from registry.models.people import Grant, Membership, Right, Role, User
-from registry.moments import now
-from registry.sources import create_source, find_source, list_sources, rename_source, set_owner
 from tests.registry.factories import make_prompt, make_shard, make_source, make_task, make_user
 
 embedded = pytest.mark.parametrize("home", ["sqlite-folder"], indirect=True)  # what no home has a say in

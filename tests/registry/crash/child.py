@@ -8,16 +8,16 @@ import signal
 from pathlib import Path
 from uuid import UUID
 
-from registry import faults
-from registry.attempt import leased
-from registry.callers import OPERATOR
-from registry.erasures.begin import forget_sample, forget_shard, forget_source
-from registry.erasures.running import finish_erasure
-from registry.opening import open_registry
-from registry.publishing import PublishedFacts, publish
+from registry import failpoints
+from registry.access.caller import OPERATOR
+from registry.bootstrap import open_registry
+from registry.erasure.request import forget_sample, forget_shard, forget_source
+from registry.erasure.runner import finish_erasure
+from registry.ingest.upload import add_samples, upload_source
 from registry.registry import Registry
 from registry.settings import read_settings
-from registry.uploading.upload import add_samples, upload_source
+from registry.training.leased_job import leased
+from registry.training.publish import PublishedFacts, publish
 
 FACTS = PublishedFacts(identity="1d" * 32, labels=("cat", "dog"), samples=1, facts={"seed": 7})
 PROMPT = b"the numbers that somebody's pictures became " * 50
@@ -61,5 +61,5 @@ def main(environment: dict[str, str], act: str, point: str, *arguments: str) -> 
         if reached == point:
             os.kill(os.getpid(), signal.SIGKILL)
 
-    faults.on_reach = die_there
+    failpoints.on_reach = die_there
     ACTS[act](open_registry(read_settings()), *arguments)  # type: ignore[operator]  # as many as the act takes

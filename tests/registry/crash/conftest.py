@@ -13,18 +13,18 @@ import pytest
 from PIL import Image
 from sqlalchemy import update
 
-from registry import holdings
-from registry.belonging import MARK
-from registry.callers import OPERATOR
-from registry.models.collections import Shard
-from registry.models.erasures import Erasure
-from registry.models.holdings import Holding
-from registry.moments import after, now
-from registry.objects.s3 import S3Store
+from registry.access.caller import OPERATOR
+from registry.catalog.tasks import create_task
+from registry.db.clock import after, now
+from registry.db.models.catalog import Shard
+from registry.db.models.erasures import Erasure
+from registry.db.models.write_claims import Holding
 from registry.registry import Registry
-from registry.tasks import create_task
-from tests.registry.crashes import child
-from tests.registry.crashes.looking import files_with, in_bucket
+from registry.storage import write_claims
+from registry.storage.ownership import MARK
+from registry.storage.s3 import S3Store
+from tests.registry.crash import child
+from tests.registry.crash.search_bytes import files_with, in_bucket
 
 Kill = Callable[..., None]
 Traces = Callable[[], list[str]]
@@ -78,7 +78,7 @@ def pass_time(registry: Registry) -> None:
 def clear_up(registry: Registry) -> None:
     """What a service does from time to time."""
     pass_time(registry)
-    holdings.clear_up(registry.database, registry.objects, registry.scratch)
+    write_claims.clear_up(registry.database, registry.objects, registry.scratch)
 
 
 @pytest.fixture

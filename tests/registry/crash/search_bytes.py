@@ -4,7 +4,7 @@ from collections.abc import Collection
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from registry.objects.s3_client import S3Settings
+from registry.storage.s3_client import S3Settings
 from tests.servers.s3 import S3Server
 
 if TYPE_CHECKING:

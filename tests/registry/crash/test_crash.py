@@ -8,32 +8,32 @@ from uuid import UUID
 import pytest
 from sqlalchemy import func, select
 
-from registry import faults
-from registry.attempt import leased
-from registry.callers import OPERATOR
-from registry.erasures.running import finish_erasure
-from registry.erasures.verifying import verify_receipt
-from registry.models.collections import Sample, Shard, Source
-from registry.models.erasures import Erasure
-from registry.models.holdings import Holding
-from registry.models.people import Grant
-from registry.models.prompts import Prompt
-from registry.publishing import publish
+from registry import failpoints
+from registry.access.caller import OPERATOR
+from registry.catalog.sources import find_source
+from registry.db.models.catalog import Sample, Shard, Source
+from registry.db.models.erasures import Erasure
+from registry.db.models.prompts import Prompt
+from registry.db.models.users import Grant
+from registry.db.models.write_claims import Holding
+from registry.erasure.runner import finish_erasure
+from registry.erasure.verify import verify_receipt
+from registry.ingest.pipeline import Admission
+from registry.ingest.upload import upload_source
 from registry.registry import Registry
-from registry.sources import find_source
-from registry.uploading.admit import Admission
-from registry.uploading.upload import upload_source
-from tests.registry.crashes.child import FACTS, PROMPT
-from tests.registry.crashes.conftest import Kill, Traces, clear_up, pack, pass_time
+from registry.training.leased_job import leased
+from registry.training.publish import publish
+from tests.registry.crash.child import FACTS, PROMPT
+from tests.registry.crash.conftest import Kill, Traces, clear_up, pack, pass_time
 
-UPLOAD_POINTS = [point for point in faults.POINTS if point.startswith("upload: ")]
-PUBLISH_POINTS = [point for point in faults.POINTS if point.startswith("publish: ")]
-ERASURE_POINTS = [point for point in faults.POINTS if point.startswith("erasure: ")]
+UPLOAD_POINTS = [point for point in failpoints.POINTS if point.startswith("upload: ")]
+PUBLISH_POINTS = [point for point in failpoints.POINTS if point.startswith("publish: ")]
+ERASURE_POINTS = [point for point in failpoints.POINTS if point.startswith("erasure: ")]
 BytesLeft = Callable[..., list[tuple[str, bytes]]]
 
 
 def test_every_point_belongs_to_something_that_is_killed_here() -> None:
-    assert sorted(UPLOAD_POINTS + PUBLISH_POINTS + ERASURE_POINTS) == sorted(faults.POINTS)
+    assert sorted(UPLOAD_POINTS + PUBLISH_POINTS + ERASURE_POINTS) == sorted(failpoints.POINTS)
     assert min(len(UPLOAD_POINTS), len(PUBLISH_POINTS), len(ERASURE_POINTS)) >= 2
 
 
@@ -51,7 +51,7 @@ def rooms(registry: Registry) -> list[str]:
 
 def bodies_of(registry: Registry, source: UUID) -> set[bytes]:
     """Every sample's bytes, read as training reads them."""
-    from registry.objects.keys import sample_key
+    from registry.storage.keys import sample_key
 
     with registry.database.reading() as session:
         samples = session.scalars(select(Sample).where(Sample.source_id == source)).all()
@@ -196,7 +196,7 @@ def _found(registry: Registry, task: UUID) -> UUID:
 
 
 def _forget_and_finish(registry: Registry, source: UUID) -> None:
-    from registry.erasures.begin import forget_source
+    from registry.erasure.request import forget_source
 
     erasure = forget_source(registry, OPERATOR, source)
     pass_time(registry)

@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 from PIL import Image
 
+from registry.datasets.dataset import Domain, open_data_set
 from registry.errors import CollectionRefused
-from registry.reading.data_set import Domain, open_data_set
 
 
 def draw(folder: Path, shade: int, size: int = 8) -> None:

@@ -8,9 +8,9 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from registry.datasets.limits import Limits
+from registry.datasets.loader import open_collection
 from registry.errors import CollectionRefused, LimitExceeded
-from registry.reading.collection import open_collection
-from registry.reading.limits import Limits
 
 if TYPE_CHECKING:
     from tests.registry.conftest import Workshop

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING
 import pytest
 from PIL import Image
 
-from registry.reading.limits import Limits
-from registry.reading.picture import PICTURE_FORMATS
+from registry.datasets.limits import Limits
+from registry.datasets.picture import PICTURE_FORMATS
 
 if TYPE_CHECKING:
     from tests.registry.conftest import Workshop
@@ -203,6 +203,6 @@ def test_a_picked_folder_may_not_be_a_link(shop: Workshop) -> None:
 
 
 def test_what_can_be_served_can_be_uploaded_and_the_other_way_round() -> None:
-    preprocess = pytest.importorskip("alacarte.prompting.preprocess", reason="torch is not installed")
+    preprocess = pytest.importorskip("alacarte.prompting.backbone.preprocess", reason="torch is not installed")
 
     assert set(PICTURE_FORMATS) == set(preprocess.FORMATS)

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from registry.datasets.limits import Limits
 from registry.errors import LimitExceeded
-from registry.reading.limits import Limits
 
 if TYPE_CHECKING:
     from tests.registry.conftest import Workshop

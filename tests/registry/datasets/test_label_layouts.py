@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from registry.reading.collection import open_collection
+from registry.datasets.loader import open_collection
 
 if TYPE_CHECKING:
     from tests.registry.conftest import Workshop
@@ -29,7 +29,7 @@ PACKS: dict[str, Pack] = {
     "tar without a suffix": lambda shop, files: shop.tar(files, name="pictures"),
 }
 packs = pytest.mark.parametrize("pack", PACKS.values(), ids=PACKS.keys())
-SHARED = Path(__file__).parents[2].parent / "shared"
+SHARED = Path(__file__).parents[3].parent / "shared"
 
 
 @packs

@@ -9,8 +9,8 @@ from sqlalchemy import literal, select
 from sqlalchemy.dialects import sqlite
 from sqlalchemy.exc import StatementError
 
-from registry.database import Database
-from registry.moments import Moment, after, now
+from registry.db.clock import Moment, after, now
+from registry.db.database import Database
 
 moments = st.datetimes(min_value=datetime(1970, 1, 1), max_value=datetime(9000, 1, 1), timezones=st.just(UTC))
 

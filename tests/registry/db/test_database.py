@@ -9,9 +9,9 @@ from sqlalchemy import func, select, text
 from sqlalchemy.exc import IntegrityError
 from sqlalchemy.orm import Session
 
-from registry.database import Database
+from registry.db.database import Database
+from registry.db.models.users import Membership, User
 from registry.errors import DatabaseRefused, DatabaseUnreachable
-from registry.models.people import Membership, User
 from tests.registry.factories import make_user
 from tests.servers.postgres import serve_postgres
 from tests.servers.processes import free_ports
@@ -95,7 +95,7 @@ def test_a_locked_database_is_out_of_reach_and_not_an_internal_error(
         connection.exec_driver_sql("CREATE TABLE t (x)")
     other = sqlite3.connect(tmp_path / "r.db", isolation_level=None)
     other.execute("BEGIN IMMEDIATE")
-    monkeypatch.setattr("registry.database._PRAGMAS", ("PRAGMA busy_timeout=20",))
+    monkeypatch.setattr("registry.db.database._PRAGMAS", ("PRAGMA busy_timeout=20",))
     database.close()
 
     with pytest.raises(DatabaseUnreachable, match="locked") as refusal, database.writing() as session:
@@ -180,7 +180,7 @@ def test_a_single_statement_survives_a_restart_of_the_server(tmp_path: Path) -> 
 
 
 def test_a_server_that_hangs_is_as_one_that_is_away(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("registry.database.CONNECT_SECONDS", 2)
+    monkeypatch.setattr("registry.db.database.CONNECT_SECONDS", 2)
     with serve_postgres() as server:
         database = Database(server.url, answer_seconds=0.5)
         with pytest.raises(DatabaseUnreachable, match="said nothing"), database.writing() as session:
@@ -226,7 +226,7 @@ def test_a_password_in_a_urls_query_is_not_shown() -> None:
 
 
 def test_who_waits_for_a_lock_gets_an_answer(migrated_postgres_url: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("registry.database.BUSY_SECONDS", 1)
+    monkeypatch.setattr("registry.db.database.BUSY_SECONDS", 1)
     database = Database(migrated_postgres_url)
     with database.writing() as session:
         user = make_user(session, "ann")

@@ -24,11 +24,11 @@ from sqlalchemy import (
     text,
 )
 
-from registry import migrate
-from registry.database import Database
+from registry.db import migrate
+from registry.db.clock import Moment
+from registry.db.database import Database
+from registry.db.models import tables
 from registry.errors import DatabaseRefused
-from registry.models import tables
-from registry.moments import Moment
 
 REVISIONS = migrate.revisions()
 # Columns whose values are words of a list.

@@ -9,20 +9,20 @@ from uuid import UUID
 import pytest
 from sqlalchemy import insert, select
 
-from registry import faults
-from registry.callers import Caller
-from registry.erasures.target import Target, count_rows
+from registry import failpoints
+from registry.access.caller import Caller
+from registry.db.clock import now
+from registry.db.models.catalog import Shard, Source
+from registry.db.models.prompts import Prompt, Release, ReleasePrompt
+from registry.db.models.users import Grant
+from registry.erasure.target import Target, count_rows
 from registry.ids import new_id
-from registry.models.collections import Shard, Source
-from registry.models.people import Grant
-from registry.models.prompts import Prompt, Release, ReleasePrompt
-from registry.moments import now
-from registry.objects import s3
-from registry.objects.errors import StoreUnreachable
-from registry.objects.folder import FolderStore
-from registry.objects.keys import sample_key, shard_prefix, source_prefix
-from registry.objects.store import Found, ObjectStore, Removed
 from registry.registry import Registry
+from registry.storage import s3
+from registry.storage.errors import StoreUnreachable
+from registry.storage.folder import FolderStore
+from registry.storage.keys import sample_key, shard_prefix, source_prefix
+from registry.storage.store import Found, ObjectStore, Removed
 from tests.registry.factories import make_prompt, make_sample, make_shard, make_source, make_task, make_user
 
 
@@ -120,11 +120,11 @@ def dying_at(point: str) -> Iterator[None]:
         if reached == point:
             raise Died(point)
 
-    faults.on_reach = die
+    failpoints.on_reach = die
     try:
         yield
     finally:
-        faults.on_reach = None
+        failpoints.on_reach = None
 
 
 def abandon_check(registry: Registry, monkeypatch: pytest.MonkeyPatch) -> None:

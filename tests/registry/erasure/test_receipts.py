@@ -14,23 +14,23 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from sqlalchemy import update
 
-from registry import audit
-from registry.belonging import mark_store
-from registry.callers import OPERATOR
-from registry.erasures.begin import forget_sample, forget_shard, forget_source
-from registry.erasures.receipts import NOT_COVERED, canonical, complete
-from registry.erasures.running import finish_erasure
-from registry.erasures.verifying import Check, Verdict, verify_receipt
+from registry.access.caller import OPERATOR
+from registry.db.clock import now
+from registry.db.models.catalog import Shard, Source, Tombstone
+from registry.db.models.log import AuditLine
+from registry.erasure.receipts import NOT_COVERED, canonical, complete
+from registry.erasure.request import forget_sample, forget_shard, forget_source
+from registry.erasure.runner import finish_erasure
+from registry.erasure.verify import Check, Verdict, verify_receipt
 from registry.errors import Conflict, Invalid
 from registry.ids import new_id
-from registry.models.audit import AuditLine
-from registry.models.collections import Shard, Source, Tombstone
-from registry.moments import now
-from registry.objects.keys import sample_key
-from registry.objects.s3 import S3Store
+from registry.log import chain
+from registry.log.signing import KeyUnusable, open_signer
 from registry.registry import Registry
-from registry.signing import KeyUnusable, open_signer
-from tests.registry.erasures.planting import Planted, plant
+from registry.storage.keys import sample_key
+from registry.storage.ownership import mark_store
+from registry.storage.s3 import S3Store
+from tests.registry.erasure.fixtures import Planted, plant
 from tests.registry.factories import make_sample, make_shard
 
 if TYPE_CHECKING:
@@ -91,7 +91,7 @@ def test_the_log_is_whole_and_names_the_receipt(registry: Registry) -> None:
     _, receipt = forgotten(registry)
 
     with registry.database.reading() as session:
-        assert list(audit.breaks(session)) == []
+        assert list(chain.breaks(session)) == []
         line = session.get_one(AuditLine, receipt["audit"]["head"] + 1)
     assert line.action == "erasure.completed"
 

@@ -7,27 +7,27 @@ from uuid import UUID
 import pytest
 from sqlalchemy import select, update
 
-from registry import holdings
-from registry.callers import OPERATOR, Caller
-from registry.erasures.begin import forget_sample, forget_source
-from registry.erasures.confirming import confirm_scratch
-from registry.erasures.running import finish_erasure
+from registry.access.caller import OPERATOR, Caller
+from registry.db.clock import after
+from registry.db.models.write_claims import Holding, Replica
+from registry.erasure.manual_confirm import confirm_scratch
+from registry.erasure.replicas import current_epoch, enrol_replica, erasures_since, leave, report_epoch
+from registry.erasure.request import forget_sample, forget_source
+from registry.erasure.runner import finish_erasure
 from registry.errors import Conflict, Forbidden, LeaseLost, NotFound
 from registry.ids import new_id
-from registry.models.holdings import Holding, Replica
-from registry.moments import after
-from registry.objects.keys import prompts_prefix
 from registry.registry import Registry
-from registry.replicas import current_epoch, enrol_replica, erasures_since, leave, report_epoch
-from registry.scratch import ScratchHome
-from tests.registry.erasures.planting import Planted, keys_of, plant
+from registry.storage import write_claims
+from registry.storage.keys import prompts_prefix
+from registry.storage.scratch import ScratchHome
+from tests.registry.erasure.fixtures import Planted, keys_of, plant
 
 
 def hold(registry: Registry, planted: Planted, home: UUID | None = None, prefixes: tuple[str, ...] = ()) -> UUID:
     holding = new_id()
     with registry.database.writing() as session:
         shard = planted.first_shard
-        holdings.take(session, holding, "train", planted.source, shard=shard, home=home, prefixes=prefixes)
+        write_claims.take(session, holding, "train", planted.source, shard=shard, home=home, prefixes=prefixes)
     return holding
 
 
@@ -48,7 +48,7 @@ def test_a_live_holder_is_waited_for(registry: Registry) -> None:
     assert [line for line in waiting.waits_for if "(train): it lets go" in line] == list(waiting.waits_for)
     assert keys_of(registry) == []  # everything else is gone by then
     with registry.database.writing() as session:
-        holdings.let_go(session, holding)
+        write_claims.let_go(session, holding)
     assert finish_erasure(registry, erasure.id).state == "complete"
 
 

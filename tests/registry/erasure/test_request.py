@@ -6,23 +6,23 @@ from uuid import UUID
 import pytest
 from sqlalchemy import func, select, update
 
-from registry import holdings
-from registry.callers import OPERATOR, Caller
-from registry.erasures.begin import FIRST_IN_LINE, forget_sample, forget_shard, forget_source
-from registry.erasures.reading import list_erasures, show_erasure
-from registry.erasures.running import finish_erasure
+from registry.access.caller import OPERATOR, Caller
+from registry.db.clock import after
+from registry.db.models.catalog import Sample, Shard, Tombstone
+from registry.db.models.erasures import Erasure
+from registry.db.models.log import AuditLine
+from registry.db.models.prompts import ReleaseLoss, ReleasePrompt
+from registry.db.models.users import Grant
+from registry.erasure.request import FIRST_IN_LINE, forget_sample, forget_shard, forget_source
+from registry.erasure.runner import finish_erasure
+from registry.erasure.status import list_erasures, show_erasure
 from registry.errors import Forbidden, NotFound
 from registry.ids import new_id
-from registry.models.audit import AuditLine
-from registry.models.collections import Sample, Shard, Tombstone
-from registry.models.erasures import Erasure
-from registry.models.people import Grant
-from registry.models.prompts import ReleaseLoss, ReleasePrompt
-from registry.moments import after
-from registry.objects.keys import prompts_prefix, sample_key, shard_prefix, source_prefix
+from registry.ingest.tombstones import mark_of
 from registry.registry import Registry
-from registry.uploading.tombstones import mark_of
-from tests.registry.erasures.planting import Planted, keys_of, plant, rows_of, served, shard_row, source_row
+from registry.storage import write_claims
+from registry.storage.keys import prompts_prefix, sample_key, shard_prefix, source_prefix
+from tests.registry.erasure.fixtures import Planted, keys_of, plant, rows_of, served, shard_row, source_row
 from tests.registry.factories import make_sample, make_user
 
 
@@ -156,10 +156,10 @@ def test_all_who_may_hold_bytes_are_on_record(registry: Registry) -> None:
     shard, sibling = planted.shards
     upload, mine, beside, foreign = (new_id() for _ in range(4))
     with registry.database.writing() as session:
-        holdings.take(session, upload, "upload", planted.source)
-        holdings.take(session, mine, "train", planted.source, shard=shard)
-        holdings.take(session, beside, "train", planted.source, shard=sibling)
-        holdings.take(session, foreign, "train", other.source, shard=other.first_shard)
+        write_claims.take(session, upload, "upload", planted.source)
+        write_claims.take(session, mine, "train", planted.source, shard=shard)
+        write_claims.take(session, beside, "train", planted.source, shard=sibling)
+        write_claims.take(session, foreign, "train", other.source, shard=other.first_shard)
 
     of_sample = forget_sample(registry, planted.owner, planted.source, planted.first_sample)
     of_source = forget_source(registry, planted.owner, planted.source)

@@ -8,16 +8,16 @@ from uuid import UUID
 import pytest
 from sqlalchemy import update
 
-from registry import faults
-from registry.erasures import steps
-from registry.erasures.begin import forget_sample, forget_shard, forget_source
-from registry.erasures.running import finish_erasure, run_erasures
-from registry.erasures.target import target_of
-from registry.models.erasures import Erasure
-from registry.moments import now
-from registry.objects.keys import prompts_prefix, sample_key, source_prefix
+from registry import failpoints
+from registry.db.clock import now
+from registry.db.models.erasures import Erasure
+from registry.erasure import steps
+from registry.erasure.request import forget_sample, forget_shard, forget_source
+from registry.erasure.runner import finish_erasure, run_erasures
+from registry.erasure.target import target_of
 from registry.registry import Registry
-from tests.registry.erasures.planting import (
+from registry.storage.keys import prompts_prefix, sample_key, source_prefix
+from tests.registry.erasure.fixtures import (
     Died,
     Planted,
     dying_at,
@@ -37,7 +37,7 @@ FORGET: dict[str, Callable[[Registry, Planted], Erasure]] = {
     "shard": lambda registry, planted: forget_shard(registry, planted.owner, planted.source, planted.first_shard),
     "sample": lambda registry, planted: forget_sample(registry, planted.owner, planted.source, planted.first_sample),
 }
-DEATHS = [point for point in faults.POINTS if point.startswith("erasure: ")]
+DEATHS = [point for point in failpoints.POINTS if point.startswith("erasure: ")]
 
 
 def make_due(registry: Registry) -> None:
@@ -201,11 +201,11 @@ def test_what_a_late_writer_left_is_removed_by_the_last_look(registry: Registry)
         if point == "erasure: rows removed":
             registry.objects.put(key, b"late")
 
-    faults.on_reach = write_late
+    failpoints.on_reach = write_late
     try:
         progress = finish_erasure(registry, erasure.id)
     finally:
-        faults.on_reach = None
+        failpoints.on_reach = None
 
     assert progress.state == "complete"
     assert progress.steps[-1].found == {"late": 1}

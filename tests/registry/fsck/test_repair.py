@@ -4,24 +4,25 @@ import pytest
 from sqlalchemy import delete, select, update
 from sqlalchemy.orm import Session
 
-from registry import audit, holdings
-from registry.belonging import StoreNotOurs
-from registry.callers import OPERATOR
-from registry.doctor import strays
-from registry.doctor.examining import examine
-from registry.doctor.finding import Finding
-from registry.doctor.repairing import GONE, repair
-from registry.erasures.begin import forget_source
+from registry.access.caller import OPERATOR
+from registry.db.clock import after
+from registry.db.models.catalog import Sample, Shard, Source
+from registry.db.models.log import AuditHead, AuditLine
+from registry.db.models.prompts import Prompt, ReleaseLoss, ReleasePrompt
+from registry.db.models.write_claims import Holding
+from registry.erasure.request import forget_source
 from registry.errors import Forbidden
+from registry.fsck import orphan_objects
+from registry.fsck.finding import Finding
+from registry.fsck.repair import GONE, repair
+from registry.fsck.scan import examine
 from registry.ids import new_id
-from registry.models.audit import AuditHead, AuditLine
-from registry.models.collections import Sample, Shard, Source
-from registry.models.holdings import Holding
-from registry.models.prompts import Prompt, ReleaseLoss, ReleasePrompt
-from registry.moments import after
-from registry.objects.keys import probe_key, sample_key, shard_prefix
+from registry.log import chain
 from registry.registry import Registry
-from tests.registry.erasures.planting import Planted, abandon_check, keys_of, plant, rows_of, shard_keys, shard_row
+from registry.storage import write_claims
+from registry.storage.keys import probe_key, sample_key, shard_prefix
+from registry.storage.ownership import StoreNotOurs
+from tests.registry.erasure.fixtures import Planted, abandon_check, keys_of, plant, rows_of, shard_keys, shard_row
 from tests.registry.factories import make_shard
 
 DIGEST = "ab" * 32
@@ -75,7 +76,7 @@ def test_what_a_dead_process_tried_the_store_out_by_is_removed(
     before = keys_of(registry, "")
     abandon_check(registry, monkeypatch)
     assert keys_of(registry, "") != before
-    monkeypatch.setattr(strays, "PROBE_SECONDS", -1.0)
+    monkeypatch.setattr(orphan_objects, "PROBE_SECONDS", -1.0)
 
     assert mend(registry) == ["removed (0 bytes)"]
     assert keys_of(registry, "") == before
@@ -98,7 +99,7 @@ def test_what_is_no_orphan_any_more_is_left(registry: Registry) -> None:
     registry.objects.put(held, b"on its way")
     with registry.database.writing() as session:
         prefix = shard_prefix(planted.source, shard)
-        holdings.take(session, new_id(), "upload", planted.source, prefixes=[prefix])
+        write_claims.take(session, new_id(), "upload", planted.source, prefixes=[prefix])
     stale = [Finding("orphan object", key, "", True) for key in (held, named, f"{named[:-64]}{DIGEST}")]
 
     assert [mended.action for mended in repair(registry, OPERATOR, stale)] == [GONE] * 3
@@ -221,7 +222,7 @@ def test_leftovers_of_the_dead_are_cleared_up(registry: Registry) -> None:
     registry.objects.put(key, b"half an upload")
     with registry.database.writing() as session:
         prefix = shard_prefix(planted.source, shard)
-        holdings.take(session, dead, "upload", planted.source, home=registry.scratch.id, prefixes=[prefix])
+        write_claims.take(session, dead, "upload", planted.source, home=registry.scratch.id, prefixes=[prefix])
         session.execute(update(Holding).values(expires_at=after(-1)))
         bare = make_shard(session, session.get_one(Source, planted.source)).id
     (registry.scratch.folder / str(dead)).mkdir()
@@ -266,7 +267,7 @@ def test_a_broken_log_is_acknowledged_once_and_works_again(registry: Registry, t
     assert callable(tamper)
     with registry.database.writing() as session:
         for _ in range(5):
-            audit.append(session, None, "test")
+            chain.append(session, None, "test")
         tamper(session)
     broken = [finding for finding in examine(registry) if finding.is_fault]
     assert len(broken) == 1
@@ -274,7 +275,7 @@ def test_a_broken_log_is_acknowledged_once_and_works_again(registry: Registry, t
     assert len(list(repair(registry, OPERATOR, broken))) == 1
 
     with registry.database.writing() as session:
-        audit.append(session, None, "test")
+        chain.append(session, None, "test")
     assert [finding for finding in examine(registry) if finding.is_fault] == []
     is_healed = tamper in (lose_the_head, set_the_head_back)  # the lines themselves were whole
     assert [finding.kind for finding in examine(registry)] == ([] if is_healed else ["acknowledged break"])
@@ -287,7 +288,7 @@ def test_a_broken_log_is_acknowledged_once_and_works_again(registry: Registry, t
 def test_a_line_that_is_changed_again_is_a_new_fault(registry: Registry) -> None:
     with registry.database.writing() as session:
         for _ in range(3):
-            audit.append(session, None, "test")
+            chain.append(session, None, "test")
         change_a_line(session)
     mend(registry)
 

@@ -5,19 +5,19 @@ from uuid import UUID
 import pytest
 from sqlalchemy import delete, update
 
-from registry import holdings
-from registry.doctor import lost_objects, strays
-from registry.doctor.examining import examine
-from registry.erasures.begin import forget_sample, forget_shard, forget_source
+from registry.db.clock import after
+from registry.db.models.catalog import Sample, Shard, Source
+from registry.db.models.log import AuditLine
+from registry.db.models.prompts import Prompt
+from registry.db.models.write_claims import Holding
+from registry.erasure.request import forget_sample, forget_shard, forget_source
+from registry.fsck import missing_objects, orphan_objects
+from registry.fsck.scan import examine
 from registry.ids import new_id
-from registry.models.audit import AuditLine
-from registry.models.collections import Sample, Shard, Source
-from registry.models.holdings import Holding
-from registry.models.prompts import Prompt
-from registry.moments import after
-from registry.objects.keys import probed_at, prompts_prefix, sample_key, shard_prefix
 from registry.registry import Registry
-from tests.registry.erasures.planting import Planted, abandon_check, plant, shard_keys
+from registry.storage import write_claims
+from registry.storage.keys import probed_at, prompts_prefix, sample_key, shard_prefix
+from tests.registry.erasure.fixtures import Planted, abandon_check, plant, shard_keys
 from tests.registry.factories import make_shard
 
 DIGEST = "ab" * 32
@@ -41,8 +41,8 @@ def prompt_key(registry: Registry, planted: Planted) -> str:
 
 
 def test_a_healthy_registry_has_no_findings(registry: Registry, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(strays, "BATCH", 2)
-    monkeypatch.setattr(lost_objects, "PAGE", 1)
+    monkeypatch.setattr(orphan_objects, "BATCH", 2)
+    monkeypatch.setattr(missing_objects, "PAGE", 1)
     plant(registry, shards=3)
     plant(registry)
     counts: list[int] = []
@@ -69,7 +69,7 @@ def test_what_somebody_still_holds_is_no_orphan(registry: Registry) -> None:
     planted, shard = plant(registry), new_id()
     with registry.database.writing() as session:
         prefix = shard_prefix(planted.source, shard)
-        holdings.take(session, new_id(), "upload", planted.source, prefixes=[prefix])
+        write_claims.take(session, new_id(), "upload", planted.source, prefixes=[prefix])
     registry.objects.put(sample_key(planted.source, shard, DIGEST), b"on its way")
 
     assert found(registry) == []
@@ -100,7 +100,7 @@ def test_what_a_dead_process_tried_the_store_out_by_is_an_orphan_once_it_is_old(
     abandon_check(registry, monkeypatch)
     assert found(registry) == []  # somebody may be at it
 
-    monkeypatch.setattr(strays, "PROBE_SECONDS", -1.0)
+    monkeypatch.setattr(orphan_objects, "PROBE_SECONDS", -1.0)
 
     [(kind, key)] = found(registry)
     assert kind == "orphan object"
@@ -161,10 +161,10 @@ def test_an_expired_holding_is_found_and_one_elsewhere_cannot_be_mended_here(reg
     planted = plant(registry)
     here, elsewhere, alive = sorted(new_id() for _ in range(3))
     with registry.database.writing() as session:
-        holdings.take(session, here, "upload", planted.source, home=registry.scratch.id)
-        holdings.take(session, elsewhere, "upload", planted.source, home=new_id())
+        write_claims.take(session, here, "upload", planted.source, home=registry.scratch.id)
+        write_claims.take(session, elsewhere, "upload", planted.source, home=new_id())
         session.execute(update(Holding).values(expires_at=after(-1)))
-        holdings.take(session, alive, "upload", planted.source)
+        write_claims.take(session, alive, "upload", planted.source)
 
     findings = list(examine(registry))
 

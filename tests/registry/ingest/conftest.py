@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from registry import faults
+from registry import failpoints
 from registry.registry import Registry
-from tests.registry.uploading.desk import AtPoint, Desk
+from tests.registry.ingest.fixtures import AtPoint, Desk
 
 if TYPE_CHECKING:
     from tests.registry.conftest import Workshop
@@ -29,6 +29,6 @@ def at_point(monkeypatch: pytest.MonkeyPatch) -> AtPoint:
             if reached == point:
                 happen()
 
-        monkeypatch.setattr(faults, "on_reach", on_reach)
+        monkeypatch.setattr(failpoints, "on_reach", on_reach)
 
     return set_up

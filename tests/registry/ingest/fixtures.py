@@ -10,16 +10,16 @@ from uuid import UUID
 
 from sqlalchemy import func, select
 
-from registry.callers import Caller
-from registry.models.audit import AuditLine
-from registry.models.collections import Sample, Shard, Source, Tombstone
-from registry.models.holdings import Holding
-from registry.moments import now
-from registry.objects.keys import sample_key
+from registry.access.caller import Caller
+from registry.db.clock import now
+from registry.db.models.catalog import Sample, Shard, Source, Tombstone
+from registry.db.models.log import AuditLine
+from registry.db.models.write_claims import Holding
+from registry.ingest.pipeline import Admission
+from registry.ingest.tombstones import mark_of
+from registry.ingest.upload import add_samples, upload_source
 from registry.registry import Registry
-from registry.uploading.admit import Admission
-from registry.uploading.tombstones import mark_of
-from registry.uploading.upload import add_samples, upload_source
+from registry.storage.keys import sample_key
 from tests.registry.factories import make_task, make_user
 
 if TYPE_CHECKING:

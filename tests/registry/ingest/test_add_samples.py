@@ -7,14 +7,14 @@ from uuid import UUID
 import pytest
 from sqlalchemy import update
 
-from registry.callers import Caller
+from registry.access.caller import Caller
+from registry.db.clock import now
+from registry.db.models.catalog import Source
+from registry.db.models.users import Grant, Right
 from registry.errors import CollectionRefused, Forbidden, NotFound
 from registry.ids import new_id
-from registry.models.collections import Source
-from registry.models.people import Grant, Right
-from registry.moments import now
-from registry.uploading.upload import add_samples
-from tests.registry.uploading.desk import Desk
+from registry.ingest.upload import add_samples
+from tests.registry.ingest.fixtures import Desk
 
 embedded = pytest.mark.parametrize("home", ["sqlite-folder"], indirect=True)  # what no home has a say in
 

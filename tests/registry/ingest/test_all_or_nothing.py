@@ -8,13 +8,14 @@ from typing import Any, cast
 
 import pytest
 
-from registry import faults, holdings
+from registry import failpoints
 from registry.errors import CollectionRefused, Conflict, DatabaseUnreachable, DomainError
-from registry.objects.errors import StoreUnreachable
-from registry.objects.store import ObjectStore, Removed
+from registry.ingest import pipeline
 from registry.registry import Registry
-from registry.uploading import admit
-from tests.registry.uploading.desk import AtPoint, Desk
+from registry.storage import write_claims
+from registry.storage.errors import StoreUnreachable
+from registry.storage.store import ObjectStore, Removed
+from tests.registry.ingest.fixtures import AtPoint, Desk
 
 BEFORE_THE_END = ("upload: held", "upload: half the objects", "upload: objects written")
 embedded = pytest.mark.parametrize("home", ["sqlite-folder"], indirect=True)  # what no home has a say in
@@ -67,11 +68,11 @@ def test_an_upload_that_is_interrupted_anywhere_leaves_nothing(desk: Desk, at_po
 @embedded
 def test_the_points_are_reached_once_and_in_their_order(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
     reached: list[str] = []
-    monkeypatch.setattr(faults, "on_reach", reached.append)
+    monkeypatch.setattr(failpoints, "on_reach", reached.append)
 
     desk.upload(desk.pictures([1]))
 
-    assert reached == [point for point in faults.POINTS if point.startswith("upload")]
+    assert reached == [point for point in failpoints.POINTS if point.startswith("upload")]
 
 
 def test_an_upload_that_is_interrupted_after_its_commit_is_all_there(desk: Desk, at_point: AtPoint) -> None:
@@ -117,19 +118,19 @@ def test_what_a_store_that_is_gone_keeps_is_cleared_up_once_it_is_back(desk: Des
     desk.registry = real
     assert len(list(real.objects.traces("sources/"))) == 5
 
-    holdings.clear_up(real.database, real.objects, real.scratch)
+    write_claims.clear_up(real.database, real.objects, real.scratch)
 
     desk.assert_tidy()
 
 
 def test_a_commit_whose_answer_was_lost_keeps_its_objects(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
-    commit = admit._commit
+    commit = pipeline._commit
 
     def commit_and_lose_the_answer(*arguments: object) -> None:
         commit(*arguments)  # type: ignore[arg-type]
         raise DatabaseUnreachable("the database does not answer: the connection broke")
 
-    monkeypatch.setattr(admit, "_commit", commit_and_lose_the_answer)
+    monkeypatch.setattr(pipeline, "_commit", commit_and_lose_the_answer)
 
     with pytest.raises(DatabaseUnreachable):
         desk.upload(desk.pictures(range(4)), shards=2)
@@ -143,13 +144,13 @@ def test_a_file_that_changes_while_its_folder_is_read_refuses_the_whole(
     desk: Desk, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     folder = desk.shop.tree({f"cat/{number}.png": desk.shop.picture(number) for number in range(5)})
-    choose = admit._choose
+    choose = pipeline._choose
 
     def change_and_choose(*arguments: object, **options: object) -> object:
         (folder / "cat" / "3.png").write_bytes(desk.shop.picture(99))
         return choose(*arguments, **options)  # type: ignore[arg-type]
 
-    monkeypatch.setattr(admit, "_choose", change_and_choose)
+    monkeypatch.setattr(pipeline, "_choose", change_and_choose)
 
     with pytest.raises(CollectionRefused, match=r"'cat/3\.png' has changed"):
         desk.upload(folder)
@@ -162,7 +163,7 @@ def test_a_name_that_was_taken_while_the_pictures_were_written_is_a_conflict(des
     first = desk.pictures([1])
 
     def be_faster() -> None:
-        faults.on_reach = None
+        failpoints.on_reach = None
         desk.upload(first)
 
     at_point("upload: objects written", be_faster)

@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from registry.uploading.batches import batches
+from registry.ingest.batches import batches
 
 
 @given(items=st.lists(st.integers()), size=st.integers(min_value=1, max_value=7))

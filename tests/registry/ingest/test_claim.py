@@ -3,11 +3,11 @@
 import pytest
 from sqlalchemy import select, update
 
-from registry import holdings
+from registry.db.clock import after
+from registry.db.models.write_claims import Holding
 from registry.errors import LeaseLost
-from registry.models.holdings import Holding
-from registry.moments import after
-from tests.registry.uploading.desk import AtPoint, Desk
+from registry.storage import write_claims
+from tests.registry.ingest.fixtures import AtPoint, Desk
 
 embedded = pytest.mark.parametrize("home", ["sqlite-folder"], indirect=True)  # what no home has a say in
 
@@ -21,7 +21,7 @@ def run_out(desk: Desk) -> None:
 def take_for_dead(desk: Desk) -> None:
     """What another process does about a holding that ran out."""
     run_out(desk)
-    holdings.clear_up(desk.registry.database, desk.registry.objects, desk.registry.scratch)
+    write_claims.clear_up(desk.registry.database, desk.registry.objects, desk.registry.scratch)
 
 
 def test_a_holding_that_ran_out_cannot_commit(desk: Desk, at_point: AtPoint) -> None:

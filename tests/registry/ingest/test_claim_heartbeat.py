@@ -9,13 +9,13 @@ import pytest
 from sqlalchemy import select, update
 from sqlalchemy.orm import Session
 
-from registry import holdings
-from registry.database import Database
+from registry.db.clock import after
+from registry.db.database import Database
+from registry.db.models.write_claims import Holding
 from registry.errors import DatabaseUnreachable, LeaseLost
 from registry.ids import new_id
-from registry.models.holdings import Holding
-from registry.moments import after
-from registry.uploading.heartbeat import Heartbeat
+from registry.ingest.claim_heartbeat import Heartbeat
+from registry.storage import write_claims
 
 QUICKLY = 0.002
 embedded = pytest.mark.parametrize("home", ["sqlite-folder"], indirect=True)  # what no home has a say in
@@ -51,7 +51,7 @@ def holding(database: Database) -> UUID:
     """A holding that runs out in a while."""
     holding = new_id()
     with database.writing() as session:
-        holdings.take(session, holding, "upload", new_id(), seconds=30)
+        write_claims.take(session, holding, "upload", new_id(), seconds=30)
     return holding
 
 

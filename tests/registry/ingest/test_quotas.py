@@ -6,18 +6,18 @@ from uuid import UUID
 import pytest
 from sqlalchemy import select
 
-from registry.callers import OPERATOR
-from registry.erasures.begin import forget_sample, forget_source
+from registry.access.caller import OPERATOR
+from registry.access.quotas import MAX_QUOTA_BYTES, Quota, QuotaExceeded, set_quota, show_quota
+from registry.access.users import remove_user
+from registry.catalog.sources import create_source
+from registry.db.models.log import AuditLine
+from registry.erasure.request import forget_sample, forget_source
 from registry.errors import Forbidden, Invalid, NotFound
 from registry.ids import new_id
-from registry.models.audit import AuditLine
-from registry.publishing import PublishedFacts, publish_remote
-from registry.quotas import MAX_QUOTA_BYTES, Quota, QuotaExceeded, set_quota, show_quota
-from registry.sources import create_source
-from registry.uploading.admit import Admission
-from registry.users import remove_user
-from tests.registry.uploading.desk import Desk
-from tests.registry.uploading.test_races import meanwhile, together
+from registry.ingest.pipeline import Admission
+from registry.training.publish import PublishedFacts, publish_remote
+from tests.registry.ingest.fixtures import Desk
+from tests.registry.ingest.test_races import meanwhile, together
 
 FACTS = PublishedFacts(identity="1d" * 32, labels=("cat",), samples=1, facts={})
 
@@ -57,7 +57,7 @@ def test_what_fits_exactly_is_taken_in_and_then_not_a_byte_more(desk: Desk) -> N
 
 def test_too_much_is_refused_before_any_of_it_is_written(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
     limited(desk, size_of(desk, 0, 1, 2) - 1)
-    monkeypatch.setattr("registry.uploading.admit.put_samples", lambda *_, **__: pytest.fail("objects were written"))
+    monkeypatch.setattr("registry.ingest.pipeline.put_samples", lambda *_, **__: pytest.fail("objects were written"))
 
     with pytest.raises(QuotaExceeded, match=f"and this needs {size_of(desk, 0, 1, 2)} more"):
         desk.upload(desk.pictures(range(3)))

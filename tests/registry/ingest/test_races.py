@@ -9,15 +9,15 @@ from uuid import UUID
 import pytest
 from sqlalchemy import delete, update
 
-from registry import faults
+from registry import failpoints
+from registry.db.clock import now
+from registry.db.models.catalog import Source
+from registry.db.models.users import Grant
 from registry.errors import CollectionRefused, Conflict, DomainError, Forbidden, NotFound
 from registry.ids import new_id
-from registry.models.collections import Source
-from registry.models.people import Grant
-from registry.moments import now
-from registry.uploading.admit import Admission
-from registry.uploading.upload import add_samples
-from tests.registry.uploading.desk import Desk
+from registry.ingest.pipeline import Admission
+from registry.ingest.upload import add_samples
+from tests.registry.ingest.fixtures import Desk
 
 PATIENCE_SECONDS = 30
 
@@ -36,12 +36,12 @@ def together(*acts: Callable[[], Admission]) -> list[Admission | DomainError]:
         except DomainError as error:
             return error
 
-    faults.on_reach = meet
+    failpoints.on_reach = meet
     try:
         with ThreadPoolExecutor(len(acts)) as pool:
             return list(pool.map(outcome, acts))
     finally:
-        faults.on_reach = None
+        failpoints.on_reach = None
 
 
 def meanwhile(monkeypatch: pytest.MonkeyPatch, act: Callable[[], None]) -> None:
@@ -54,7 +54,7 @@ def meanwhile(monkeypatch: pytest.MonkeyPatch, act: Callable[[], None]) -> None:
             is_over = True
             act()
 
-    monkeypatch.setattr(faults, "on_reach", on_reach)
+    monkeypatch.setattr(failpoints, "on_reach", on_reach)
 
 
 def digest_of(desk: Desk, number: int) -> str:

@@ -9,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from registry.errors import LimitExceeded
-from registry.scratch import ScratchUnusable
-from registry.uploading.receive import Received, receive
+from registry.ingest.receive_body import Received, receive
+from registry.storage.scratch import ScratchUnusable
 
 
 @given(chunks=st.lists(st.binary(max_size=50)))

@@ -4,11 +4,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from registry.database import Database
+from registry.db.clock import now
+from registry.db.database import Database
+from registry.db.models.catalog import Tombstone
 from registry.ids import new_id
-from registry.models.collections import Tombstone
-from registry.moments import now
-from registry.uploading.tombstones import buried, mark_of, unbury
+from registry.ingest.tombstones import buried, mark_of, unbury
 from tests.registry.factories import make_source, make_task
 
 DIGESTS = [f"{number:064x}" for number in range(5)]

@@ -7,18 +7,18 @@ from uuid import UUID
 
 import pytest
 
-from registry.callers import OPERATOR, Caller
+from registry.access.caller import OPERATOR, Caller
+from registry.catalog.shards import shard_of
+from registry.datasets.limits import Limits
+from registry.datasets.sample import Refusal
+from registry.db.models.catalog import Source
 from registry.errors import CollectionRefused, Conflict, DomainError, Forbidden, Invalid, LimitExceeded, NotFound
 from registry.ids import new_id
-from registry.models.collections import Source
-from registry.objects.keys import sample_key
-from registry.reading.limits import Limits
-from registry.reading.sample import Refusal
+from registry.ingest.upload import upload_source
 from registry.registry import Registry
-from registry.shards import shard_of
-from registry.uploading.upload import upload_source
+from registry.storage.keys import sample_key
 from tests.registry.factories import make_user
-from tests.registry.uploading.desk import Desk
+from tests.registry.ingest.fixtures import Desk
 
 NAMES = ["Vögel am Fluß", "鳥", "طيور", "пти́цы", "पक्षी", "🦉 & friends", "a" * 200]
 embedded = pytest.mark.parametrize("home", ["sqlite-folder"], indirect=True)  # what no home has a say in

@@ -13,28 +13,28 @@ from uuid import UUID
 
 from sqlalchemy import select, update
 
-from registry import faults
-from registry.callers import OPERATOR
-from registry.erasures.begin import forget_sample, forget_shard, forget_source
-from registry.erasures.running import run_erasures
+from registry import failpoints
+from registry.access.caller import OPERATOR
+from registry.access.grants import grant, revoke
+from registry.access.rights import usable
+from registry.access.tokens import issue_token, proof_of
+from registry.access.users import create_user
+from registry.catalog.tasks import create_task
+from registry.db.clock import after
+from registry.db.models.catalog import Sample, Shard, Source
+from registry.db.models.prompts import Prompt
+from registry.erasure.request import forget_sample, forget_shard, forget_source
+from registry.erasure.runner import run_erasures
 from registry.errors import CollectionRefused, LeaseLost, NotFound
-from registry.grants import grant, revoke
-from registry.leasing import Lease
-from registry.models.collections import Sample, Shard, Source
-from registry.models.prompts import Prompt
-from registry.moments import after
-from registry.objects.keys import sample_key
-from registry.publishing import PublishedFacts, publish
+from registry.ingest.pipeline import Admission
+from registry.ingest.upload import add_samples, upload_source
 from registry.registry import Registry
-from registry.rights import usable
-from registry.tasks import create_task
-from registry.tokens import issue_token, proof_of
-from registry.uploading.admit import Admission
-from registry.uploading.upload import add_samples, upload_source
-from registry.users import create_user
-from registry.work import lease_work
+from registry.storage.keys import sample_key
+from registry.training.lease import Lease
+from registry.training.publish import PublishedFacts, publish
+from registry.training.queue import lease_work
 from tests.registry.conftest import picture
-from tests.registry.orders.paused import Paused, reach
+from tests.registry.interleavings.paused import Paused, reach
 
 UPLOAD_POINTS = ("upload: held", "upload: half the objects", "upload: objects written", "upload: committed")
 PUBLISH_POINTS = ("publish: object written", "publish: committed")
@@ -114,7 +114,7 @@ class Orders:
 
     def run(self, steps: int) -> None:
         """So many steps; what is still half-way is finished at the end."""
-        faults.on_reach = reach
+        failpoints.on_reach = reach
         try:
             for _ in range(steps):
                 (step,) = self.dice.choices(list(WEIGHTS), list(WEIGHTS.values()))
@@ -126,7 +126,7 @@ class Orders:
                 self.finish_publishing()
                 self.check()
         finally:
-            faults.on_reach = None
+            failpoints.on_reach = None
             self.registry.database.close()
             shutil.rmtree(self.folder)
 

@@ -54,7 +54,7 @@ class Paused(Generic[T]):
 
 
 def reach(point: str) -> None:
-    """What `registry.faults.on_reach` is set to: only threads of `Paused` stop."""
+    """What `registry.failpoints.on_reach` is set to: only threads of `Paused` stop."""
     pause = getattr(Paused._mine, "pause", None)
     if pause is not None:
         pause(point)

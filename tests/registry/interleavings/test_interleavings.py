@@ -6,14 +6,14 @@ from random import Random
 
 import pytest
 
-from registry.belonging import mark_store
-from registry.database import Database
-from registry.objects.folder import FolderStore
-from registry.objects.s3 import S3Store
+from registry.db.database import Database
+from registry.log.signing import open_signer
 from registry.registry import Registry
-from registry.scratch import ScratchHome
-from registry.signing import open_signer
-from tests.registry.orders.machine import WEIGHTS, Orders
+from registry.storage.folder import FolderStore
+from registry.storage.ownership import mark_store
+from registry.storage.s3 import S3Store
+from registry.storage.scratch import ScratchHome
+from tests.registry.interleavings.model import WEIGHTS, Orders
 from tests.servers.postgres import PostgresServer
 
 STEPS = 150

@@ -7,21 +7,21 @@ import pytest
 from sqlalchemy import delete, func, select, update
 from sqlalchemy.orm import Session
 
-from registry import audit
-from registry.database import Database
+from registry.db.database import Database
+from registry.db.models.log import AuditHead, AuditLine
 from registry.ids import new_id
-from registry.models.audit import AuditHead, AuditLine
+from registry.log import chain
 
 
 def write_lines(database: Database, count: int = 6) -> None:
     for number in range(count):
         with database.writing() as session:
-            audit.append(session, new_id() if number % 2 else None, "user.created", user=new_id(), count=number)
+            chain.append(session, new_id() if number % 2 else None, "user.created", user=new_id(), count=number)
 
 
 def breaks_of(database: Database) -> list[int]:
     with database.reading() as session:
-        return [broken.number for broken in audit.breaks(session)]
+        return [broken.number for broken in chain.breaks(session)]
 
 
 def test_a_log_that_nobody_touched_is_whole(database: Database) -> None:
@@ -32,7 +32,7 @@ def test_a_log_that_nobody_touched_is_whole(database: Database) -> None:
 
 
 def test_a_log_of_several_pages_is_whole(database: Database, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(audit, "PAGE", 2)
+    monkeypatch.setattr(chain, "PAGE", 2)
     write_lines(database, 7)
 
     assert breaks_of(database) == []
@@ -69,7 +69,7 @@ def take_a_line_out_and_close_the_gap(session: Session) -> None:
 def forge_a_line_with_a_hash_of_its_own(session: Session) -> None:
     line = session.get_one(AuditLine, 3)
     line.action = "user.removed"
-    line.hash = audit._hash_of(line.number, line.at, line.actor, line.action, line.subject, line.previous)
+    line.hash = chain._hash_of(line.number, line.at, line.actor, line.action, line.subject, line.previous)
 
 
 def cut_the_end_off(session: Session) -> None:
@@ -122,7 +122,7 @@ def test_lines_written_at_once_form_one_chain(database: Database) -> None:
 def test_a_line_whose_transaction_failed_was_never_there(database: Database) -> None:
     write_lines(database, 2)
     with pytest.raises(RuntimeError, match="undone"), database.writing() as session:
-        audit.append(session, None, "user.created")
+        chain.append(session, None, "user.created")
         raise RuntimeError("undone")
     write_lines(database, 1)
 

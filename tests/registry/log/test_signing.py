@@ -9,9 +9,9 @@ from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric.ec import SECP256R1, generate_private_key
 from sqlalchemy import select
 
-from registry.database import Database
-from registry.models.erasures import SigningKey
-from registry.signing import KeyUnusable, Signer, enrol, fingerprint_of, is_signed, open_signer
+from registry.db.database import Database
+from registry.db.models.erasures import SigningKey
+from registry.log.signing import KeyUnusable, Signer, enrol, fingerprint_of, is_signed, open_signer
 
 
 def test_a_signature_holds_for_the_very_bytes_and_the_very_key(tmp_path: Path) -> None:

@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from registry.objects.folder import FolderStore
-from registry.objects.s3 import S3Store
-from registry.objects.s3_client import S3Settings
-from tests.registry.objects.homes import FolderHome, Home, S3Home
+from registry.storage.folder import FolderStore
+from registry.storage.s3 import S3Store
+from registry.storage.s3_client import S3Settings
+from tests.registry.storage.store_fixtures import FolderHome, Home, S3Home
 from tests.servers.s3 import S3Server
 
 if TYPE_CHECKING:

@@ -6,9 +6,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
-from registry.objects.folder import FolderStore
-from registry.objects.s3 import S3Store
-from registry.objects.store import Found, ObjectStore
+from registry.storage.folder import FolderStore
+from registry.storage.s3 import S3Store
+from registry.storage.store import Found, ObjectStore
 
 if TYPE_CHECKING:
     from types_boto3_s3 import S3Client

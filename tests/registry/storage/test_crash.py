@@ -8,17 +8,17 @@ from pathlib import Path
 
 import pytest
 
-from registry.objects.s3_client import S3Settings
-from registry.objects.s3_uploads import PART_BYTES
-from registry.objects.store import ObjectStore
-from tests.registry.objects.homes import FolderHome, S3Home, digest, kinds
+from registry.storage.s3_client import S3Settings
+from registry.storage.s3_multipart import PART_BYTES
+from registry.storage.store import ObjectStore
+from tests.registry.storage.store_fixtures import FolderHome, S3Home, digest, kinds
 from tests.servers.processes import until
 
 KEY = "sources/one/samples/ab"
 WRITER = f"""
 import os, sys
 from pathlib import Path
-from registry.objects.opening import open_store
+from registry.storage.factory import open_store
 location, endpoint, body = sys.argv[1:]
 store = open_store(location, endpoint=endpoint or None, region="us-east-1",
                    access_key=os.environ.get("TEST_KEY"), secret_key=os.environ.get("TEST_SECRET"))
@@ -95,8 +95,8 @@ def test_a_body_that_fails_in_the_middle_leaves_nothing(
     body = tmp_path / "body"
     with body.open("wb") as file:
         file.truncate(3 * PART_BYTES)
-    monkeypatch.setattr("registry.objects.s3_uploads.pieces_of", failing)
-    monkeypatch.setattr("registry.objects.folder.pieces_of", failing)
+    monkeypatch.setattr("registry.storage.s3_multipart.pieces_of", failing)
+    monkeypatch.setattr("registry.storage.folder.pieces_of", failing)
     for store in (s3_home.store, folder_home.store):
         with pytest.raises(KeyboardInterrupt):
             store.put(KEY, body)

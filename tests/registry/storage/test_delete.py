@@ -6,11 +6,11 @@ from typing import Any, BinaryIO
 import pytest
 from botocore.exceptions import ClientError
 
-from registry.objects import folder, s3_traces
-from registry.objects.body import pieces_of
-from registry.objects.errors import StoreUnreachable
-from registry.objects.store import ObjectStore, Removed
-from tests.registry.objects.homes import FolderHome, Home, S3Home, digest, keys, kinds
+from registry.storage import folder, s3_versions
+from registry.storage.errors import StoreUnreachable
+from registry.storage.store import ObjectStore, Removed
+from registry.storage.streams import pieces_of
+from tests.registry.storage.store_fixtures import FolderHome, Home, S3Home, digest, keys, kinds
 
 
 def test_what_is_removed_is_counted_and_gone(home: Home) -> None:
@@ -65,7 +65,7 @@ def test_what_was_kept_before_versions_were_suspended_goes(suspended_home: S3Hom
 
 
 def test_removal_crosses_pages(bucket_home: S3Home, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(s3_traces, "PAGE_SIZE", 3)
+    monkeypatch.setattr(s3_versions, "PAGE_SIZE", 3)
     for number in range(8):
         bucket_home.store.put(f"d/{number}", b"1")
         bucket_home.overwrite(f"d/{number}", b"22")

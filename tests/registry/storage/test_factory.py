@@ -5,9 +5,9 @@ from pathlib import Path
 import pytest
 
 from registry.errors import DomainError
-from registry.objects.opening import open_store
-from registry.objects.s3_client import S3Settings
-from tests.registry.objects.homes import digest
+from registry.storage.factory import open_store
+from registry.storage.s3_client import S3Settings
+from tests.registry.storage.store_fixtures import digest
 
 
 @pytest.mark.parametrize("scheme", ["", "file://", "file://localhost"])

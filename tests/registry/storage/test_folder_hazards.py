@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from registry.objects.errors import ObjectDamaged, ObjectExists, StoreUnreachable
-from registry.objects.folder import FolderStore
-from registry.objects.store import Removed
-from tests.registry.objects.homes import FolderHome, digest, keys, kinds
+from registry.storage.errors import ObjectDamaged, ObjectExists, StoreUnreachable
+from registry.storage.folder import FolderStore
+from registry.storage.store import Removed
+from tests.registry.storage.store_fixtures import FolderHome, digest, keys, kinds
 
 
 @pytest.fixture

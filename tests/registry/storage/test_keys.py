@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from registry.objects.keys import (
+from registry.storage.keys import (
     KeyRefused,
     PromptPlace,
     SamplePlace,

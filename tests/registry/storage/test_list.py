@@ -5,15 +5,15 @@ import uuid
 
 import pytest
 
-from registry.objects import s3_traces
-from registry.objects.keys import prompt_key, sample_key, shard_prefix, source_prefix
-from registry.objects.store import Found, ObjectStore
-from tests.registry.objects.homes import FolderHome, Home, S3Home, keys, kinds
+from registry.storage import s3_versions
+from registry.storage.keys import prompt_key, sample_key, shard_prefix, source_prefix
+from registry.storage.store import Found, ObjectStore
+from tests.registry.storage.store_fixtures import FolderHome, Home, S3Home, keys, kinds
 
 
 @pytest.fixture
 def small_pages(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(s3_traces, "PAGE_SIZE", 3)
+    monkeypatch.setattr(s3_versions, "PAGE_SIZE", 3)
 
 
 def test_an_empty_store_shows_nothing(object_store: ObjectStore) -> None:

@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from registry.objects.errors import ObjectExists
-from registry.objects.folder import FolderStore
-from registry.objects.keys import lies_under
-from registry.objects.s3 import S3Store
-from registry.objects.store import Found, ObjectStore, Removed
-from tests.registry.objects.homes import digest
+from registry.storage.errors import ObjectExists
+from registry.storage.folder import FolderStore
+from registry.storage.keys import lies_under
+from registry.storage.s3 import S3Store
+from registry.storage.store import Found, ObjectStore, Removed
+from tests.registry.storage.store_fixtures import digest
 from tests.servers.s3 import S3Server
 
 if TYPE_CHECKING:

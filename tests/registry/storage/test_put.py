@@ -5,11 +5,11 @@ from pathlib import Path
 
 import pytest
 
-from registry.objects.errors import ObjectDamaged, ObjectExists, ObjectMissing
-from registry.objects.keys import KeyRefused
-from registry.objects.s3_uploads import PART_BYTES
-from registry.objects.store import ObjectStore
-from tests.registry.objects.homes import FolderHome, Home, digest, keys, kinds
+from registry.storage.errors import ObjectDamaged, ObjectExists, ObjectMissing
+from registry.storage.keys import KeyRefused
+from registry.storage.s3_multipart import PART_BYTES
+from registry.storage.store import ObjectStore
+from tests.registry.storage.store_fixtures import FolderHome, Home, digest, keys, kinds
 
 KEY = "sources/one/samples/ab"
 

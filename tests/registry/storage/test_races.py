@@ -3,12 +3,12 @@
 from concurrent.futures import ThreadPoolExecutor
 from threading import Barrier
 
-from registry.objects.errors import ObjectDamaged, ObjectExists
-from registry.objects.folder import FolderStore
-from registry.objects.s3 import S3Store
-from registry.objects.s3_uploads import PART_BYTES
-from registry.objects.store import ObjectStore
-from tests.registry.objects.homes import Home, digest, kinds
+from registry.storage.errors import ObjectDamaged, ObjectExists
+from registry.storage.folder import FolderStore
+from registry.storage.s3 import S3Store
+from registry.storage.s3_multipart import PART_BYTES
+from registry.storage.store import ObjectStore
+from tests.registry.storage.store_fixtures import Home, digest, kinds
 
 WRITERS = 3
 

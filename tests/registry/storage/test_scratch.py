@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING
 import pytest
 from PIL import Image
 
+from registry.datasets.loader import open_collection
 from registry.errors import DomainError
-from registry.reading.collection import open_collection
 
 if TYPE_CHECKING:
     from tests.registry.conftest import Workshop
@@ -47,7 +47,7 @@ def test_an_interrupted_reading_leaves_no_scratch(shop: Workshop, monkeypatch: p
         written.append(len(list(shop.scratch.rglob("*"))))
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("registry.reading.checking.decode", interrupt)
+    monkeypatch.setattr("registry.datasets.validate.decode", interrupt)
 
     with pytest.raises(KeyboardInterrupt), open_collection(path, scratch=shop.scratch):
         pass

@@ -10,13 +10,13 @@ from uuid import uuid4
 
 import pytest
 
-from registry.scratch import ScratchHome, ScratchUnusable
+from registry.storage.scratch import ScratchHome, ScratchUnusable
 
 DYING = """
 import os, signal, sys
 from pathlib import Path
 from uuid import UUID
-from registry.scratch import ScratchHome
+from registry.storage.scratch import ScratchHome
 with ScratchHome(Path(sys.argv[1])).room(UUID(sys.argv[2])) as room:
     (room / "picture.png").write_bytes(b"somebody's face")
     print("there", flush=True)

@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from registry.objects import s3_uploads
-from registry.objects.errors import StoreUnreachable
-from registry.objects.s3 import S3Store
-from registry.objects.s3_client import S3Settings, make_client
-from registry.objects.store import ObjectStore
-from tests.registry.objects.homes import Home, S3Home, kinds
+from registry.storage import s3_multipart
+from registry.storage.errors import StoreUnreachable
+from registry.storage.s3 import S3Store
+from registry.storage.s3_client import S3Settings, make_client
+from registry.storage.store import ObjectStore
+from tests.registry.storage.store_fixtures import Home, S3Home, kinds
 
 if TYPE_CHECKING:
     from types_boto3_s3 import S3Client
@@ -25,7 +25,7 @@ def refusals(store: ObjectStore, folder: Path) -> list[str]:
     said = []
     for ask in (
         lambda: store.put("a/b", b"1"),
-        lambda: store.put("a/b", b"1" * (s3_uploads.PART_BYTES + 1)),
+        lambda: store.put("a/b", b"1" * (s3_multipart.PART_BYTES + 1)),
         lambda: store.read("a/b", ""),
         lambda: store.fetch("a/b", "", folder / "fetched"),
         lambda: list(store.objects("a/")),
@@ -118,7 +118,7 @@ def test_without_boto3_a_folder_opens_and_a_bucket_says_what_to_install(tmp_path
     script = """
 import sys
 sys.modules["boto3"] = sys.modules["botocore"] = None
-from registry.objects.opening import open_store
+from registry.storage.factory import open_store
 store = open_store(sys.argv[1])
 store.prepare()
 store.put("a/b", b"1")

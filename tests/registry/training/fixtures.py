@@ -6,19 +6,19 @@ from uuid import UUID
 
 from sqlalchemy import func, select, update
 
-from registry.callers import OPERATOR, Caller
-from registry.database import Database
+from registry.access.caller import OPERATOR, Caller
+from registry.db.clock import after, now
+from registry.db.database import Database
+from registry.db.models.catalog import Shard, Source, Task
+from registry.db.models.prompts import Prompt
+from registry.db.models.users import Grant
+from registry.db.models.write_claims import Holding
 from registry.ids import new_id
-from registry.leasing import Lease
-from registry.models.collections import Shard, Source, Task
-from registry.models.holdings import Holding
-from registry.models.people import Grant
-from registry.models.prompts import Prompt
-from registry.moments import after, now
-from registry.publishing import PublishedFacts
 from registry.registry import Registry
-from registry.training import cancel_training
-from registry.work import lease_work
+from registry.training.control import cancel_training
+from registry.training.lease import Lease
+from registry.training.publish import PublishedFacts
+from registry.training.queue import lease_work
 from tests.registry.factories import make_shard, make_source, make_task, make_user
 
 FACTS = PublishedFacts(identity="a" * 64, labels=("cat", "dog"), samples=2, facts={"settings": {"epochs": 3}})

@@ -4,20 +4,20 @@ from uuid import UUID
 
 import pytest
 
-from registry import holdings
+from registry.db.models.write_claims import Holding
 from registry.errors import LeaseLost
 from registry.ids import new_id
-from registry.leasing import renew_lease
-from registry.models.holdings import Holding
-from registry.publishing import publish
 from registry.registry import Registry
-from registry.scratch import ScratchHome
-from registry.work import lease_work
-from tests.registry.work.arrange import FACTS, add_shard, expire, holding_now, take
+from registry.storage import write_claims
+from registry.storage.scratch import ScratchHome
+from registry.training.lease import renew_lease
+from registry.training.publish import publish
+from registry.training.queue import lease_work
+from tests.registry.training.fixtures import FACTS, add_shard, expire, holding_now, take
 
 
 def clear_up(registry: Registry) -> None:
-    holdings.clear_up(registry.database, registry.objects, registry.scratch)
+    write_claims.clear_up(registry.database, registry.objects, registry.scratch)
 
 
 def test_a_dead_workers_object_and_holding_go(registry: Registry) -> None:

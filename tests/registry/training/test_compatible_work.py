@@ -6,12 +6,12 @@ from dataclasses import replace
 
 import pytest
 
+from registry.db.models.catalog import Task
 from registry.errors import Conflict, DomainError, Invalid
-from registry.leasing import Lease
-from registry.models.collections import Task
-from registry.publishing import IdentityMismatch, PublishedFacts, publish
 from registry.registry import Registry
-from tests.registry.work.arrange import (
+from registry.training.lease import Lease
+from registry.training.publish import IdentityMismatch, PublishedFacts, publish
+from tests.registry.training.fixtures import (
     FACTS,
     add_shard,
     add_source,

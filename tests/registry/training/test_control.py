@@ -3,17 +3,17 @@
 import pytest
 from sqlalchemy import select
 
-from registry.callers import OPERATOR
+from registry.access.caller import OPERATOR
+from registry.db.clock import after
+from registry.db.models.catalog import Shard
+from registry.db.models.log import AuditLine
 from registry.errors import DomainError, Forbidden, LeaseLost, NotFound
-from registry.leasing import renew_lease
-from registry.models.audit import AuditLine
-from registry.models.collections import Shard
-from registry.moments import after
 from registry.registry import Registry
-from registry.training import cancel_training, resume_training
-from registry.work import lease_work
+from registry.training.control import cancel_training, resume_training
+from registry.training.lease import renew_lease
+from registry.training.queue import lease_work
 from tests.registry.factories import make_prompt, make_shard, make_source, make_task
-from tests.registry.work.arrange import add_shard, add_source, grant, shard_now, take
+from tests.registry.training.fixtures import add_shard, add_source, grant, shard_now, take
 
 
 def cancel(registry: Registry, shard: Shard) -> int:

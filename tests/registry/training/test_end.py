@@ -3,12 +3,12 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from registry.backoff import MOST_SECONDS, backoff_seconds
-from registry.leasing import MAX_ERROR_CHARS, fail_lease, return_lease
-from registry.moments import after
+from registry.db.clock import after
 from registry.registry import Registry
-from registry.work import lease_work
-from tests.registry.work.arrange import (
+from registry.training.backoff import MOST_SECONDS, backoff_seconds
+from registry.training.lease import MAX_ERROR_CHARS, fail_lease, return_lease
+from registry.training.queue import lease_work
+from tests.registry.training.fixtures import (
     LOSSES,
     add_shard,
     change,

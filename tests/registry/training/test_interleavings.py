@@ -7,24 +7,24 @@ from pathlib import Path
 import pytest
 from sqlalchemy import make_url, select, text
 
-from registry import holdings
-from registry.belonging import mark_store
-from registry.callers import OPERATOR
-from registry.database import Database
-from registry.erasures import begin
-from registry.erasures.begin import forget_source
-from registry.leasing import Lease, renew_lease
-from registry.locking import lock_source
-from registry.models.erasures import Erasure
-from registry.models.holdings import Holding
-from registry.moments import now
-from registry.objects.folder import FolderStore
-from registry.publishing import publish
+from registry.access.caller import OPERATOR
+from registry.db.clock import now
+from registry.db.database import Database
+from registry.db.locks import lock_source
+from registry.db.models.erasures import Erasure
+from registry.db.models.write_claims import Holding
+from registry.erasure import request
+from registry.erasure.request import forget_source
+from registry.log.signing import open_signer
 from registry.registry import Registry
-from registry.scratch import ScratchHome
-from registry.signing import open_signer
-from registry.work import lease_work
-from tests.registry.work.arrange import FACTS, add_shard, take
+from registry.storage import write_claims
+from registry.storage.folder import FolderStore
+from registry.storage.ownership import mark_store
+from registry.storage.scratch import ScratchHome
+from registry.training.lease import Lease, renew_lease
+from registry.training.publish import publish
+from registry.training.queue import lease_work
+from tests.registry.training.fixtures import FACTS, add_shard, take
 from tests.servers.processes import until
 
 
@@ -97,7 +97,7 @@ def test_no_lease_slips_into_a_source_that_is_just_being_forgotten(
     registry: Registry, pool: ThreadPoolExecutor, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     shard = add_shard(registry.database)
-    record: Callable[..., Erasure] = begin._new
+    record: Callable[..., Erasure] = request._new
     asked: list[Future[Lease | None]] = []
 
     def ask_meanwhile(*args: object, **kwargs: object) -> Erasure:
@@ -106,7 +106,7 @@ def test_no_lease_slips_into_a_source_that_is_just_being_forgotten(
         await_waiting(registry.database)
         return record(*args, **kwargs)
 
-    monkeypatch.setattr("registry.erasures.begin._new", ask_meanwhile)
+    monkeypatch.setattr("registry.erasure.request._new", ask_meanwhile)
     erasure = forget_source(registry, OPERATOR, shard.source_id)
 
     assert asked[0].result() is None
@@ -119,7 +119,7 @@ def test_who_locks_a_source_waits_for_leases_that_are_being_written_and_sees_the
     registry: Registry, pool: ThreadPoolExecutor, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     shard = add_shard(registry.database)
-    write: Callable[..., None] = holdings.take
+    write: Callable[..., None] = write_claims.take
     asked: list[Future[list[str]]] = []
 
     def lock_and_look() -> list[str]:
@@ -132,7 +132,7 @@ def test_who_locks_a_source_waits_for_leases_that_are_being_written_and_sees_the
         await_waiting(registry.database)
         write(*args, **kwargs)
 
-    monkeypatch.setattr("registry.work.holdings.take", lock_meanwhile)
+    monkeypatch.setattr("registry.training.queue.write_claims.take", lock_meanwhile)
     lease = take(registry)
 
     assert asked[0].result() == [str(lease.id)]
@@ -143,7 +143,7 @@ def test_a_heartbeat_during_publishing_waits_and_neither_is_refused_wrongly(
 ) -> None:
     add_shard(registry.database)
     lease = take(registry)
-    commit: Callable[..., None] = holdings.commit_objects
+    commit: Callable[..., None] = write_claims.commit_objects
     beats = []
 
     def beat_meanwhile(*args: object) -> None:
@@ -151,7 +151,7 @@ def test_a_heartbeat_during_publishing_waits_and_neither_is_refused_wrongly(
         await_waiting(registry.database)
         commit(*args)
 
-    monkeypatch.setattr("registry.publishing.holdings.commit_objects", beat_meanwhile)
+    monkeypatch.setattr("registry.training.publish.write_claims.commit_objects", beat_meanwhile)
 
     prompt = publish(registry, lease, b"numbers", FACTS)
 
@@ -164,15 +164,15 @@ def test_clearing_up_spares_the_object_of_a_commit_that_is_under_way_when_its_ti
 ) -> None:
     add_shard(registry.database)
     lease = take(registry)
-    commit: Callable[..., None] = holdings.commit_objects
+    commit: Callable[..., None] = write_claims.commit_objects
 
     def commit_late(*args: object) -> None:
         commit(*args)
         until(lambda: is_late(registry.database, lease), "the end of the lease")
-        holdings.clear_up(registry.database, registry.objects, registry.scratch)
+        write_claims.clear_up(registry.database, registry.objects, registry.scratch)
 
-    monkeypatch.setattr("registry.publishing.holdings.commit_objects", commit_late)
-    monkeypatch.setattr("registry.publishing.renew_lease", lambda *_, **__: shorten(registry.database, lease))
+    monkeypatch.setattr("registry.training.publish.write_claims.commit_objects", commit_late)
+    monkeypatch.setattr("registry.training.publish.renew_lease", lambda *_, **__: shorten(registry.database, lease))
 
     with registry.scratch.room(lease.id):
         prompt = publish(registry, lease, b"numbers", FACTS)

@@ -8,17 +8,17 @@ from uuid import UUID
 import pytest
 from sqlalchemy import select
 
+from registry.db.clock import after
+from registry.db.models.catalog import Source
+from registry.db.models.write_claims import Holding
 from registry.errors import Invalid, LeaseLost
 from registry.ids import new_id
-from registry.leasing import renew_lease
-from registry.models.collections import Source
-from registry.models.holdings import Holding
-from registry.moments import after
-from registry.objects.keys import sample_key
 from registry.registry import Registry
-from registry.work import lease_work
+from registry.storage.keys import sample_key
+from registry.training.lease import renew_lease
+from registry.training.queue import lease_work
 from tests.registry.factories import make_prompt, make_sample, make_shard, make_source, make_task
-from tests.registry.work.arrange import (
+from tests.registry.training.fixtures import (
     LOSSES,
     add_shard,
     add_source,
@@ -158,7 +158,9 @@ def test_a_shard_that_was_published_while_it_was_chosen_is_left_alone(
         shard = make_shard(session, make_source(session, make_task(session)), samples=2)
         make_prompt(session, shard)
     # As the statement would, whose view of the prompts is older than the shard that it locks.
-    monkeypatch.setattr("registry.work._most_urgent", lambda candidate, _: select(candidate.id).join(Source).limit(1))
+    monkeypatch.setattr(
+        "registry.training.queue._most_urgent", lambda candidate, _: select(candidate.id).join(Source).limit(1)
+    )
 
     lease = lease_work(registry, "ann")
 

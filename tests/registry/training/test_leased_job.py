@@ -4,12 +4,12 @@ from pathlib import Path
 
 import pytest
 
-from registry.attempt import leased
 from registry.errors import LeaseLost
-from registry.leasing import Lease
-from registry.publishing import publish
 from registry.registry import Registry
-from tests.registry.work.arrange import FACTS, add_shard, expire, holding_now, shard_now, take
+from registry.training.lease import Lease
+from registry.training.leased_job import leased
+from registry.training.publish import publish
+from tests.registry.training.fixtures import FACTS, add_shard, expire, holding_now, shard_now, take
 
 
 def run(registry: Registry, error: BaseException) -> tuple[Lease, Path]:
@@ -109,7 +109,7 @@ def test_what_was_published_stays(registry: Registry) -> None:
 def test_a_room_that_cannot_be_wiped_stays_on_record(registry: Registry, monkeypatch: pytest.MonkeyPatch) -> None:
     add_shard(registry.database)
     with monkeypatch.context() as patch:
-        patch.setattr("registry.scratch.shutil.rmtree", refuse)
+        patch.setattr("registry.storage.scratch.shutil.rmtree", refuse)
         lease, room = run(registry, PermissionError("a file is busy"))
 
     holding = holding_now(registry.database, lease)

@@ -8,14 +8,15 @@ from pathlib import Path
 
 from sqlalchemy import func, select
 
-from registry import audit, holdings
-from registry.models.audit import AuditLine
-from registry.models.collections import Shard
-from registry.models.holdings import Holding
-from registry.models.prompts import Prompt
+from registry.db.models.catalog import Shard
+from registry.db.models.log import AuditLine
+from registry.db.models.prompts import Prompt
+from registry.db.models.write_claims import Holding
+from registry.log import chain
 from registry.registry import Registry
+from registry.storage import write_claims
 from tests.registry.factories import make_shard, make_source, make_task
-from tests.registry.work.worker_process import KILLS
+from tests.registry.training.worker_process import KILLS
 from tests.servers.processes import until
 
 ROOT = Path(__file__).parents[3]
@@ -24,7 +25,7 @@ SHARDS = 200
 
 
 def is_cleared_up(registry: Registry) -> bool:
-    holdings.clear_up(registry.database, registry.objects, registry.scratch)
+    write_claims.clear_up(registry.database, registry.objects, registry.scratch)
     with registry.database.reading() as session:
         return session.scalar(select(func.count()).select_from(Holding)) == 0
 
@@ -37,7 +38,7 @@ def test_each_shard_is_published_once_whoever_dies(
         shards = [make_shard(session, sources[n % SOURCES], samples=1) for n in range(SHARDS)]
     told = tmp_path / "story.json"
 
-    crowd = [sys.executable, "-m", "tests.registry.work.worker_process", "7", str(told)]
+    crowd = [sys.executable, "-m", "tests.registry.training.worker_process", "7", str(told)]
     ended = subprocess.run(crowd, cwd=ROOT, env=environment, capture_output=True, text=True, timeout=300, check=False)
 
     assert ended.returncode == 0, ended.stderr
@@ -49,7 +50,7 @@ def test_each_shard_is_published_once_whoever_dies(
         prompts = {prompt.shard_id: prompt for prompt in session.scalars(select(Prompt))}
         lines = session.scalars(select(AuditLine).where(AuditLine.action == "prompt.published")).all()
         leased = session.scalars(select(Shard.id).where(Shard.lease_id.is_not(None))).all()
-        broken = list(audit.breaks(session))
+        broken = list(chain.breaks(session))
     assert prompts.keys() == {shard.id for shard in shards}
     published = Counter((line.subject["shard"], line.subject["generation"]) for line in lines)
     assert published == Counter((str(shard.id), 1) for shard in shards)

@@ -3,16 +3,16 @@
 import pytest
 from sqlalchemy import select
 
-from registry import faults
-from registry.attempt import leased
-from registry.database import Database
+from registry import failpoints
+from registry.db.database import Database
+from registry.db.models.log import AuditLine
 from registry.errors import DatabaseUnreachable, LeaseLost
-from registry.leasing import Lease
-from registry.models.audit import AuditLine
-from registry.publishing import publish
 from registry.registry import Registry
-from registry.work import lease_work
-from tests.registry.work.arrange import (
+from registry.training.lease import Lease
+from registry.training.leased_job import leased
+from registry.training.publish import publish
+from registry.training.queue import lease_work
+from tests.registry.training.fixtures import (
     FACTS,
     LOSSES,
     add_shard,
@@ -78,7 +78,7 @@ def test_publishing_is_in_the_log_by_ids_and_counts(registry: Registry) -> None:
 
 def test_who_lost_the_lease_writes_nothing(registry: Registry, monkeypatch: pytest.MonkeyPatch) -> None:
     reached: list[str] = []
-    monkeypatch.setattr(faults, "on_reach", reached.append)
+    monkeypatch.setattr(failpoints, "on_reach", reached.append)
     for loss, lose in LOSSES.items():
         lease = lease_before_others(registry)
         lose(registry, lease)
@@ -101,7 +101,7 @@ def test_who_loses_the_lease_after_writing_publishes_nothing(
         assert keys_of(registry) == [leases[-1].prompt_key]
         LOSSES[loss](registry, leases[-1])
 
-    monkeypatch.setattr(faults, "on_reach", lose_now)
+    monkeypatch.setattr(failpoints, "on_reach", lose_now)
     for loss in LOSSES:
         leases.append(lease_before_others(registry))
 
@@ -149,7 +149,7 @@ def test_a_lost_answer_to_a_commit_is_made_good_by_asking_again(
         if point == "publish: committed":
             raise DatabaseUnreachable("the connection broke")
 
-    monkeypatch.setattr(faults, "on_reach", fail)
+    monkeypatch.setattr(failpoints, "on_reach", fail)
     with pytest.raises(DatabaseUnreachable):
         publish(registry, lease, b"numbers", FACTS)
 
@@ -165,7 +165,7 @@ def test_a_database_that_goes_away_may_have_committed_so_the_object_stays_until_
     add_shard(registry.database)
     lease = take(registry)
     with monkeypatch.context() as patch:
-        patch.setattr("registry.publishing._log", lambda *_: (_ for _ in ()).throw(DatabaseUnreachable("away")))
+        patch.setattr("registry.training.publish._log", lambda *_: (_ for _ in ()).throw(DatabaseUnreachable("away")))
         with pytest.raises(DatabaseUnreachable):
             publish(registry, lease, b"numbers", FACTS)
     assert keys_of(registry) == [lease.prompt_key]
@@ -180,7 +180,7 @@ def test_an_attempt_that_breaks_off_there_removes_what_was_not_committed(
     registry: Registry, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     add_shard(registry.database)
-    monkeypatch.setattr("registry.publishing._log", lambda *_: (_ for _ in ()).throw(DatabaseUnreachable("away")))
+    monkeypatch.setattr("registry.training.publish._log", lambda *_: (_ for _ in ()).throw(DatabaseUnreachable("away")))
 
     leases: list[Lease] = []
     with pytest.raises(DatabaseUnreachable), leased(registry, "ann") as work:

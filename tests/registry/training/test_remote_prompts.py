@@ -5,18 +5,18 @@ from dataclasses import replace
 import pytest
 from sqlalchemy import delete, select
 
-from registry import faults
-from registry.callers import OPERATOR
+from registry import failpoints
+from registry.access.caller import OPERATOR
+from registry.db.models.catalog import Shard
+from registry.db.models.log import AuditLine
+from registry.db.models.prompts import Prompt
+from registry.db.models.users import Grant
+from registry.db.models.write_claims import Holding
 from registry.errors import DomainError, Forbidden, Invalid, NotFound
-from registry.models.audit import AuditLine
-from registry.models.collections import Shard
-from registry.models.holdings import Holding
-from registry.models.people import Grant
-from registry.models.prompts import Prompt
-from registry.publishing import IdentityMismatch, publish, publish_remote
 from registry.registry import Registry
-from registry.work import lease_work
-from tests.registry.work.arrange import FACTS, add_shard, add_source, grant, take
+from registry.training.publish import IdentityMismatch, publish, publish_remote
+from registry.training.queue import lease_work
+from tests.registry.training.fixtures import FACTS, add_shard, add_source, grant, take
 
 REFUSALS: dict[str | None, type[DomainError]] = {None: NotFound, "use": Forbidden, "forget": Forbidden}
 
@@ -96,7 +96,7 @@ def test_a_right_that_is_revoked_meanwhile_counts(registry: Registry, monkeypatc
             with registry.database.writing() as session:
                 session.execute(delete(Grant).where(Grant.user_id == caller.user_id))
 
-    monkeypatch.setattr(faults, "on_reach", revoke)
+    monkeypatch.setattr(failpoints, "on_reach", revoke)
 
     with pytest.raises(NotFound):
         publish_remote(registry, caller, source.id, b"numbers", FACTS)

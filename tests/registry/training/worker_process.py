@@ -15,18 +15,19 @@ from pathlib import Path
 
 from sqlalchemy import exists, select
 
-from registry import faults, holdings
-from registry.attempt import leased
-from registry.database import Database
+from registry import failpoints
+from registry.db.database import Database
+from registry.db.models.catalog import Shard
+from registry.db.models.prompts import Prompt
 from registry.errors import LeaseLost
-from registry.models.collections import Shard
-from registry.models.prompts import Prompt
-from registry.objects.opening import open_store
-from registry.publishing import PublishedFacts, publish
+from registry.log.signing import open_signer
 from registry.registry import Registry
-from registry.scratch import ScratchHome
 from registry.settings import read_settings
-from registry.signing import open_signer
+from registry.storage import write_claims
+from registry.storage.factory import open_store
+from registry.storage.scratch import ScratchHome
+from registry.training.leased_job import leased
+from registry.training.publish import PublishedFacts, publish
 
 WORKERS = 8
 LEASE_SECONDS = 1.0
@@ -66,7 +67,7 @@ def work(registry: Registry, seed: int) -> None:
         if point.startswith("publish") and chance.random() < DEATHS_IN_PUBLISHING:
             os.kill(os.getpid(), signal.SIGKILL)
 
-    faults.on_reach = die_sometimes
+    failpoints.on_reach = die_sometimes
     while True:
         try:
             if not attempt(registry, f"worker {os.getpid()}", chance):
@@ -80,7 +81,7 @@ def work(registry: Registry, seed: int) -> None:
 def attempt(registry: Registry, worker: str, chance: random.Random) -> bool:
     """One piece of work, if there is any."""
     if chance.random() < 0.1:
-        holdings.clear_up(registry.database, registry.objects, registry.scratch)
+        write_claims.clear_up(registry.database, registry.objects, registry.scratch)
     with leased(registry, worker, seconds=LEASE_SECONDS) as found:
         if found is None:
             return False

@@ -11,13 +11,12 @@ from cryptography.hazmat.primitives.asymmetric import rsa
 from hypothesis import given
 from hypothesis import strategies as st
 
+from service.auth import jwks_fetch
+from service.auth.jwks import ALGORITHMS, ASYMMETRIC, MAX_KEYS, KeysUnreadable, PublicKeys, is_safe_url, read_keys
+from service.auth.jwks_cache import STALE_SECONDS, Keyring
+from service.auth.jwks_fetch import MAX_BYTES, fetch_key_set
 from service.errors import KeysUnavailable
-from service.proving import fetching
-from service.proving.fetching import MAX_BYTES, fetch_key_set
-from service.proving.keyring import STALE_SECONDS, Keyring
-from service.proving.keys import MAX_KEYS, KeysUnreadable, PublicKeys, read_keys
-from service.proving.policy import ALGORITHMS, ASYMMETRIC, is_safe_url
-from tests.service.issuing import DISCOVERY, LocalIssuer, issuing, jwk_of, new_key
+from tests.service.auth.issuer_fixture import DISCOVERY, LocalIssuer, issuing, jwk_of, new_key
 
 ALLOWED = ("RS256", "ES256", "EdDSA")
 REFRESH_SECONDS = 30.0
@@ -235,7 +234,7 @@ def test_a_configuration_that_is_none_brings_no_keys(told: bytes, issuer: LocalI
 
 
 def test_an_issuer_that_drips_is_given_up(issuer: LocalIssuer, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(fetching, "TOTAL_SECONDS", -1.0)  # the first piece is late already
+    monkeypatch.setattr(jwks_fetch, "TOTAL_SECONDS", -1.0)  # the first piece is late already
 
     issuer.answers["/keys"] = (200, b" ")
 

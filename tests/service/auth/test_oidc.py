@@ -9,14 +9,14 @@ from uuid import uuid4
 import pytest
 from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 
-from registry import rights
+from registry.access import rights
 from registry.settings import SettingsRefused
-from service import answering
+from service.prediction import predict
 from service.settings import read_service_settings
+from tests.service.auth.issuer_fixture import AUDIENCE, DISCOVERY, LocalIssuer, by_hand, issuing, jwk_of, new_key
 from tests.service.conftest import MakeWorld
-from tests.service.issuing import AUDIENCE, DISCOVERY, LocalIssuer, by_hand, issuing, jwk_of, new_key
+from tests.service.deployment import GARBAGE, TASK, World, picture
 from tests.service.waiting import wait_for
-from tests.service.world import GARBAGE, TASK, World, picture
 
 KEYS = {"rsa": "RS256", "ec": "ES256", "another ec": "ES256", "ed": "EdDSA"}
 SUBJECT = "subject-of-user"
@@ -202,7 +202,7 @@ def test_a_jwt_that_expires_in_flight_gets_no_answer(
         wait_for(lambda: time.time() > ends + 0.1)  # the first look holds, the last one must not
         return found
 
-    monkeypatch.setattr(answering, "usable", usable)
+    monkeypatch.setattr(predict, "usable", usable)
 
     answer = served.ask(text, "POST", "/predict", files={"image": picture()}, data={"task": TASK})
 

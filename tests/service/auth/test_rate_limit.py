@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from hypothesis import given
 from hypothesis import strategies as st
 
+from service.auth.rate_limit import Rates
 from service.errors import TooManyRequests
-from service.rates import Rates
 from tests.service.conftest import MakeWorld
 
 # Waits between requests, in sixteenths of a second, so that sums are exact.

@@ -6,13 +6,14 @@ from uuid import UUID
 
 import pytest
 
-from registry import proofs
-from registry.callers import Caller
-from registry.proofs import SubjectProof, TokenProof
-from service import authentication, gate
-from service.gate import MEMORY_SECONDS, Gate
-from tests.service.test_rates import Clock
-from tests.service.world import TASK, World, picture
+from registry.access import credentials
+from registry.access.caller import Caller
+from registry.access.credentials import SubjectProof, TokenProof
+from service.auth import token_cache
+from service.auth.token_cache import MEMORY_SECONDS, Gate
+from service.middleware import authentication
+from tests.service.auth.test_rate_limit import Clock
+from tests.service.deployment import TASK, World, picture
 
 ANN = Caller(UUID(int=1), "predictor")
 PROOF = TokenProof("prefix", "hash")
@@ -20,37 +21,37 @@ PROOF = TokenProof("prefix", "hash")
 
 def test_who_was_known_is_known_for_a_moment() -> None:
     clock = Clock()
-    gate = Gate(clock)
-    assert gate.find(PROOF) is None
+    cache = Gate(clock)
+    assert cache.find(PROOF) is None
 
-    gate.remember(PROOF, ANN)
+    cache.remember(PROOF, ANN)
 
     clock.now += 0.9 * MEMORY_SECONDS
-    assert gate.find(PROOF) == ANN
+    assert cache.find(PROOF) == ANN
     clock.now += 0.2 * MEMORY_SECONDS
-    assert gate.find(PROOF) is None
-    assert len(gate) == 0
+    assert cache.find(PROOF) is None
+    assert len(cache) == 0
 
 
 def test_another_text_with_the_same_prefix_is_not_known() -> None:
-    gate = Gate(Clock())
-    gate.remember(PROOF, ANN)
+    cache = Gate(Clock())
+    cache.remember(PROOF, ANN)
 
-    assert gate.find(TokenProof("prefix", "another hash")) is None
+    assert cache.find(TokenProof("prefix", "another hash")) is None
 
 
 def test_another_document_of_the_same_subject_is_known_and_no_other_subject() -> None:
-    gate = Gate(Clock())
+    cache = Gate(Clock())
     until = datetime.now(UTC) + timedelta(hours=1)
-    gate.remember(SubjectProof("issuer", "ann", until), ANN)
+    cache.remember(SubjectProof("issuer", "ann", until), ANN)
 
-    assert gate.find(SubjectProof("issuer", "ann", until + timedelta(hours=1))) == ANN
-    assert gate.find(SubjectProof("issuer", "ben", until)) is None
-    assert gate.find(SubjectProof("another issuer", "ann", until)) is None
+    assert cache.find(SubjectProof("issuer", "ann", until + timedelta(hours=1))) == ANN
+    assert cache.find(SubjectProof("issuer", "ben", until)) is None
+    assert cache.find(SubjectProof("another issuer", "ann", until)) is None
 
 
 def test_a_crowd_is_forgotten_in_its_order(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(gate, "MAX_NAMES", 3)
+    monkeypatch.setattr(token_cache, "MAX_NAMES", 3)
     door = Gate(Clock())
     proofs = [TokenProof(str(number), "hash") for number in range(5)]
 
@@ -64,7 +65,7 @@ def test_a_crowd_is_forgotten_in_its_order(monkeypatch: pytest.MonkeyPatch) -> N
 def looks(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """Whom SQL was asked for at the gate."""
     asked: list[str] = []
-    look_up = proofs.caller_of
+    look_up = credentials.caller_of
 
     def noted(database: Any, proof: TokenProof) -> Caller:
         asked.append(proof.name)
@@ -86,7 +87,7 @@ def status(world: World, token: str) -> int:
 def test_who_asks_again_at_once_is_looked_up_once_and_answered(
     world: World, looks: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(gate, "MEMORY_SECONDS", 3600.0)  # however slow the machine
+    monkeypatch.setattr(token_cache, "MEMORY_SECONDS", 3600.0)  # however slow the machine
     _, token = new_token(world)
     looks.clear()
 
@@ -98,7 +99,7 @@ def test_who_asks_again_at_once_is_looked_up_once_and_answered(
 def test_a_token_that_the_gate_remembers_gets_nothing_once_it_is_revoked(
     world: World, looks: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(gate, "MEMORY_SECONDS", 3600.0)  # it would remember for ever
+    monkeypatch.setattr(token_cache, "MEMORY_SECONDS", 3600.0)  # it would remember for ever
     number, token = new_token(world)
     assert status(world, token) == 200
     assert world.ask("admin", "DELETE", f"/tokens/{number}").status_code == 204
@@ -111,7 +112,7 @@ def test_a_token_that_the_gate_remembers_gets_nothing_once_it_is_revoked(
 
 
 def test_only_questions_pass_by_memory(world: World, looks: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(gate, "MEMORY_SECONDS", 3600.0)
+    monkeypatch.setattr(token_cache, "MEMORY_SECONDS", 3600.0)
     _, token = new_token(world)
     assert status(world, token) == 200
     looks.clear()

@@ -7,9 +7,9 @@ import pytest
 
 from registry.errors import DatabaseUnreachable
 from registry.registry import Registry
+from service.background.readiness import Readiness
 from service.errors import NotReady
-from service.readiness import Readiness
-from tests.service.engine.stage import until
+from tests.service.engine.fixtures import until
 
 pytestmark = pytest.mark.anyio
 
@@ -81,7 +81,7 @@ async def test_many_who_ask_share_one_look(scene: Scene) -> None:
 async def test_who_asks_while_somebody_looks_again_hears_what_was_found_before(
     scene: Scene, monkeypatch: pytest.MonkeyPatch, is_lost: bool
 ) -> None:
-    monkeypatch.setattr("service.readiness.OBJECTS_SECONDS", 0.0)
+    monkeypatch.setattr("service.background.readiness.OBJECTS_SECONDS", 0.0)
     if is_lost:
         scene.fault = DatabaseUnreachable("away")
     readiness = Readiness(scene.readiness._registry, scene.part, scene.part)  # type: ignore[arg-type]

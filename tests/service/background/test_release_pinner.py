@@ -5,14 +5,14 @@ from uuid import UUID
 
 import pytest
 
-from registry.callers import OPERATOR
-from registry.releases import pin_release, remove_release
-from service import pinning
+from registry.access.caller import OPERATOR
+from registry.catalog.releases import pin_release, remove_release
+from service.background import release_pinner
 from service.settings import read_service_settings
 from tests.servers.processes import until
 from tests.service.conftest import MakeWorld
-from tests.service.engine.stage import slot_bytes
-from tests.service.world import TASK, World, backbone, picture
+from tests.service.deployment import TASK, World, backbone, picture
+from tests.service.engine.fixtures import slot_bytes
 
 SLOTS = 2
 
@@ -40,7 +40,7 @@ def stays(world: World, source: UUID, others: list[UUID]) -> bool:
 def test_a_pinned_releases_prompts_leave_memory_last_until_it_is_gone(
     make_world: MakeWorld, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(pinning, "EVERY_SECONDS", 0.05)
+    monkeypatch.setattr(release_pinner, "EVERY_SECONDS", 0.05)
     budget_bytes = 2 * SLOTS * slot_bytes(backbone(), memory=5)
     world = make_world(prompt_cache_bytes=budget_bytes, pinned=f"{TASK}/stable, {TASK}/another", rate_per_s=0)
     with world.registry.database.writing() as session:

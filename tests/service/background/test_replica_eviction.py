@@ -7,21 +7,21 @@ from collections.abc import Iterator
 import pytest
 from sqlalchemy import select, update
 
-from alacarte.prompting.backbone import Backbone
-from registry.callers import OPERATOR
-from registry.erasures.begin import forget_source
-from registry.models.holdings import Replica
-from registry.moments import after
+from alacarte.prompting.backbone.vit import Backbone
+from registry.access.caller import OPERATOR
+from registry.access.usable_set import UsablePrompt
+from registry.db.clock import after
+from registry.db.models.write_claims import Replica
+from registry.erasure.request import forget_source
 from registry.registry import Registry
-from registry.usable_set import UsablePrompt
+from service.background.in_flight import Flights
+from service.background.replica_sync import ReplicaKeeper
 from service.engine.backbones import Backbones
 from service.engine.engine import Engine
 from service.engine.settings import EngineSettings
-from service.flights import Flights
-from service.replica import ReplicaKeeper
 from tests.prompting.reference import small_backbone, small_prompt
 from tests.registry.factories import make_prompt, make_shard, make_source, make_task
-from tests.service.engine.stage import Stage, picture, until
+from tests.service.engine.fixtures import Stage, picture, until
 
 pytestmark = pytest.mark.anyio
 
@@ -167,7 +167,7 @@ async def test_what_is_in_its_slot_is_let_go_of_at_once(registry: Registry, stag
 async def test_a_replica_does_not_begin_anew_before_its_last_pass_has_ended(
     registry: Registry, stage: Stage, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("service.replica.RENEW_SECONDS", 0.0)
+    monkeypatch.setattr("service.background.replica_sync.RENEW_SECONDS", 0.0)
     async with stage.engine() as engine:
         scene = Scene(registry, stage, engine)
         await scene.keeper.poll()

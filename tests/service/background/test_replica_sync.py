@@ -7,17 +7,17 @@ import anyio
 import pytest
 from sqlalchemy import select, update
 
-from registry.callers import OPERATOR
-from registry.database import Database
-from registry.erasures.begin import forget_source
+from registry.access.caller import OPERATOR
+from registry.access.usable_set import UsablePrompt
+from registry.db.clock import after
+from registry.db.database import Database
+from registry.db.models.write_claims import Replica
+from registry.erasure.request import forget_source
 from registry.errors import DatabaseUnreachable
-from registry.models.holdings import Replica
-from registry.moments import after
 from registry.registry import Registry
-from registry.usable_set import UsablePrompt
+from service.background.in_flight import Flights
+from service.background.replica_sync import LEASE_SECONDS, ReplicaKeeper
 from service.errors import NotReady
-from service.flights import Flights
-from service.replica import LEASE_SECONDS, ReplicaKeeper
 from tests.registry.factories import make_prompt, make_shard, make_source, make_task
 
 pytestmark = pytest.mark.anyio
@@ -148,7 +148,7 @@ async def test_a_replica_that_counted_as_dead_drops_everything_and_begins_anew(s
 async def test_it_does_not_begin_anew_while_predictions_are_under_way(
     stage: Stage, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("service.replica.RENEW_SECONDS", 0.0)
+    monkeypatch.setattr("service.background.replica_sync.RENEW_SECONDS", 0.0)
     await stage.keeper.poll()
     with stage.registry.database.writing() as session:
         session.execute(update(Replica).values(expires_at=after(-1)))
@@ -175,7 +175,7 @@ async def test_a_replica_that_cannot_renew_in_time_drops_everything(
     await stage.keeper.poll()
     assert stage.memory.prompts != []  # it still counts as alive
 
-    monkeypatch.setattr("service.replica.LEASE_SECONDS", 0.0)
+    monkeypatch.setattr("service.background.replica_sync.LEASE_SECONDS", 0.0)
     await stage.keeper.poll()
 
     assert stage.memory.prompts == []
@@ -200,8 +200,8 @@ async def test_a_look_takes_no_longer_than_the_lease_lasts(stage: Stage, monkeyp
         allowed.append(seconds)
         return fail_after(60)
 
-    monkeypatch.setattr("service.replica.time", clock)
-    monkeypatch.setattr("service.replica.RENEW_SECONDS", 100.0)
+    monkeypatch.setattr("service.background.replica_sync.time", clock)
+    monkeypatch.setattr("service.background.replica_sync.RENEW_SECONDS", 100.0)
     monkeypatch.setattr(anyio, "fail_after", noted)
 
     await stage.keeper.poll()

@@ -6,7 +6,7 @@ from uuid import UUID
 
 from playwright.sync_api import BrowserContext, ConsoleMessage, Dialog, FilePayload, Locator, Page, expect
 
-from tests.service.world import World, picture
+from tests.service.deployment import World, picture
 
 REFUSED = "Failed to load resource: the server responded with a status of"
 PATIENCE_MS = 60_000

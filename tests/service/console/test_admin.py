@@ -2,12 +2,12 @@
 
 from playwright.sync_api import expect
 
-from registry.callers import OPERATOR
-from registry.grants import grant
-from registry.sources import create_source
-from registry.tasks import create_task
-from tests.service.console.reader import Reader
-from tests.service.world import BACKBONE, SIZE
+from registry.access.caller import OPERATOR
+from registry.access.grants import grant
+from registry.catalog.sources import create_source
+from registry.catalog.tasks import create_task
+from tests.service.console.browser import Reader
+from tests.service.deployment import BACKBONE, SIZE
 
 NAME = "<img src=x onerror=alert('owned')>"  # of a task, which has no slash
 HOSTILE = "<img src=x onerror=\"alert('owned')\"><script>alert('owned')</script>"

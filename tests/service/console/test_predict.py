@@ -7,8 +7,8 @@ from uuid import UUID
 import pytest
 from playwright.sync_api import FilePayload, Locator, expect
 
-from tests.service.console.reader import Reader
-from tests.service.world import TASK, World, picture
+from tests.service.console.browser import Reader
+from tests.service.deployment import TASK, World, picture
 
 HAND_OVER = """
 ([kind, target, bytes, name]) => {

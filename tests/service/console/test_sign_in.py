@@ -3,8 +3,8 @@
 import pytest
 from playwright.sync_api import expect
 
-from tests.service.console.reader import Reader
-from tests.service.world import GARBAGE
+from tests.service.console.browser import Reader
+from tests.service.deployment import GARBAGE
 
 
 def test_a_token_signs_in_and_says_who_one_is(reader: Reader) -> None:

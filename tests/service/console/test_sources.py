@@ -6,10 +6,10 @@ from threading import Event
 
 from playwright.sync_api import FilePayload, expect
 
-from tests.service.console.reader import Reader
+from tests.service.console.browser import Reader
+from tests.service.deployment import TASK, archive, backbone
 from tests.service.waiting import wait_for
-from tests.service.world import TASK, archive, backbone
-from tests.trainer.worker.arrange import Running, worker_on
+from tests.trainer.worker.fixtures import Running, worker_on
 
 
 def upload(reader: Reader, name: str, shards: int = 1) -> None:

@@ -4,12 +4,11 @@ from collections.abc import Sequence
 
 import torch
 
-from alacarte.prompting.pool import make_ready
-from registry.usable_set import UsablePrompt
-from service.engine.loading import Loaded
-from service.engine.residence import Residence
-from service.engine.seating import Resident, Seating
-from tests.service.engine.stage import Stage
+from alacarte.prompting.attention.prompt_slots import make_ready
+from registry.access.usable_set import UsablePrompt
+from service.engine.prompt_cache import Residence, Resident, Seating
+from service.engine.prompt_loader import Loaded
+from tests.service.engine.fixtures import Stage
 
 
 def loaded(stage: Stage, prompt: UsablePrompt) -> Loaded:

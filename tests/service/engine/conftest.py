@@ -4,11 +4,11 @@ from collections.abc import Iterator
 
 import pytest
 
-from alacarte.prompting.backbone import Backbone
-from service.engine.loading import Loaded
+from alacarte.prompting.backbone.vit import Backbone
+from service.engine.prompt_loader import Loaded
 from tests.prompting.reference import small_prompt
-from tests.service.engine.seats import loaded
-from tests.service.engine.stage import Stage
+from tests.service.engine.cache_fixtures import loaded
+from tests.service.engine.fixtures import Stage
 
 
 @pytest.fixture

@@ -14,17 +14,18 @@ import torch
 from PIL import Image
 from torch import Tensor
 
-from alacarte.prompting.artifact import prompt_digest, prompt_to_bytes
-from alacarte.prompting.backbone import Backbone
+from alacarte.prompting.backbone.preprocess import decode
+from alacarte.prompting.backbone.vit import Backbone
 from alacarte.prompting.compose import Composition, Weighting
 from alacarte.prompting.predict import Answer, Predictor
-from alacarte.prompting.preprocess import decode
-from alacarte.prompting.tensors import Prompt
-from registry.usable_set import TaskFacts, UsablePrompt
+from alacarte.prompting.prompt.artifact import prompt_digest, prompt_to_bytes
+from alacarte.prompting.prompt.tensors import Prompt
+from registry.access.usable_set import TaskFacts, UsablePrompt
 from service.engine.backbones import Backbones
+from service.engine.compose import check_composition, compose
 from service.engine.engine import Engine
-from service.engine.facts import BatchObserved
 from service.engine.settings import EngineSettings
+from service.engine.stats import BatchObserved
 
 ANN, BEN, CAT = UUID(int=1001), UUID(int=1002), UUID(int=1003)
 
@@ -161,9 +162,9 @@ class Stage:
         weighting: Weighting = "none",
     ) -> list[Answer]:
         deadline = time.monotonic() + seconds
-        return await engine.answer(
-            self.task, pictures, prompts, composition, weighting, user=user, deadline=deadline, finish=asyncio.to_thread
-        )
+        check_composition(composition, weighting)
+        logits = await engine.run(self.task, pictures, prompts, user=user, deadline=deadline)
+        return await asyncio.to_thread(compose, prompts, logits, composition, weighting)
 
 
 def slot_bytes(backbone: Backbone, memory: int) -> int:

@@ -9,16 +9,16 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from alacarte.prompting.backbone import Backbone
+from alacarte.prompting.backbone.vit import Backbone
 from alacarte.prompting.compose import Composition, Weighting
-from alacarte.prompting.tensors import VARIANTS
+from alacarte.prompting.prompt.tensors import VARIANTS
+from registry.access.usable_set import UsablePrompt
 from registry.errors import Invalid, PictureUnreadable
-from registry.usable_set import UsablePrompt
+from service.engine.decode import prepare
 from service.engine.errors import PromptUnusable
-from service.engine.preparing import prepare
 from service.engine.settings import EngineSettings
 from tests.prompting.reference import small_backbone, small_prompt
-from tests.service.engine.stage import ANN, BEN, Stage, picture, same, until
+from tests.service.engine.fixtures import ANN, BEN, Stage, picture, same, until
 
 pytestmark = pytest.mark.anyio
 

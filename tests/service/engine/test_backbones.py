@@ -5,13 +5,13 @@ import dataclasses
 
 import pytest
 
-from alacarte.prompting.backbone import Backbone
+from alacarte.prompting.backbone.vit import Backbone
 from alacarte.prompting.errors import WeightsUnavailable
-from registry.usable_set import TaskFacts
+from registry.access.usable_set import TaskFacts
 from service.engine.backbones import RETRY_SECONDS, Backbones, build
 from service.engine.errors import BackboneUnavailable, IdentityMismatch
 from service.engine.settings import EngineSettings
-from tests.service.engine.stage import Stage
+from tests.service.engine.fixtures import Stage
 
 pytestmark = pytest.mark.anyio
 

@@ -9,10 +9,10 @@ from typing import Any, cast
 import pytest
 import torch
 
+from service.engine.batch_queue import SOLOIST, Batch, Line
 from service.engine.errors import Overloaded
-from service.engine.line import SOLOIST, Batch, Line
-from service.engine.residence import Residence
-from service.engine.work import Work
+from service.engine.job import Work
+from service.engine.prompt_cache import Residence
 
 OTHER = SOLOIST + 1
 

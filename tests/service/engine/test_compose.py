@@ -5,14 +5,13 @@ import threading
 import pytest
 import torch
 
-from registry.usable_set import UsablePrompt
-from service.engine import preparing
-from service.engine.preparing import compose_said
-from service.engine.seating import Resident
-from service.engine.work import Said
+from registry.access.usable_set import UsablePrompt
+from service.engine import compose as engine_compose
+from service.engine.job import Said
+from service.engine.prompt_cache import Resident
 from tests.prompting.reference import small_prompt
-from tests.service.engine.seats import loaded, residence_of, use
-from tests.service.engine.stage import Stage
+from tests.service.engine.cache_fixtures import loaded, residence_of, use
+from tests.service.engine.fixtures import Stage
 
 
 @pytest.fixture
@@ -28,14 +27,14 @@ def resident(stage: Stage, prompt: UsablePrompt) -> Resident:
 def compose(prompt: UsablePrompt, resident: Resident, pictures: int) -> threading.Thread:
     logits, embedding = torch.zeros(len(resident.labels)), torch.zeros(resident.prototypes.shape[1])
     said = [Said({prompt.digest: logits}, {prompt.digest: resident}, embedding)] * pictures
-    thread = threading.Thread(target=compose_said, args=([prompt], said, "average", "none"), daemon=True)
+    thread = threading.Thread(target=engine_compose.compose, args=([prompt], said, "average", "none"), daemon=True)
     thread.start()
     return thread
 
 
 def test_a_small_answer_waits_for_another_and_a_large_one_does_not(prompt: UsablePrompt, resident: Resident) -> None:
-    with preparing._composing_small:
-        small, large = compose(prompt, resident, 1), compose(prompt, resident, preparing.SMALL + 1)
+    with engine_compose._composing_small:
+        small, large = compose(prompt, resident, 1), compose(prompt, resident, engine_compose.SMALL + 1)
         large.join(30)
         assert not large.is_alive()
         assert small.is_alive()

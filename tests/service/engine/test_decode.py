@@ -4,14 +4,13 @@ import asyncio
 
 import pytest
 
+from registry.access.usable_set import UsablePrompt
 from registry.errors import PictureUnreadable
-from registry.usable_set import UsablePrompt
-from service.engine import decoding
-from service.engine.decoding import Decoders
-from service.engine.preparing import prepare
+from service.engine import decode
+from service.engine.decode import Decoders, prepare
 from service.engine.settings import EngineSettings
 from tests.prompting.reference import small_prompt
-from tests.service.engine.stage import ANN, BEN, Gate, Stage, picture, same, until
+from tests.service.engine.fixtures import ANN, BEN, Gate, Stage, picture, same, until
 
 pytestmark = pytest.mark.anyio
 
@@ -25,7 +24,7 @@ class Decoding:
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.gate = Gate()
         self.begun = 0
-        monkeypatch.setattr(decoding, "prepare", self.prepare)
+        monkeypatch.setattr(decode, "prepare", self.prepare)
 
     def prepare(self, data: bytes, *how: object) -> object:
         self.begun += data == LARGE

@@ -2,6 +2,7 @@
 
 import asyncio
 import threading
+import time
 from functools import partial
 
 import pytest
@@ -9,14 +10,19 @@ import torch
 from torch import Tensor
 
 from alacarte.prompting.predict import Answer
-from registry.usable_set import UsablePrompt
+from registry.access.usable_set import UsablePrompt
+from service.engine import decode
+from service.engine.backbones import Backbones
+from service.engine.compose import compose
+from service.engine.decode import prepare
 from service.engine.device import MAX_LANES, lanes_of
 from service.engine.engine import Engine
 from service.engine.errors import ComputationFailed, Overloaded
-from service.engine.residence import Residence
+from service.engine.job import Said
+from service.engine.prompt_cache import Residence
 from service.engine.settings import EngineSettings
 from tests.prompting.reference import small_prompt
-from tests.service.engine.stage import ANN, BEN, Stage, picture, same, until
+from tests.service.engine.fixtures import ANN, BEN, Stage, picture, same, until
 
 pytestmark = pytest.mark.anyio
 
@@ -227,3 +233,44 @@ async def test_when_a_lane_ends_the_others_finish_what_they_have_begun(
         await until(lambda: not engine.is_well)
         with pytest.raises(Overloaded):
             await stage.ask(engine, [picture(2)], prompts)
+
+
+async def test_only_the_device_computes_with_several_threads(stage: Stage, monkeypatch: pytest.MonkeyPatch) -> None:
+    seen: dict[str, int] = {}
+    embed = stage.backbone.embed
+
+    def note(who: str) -> None:
+        seen[who] = torch.get_num_threads()
+
+    def noted_embed(images: Tensor) -> Tensor:
+        note("device")
+        return embed(images)
+
+    def noted_prepare(*arguments: object) -> Tensor:
+        note("decoder")
+        return prepare(*arguments)  # type: ignore[arg-type]
+
+    def read(prompt: UsablePrompt) -> bytes:
+        note("loader")
+        return stage.read(prompt)
+
+    monkeypatch.setattr(stage.backbone, "embed", noted_embed)
+    monkeypatch.setattr(decode, "prepare", noted_prepare)
+    settings = EngineSettings(decode_threads=1, compute_threads=3)
+    before = torch.get_num_threads()
+    prompt = stage.add(small_prompt(stage.backbone))
+
+    def compose_noted(logits: list[Said]) -> list[Answer]:
+        answers = compose([prompt], logits, "average", "none")
+        note("composer")
+        return answers
+
+    async with Engine(Backbones(settings, lambda *_: stage.backbone), read, settings) as engine:
+        for number in range(2):  # also after the others have chosen theirs
+            deadline = time.monotonic() + 60
+            logits = await engine.run(stage.task, [picture(number)], [prompt], user=ANN, deadline=deadline)
+            await asyncio.to_thread(compose_noted, logits)
+            assert seen == {"decoder": 1, "loader": 1, "device": 3, "composer": 1}
+            seen = {"loader": seen["loader"]}  # it reads once
+
+    assert torch.get_num_threads() == before

@@ -9,18 +9,18 @@ from typing import Any
 import pytest
 from torch import Tensor
 
+from registry.access.usable_set import UsablePrompt
 from registry.errors import DomainError
-from registry.objects.errors import StoreUnreachable
-from registry.usable_set import UsablePrompt
+from registry.storage.errors import StoreUnreachable
 from service.engine.backbones import Backbones
+from service.engine.decode import prepare
 from service.engine.device import FAILURES
 from service.engine.engine import Engine
 from service.engine.errors import ComputationFailed, DeadlinePassed, Overloaded
-from service.engine.facts import BatchObserved
-from service.engine.preparing import prepare
 from service.engine.settings import EngineSettings
+from service.engine.stats import BatchObserved
 from tests.prompting.reference import small_prompt
-from tests.service.engine.stage import ANN, BEN, Stage, picture, same, until
+from tests.service.engine.fixtures import ANN, BEN, Stage, picture, same, until
 
 pytestmark = pytest.mark.anyio
 
@@ -173,7 +173,7 @@ async def test_nothing_of_a_question_that_failed_is_kept(
         images.append(weakref.ref(image))
         return image
 
-    monkeypatch.setattr("service.engine.decoding.prepare", watched)
+    monkeypatch.setattr("service.engine.decode.prepare", watched)
     monkeypatch.setattr("service.engine.device.log.disabled", True)  # else the lines are kept, each with its error
     pictures = [picture(number) for number in range(count)]
     async with stage.engine() as engine:

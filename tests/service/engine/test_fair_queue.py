@@ -8,8 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from service.engine.errors import Overloaded
-from service.engine.turns import Turn, Turns
-from tests.service.engine.stage import ANN, BEN, CAT
+from service.engine.fair_queue import Turn, Turns
+from tests.service.engine.fixtures import ANN, BEN, CAT
 
 pytestmark = pytest.mark.anyio
 

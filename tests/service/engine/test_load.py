@@ -5,13 +5,13 @@ from uuid import UUID
 
 import pytest
 
+from registry.access.usable_set import UsablePrompt
 from registry.errors import Invalid
-from registry.usable_set import UsablePrompt
 from service.engine.engine import Engine
 from service.engine.errors import DeadlinePassed, Overloaded
 from service.engine.settings import EngineSettings
 from tests.prompting.reference import small_prompt
-from tests.service.engine.stage import ANN, BEN, Stage, picture, same, until
+from tests.service.engine.fixtures import ANN, BEN, Stage, picture, same, until
 
 pytestmark = pytest.mark.anyio
 

@@ -3,11 +3,11 @@
 import pytest
 import torch
 
-from alacarte.prompting.backbone import Backbone
-from service.engine.loading import Loaded
-from service.engine.residence import Residence
+from alacarte.prompting.backbone.vit import Backbone
+from service.engine.prompt_cache import Residence
+from service.engine.prompt_loader import Loaded
 from tests.prompting.reference import small_prompt
-from tests.service.engine.seats import (
+from tests.service.engine.cache_fixtures import (
     ask,
     here,
     is_cleared,
@@ -18,7 +18,7 @@ from tests.service.engine.seats import (
     usable_of,
     use,
 )
-from tests.service.engine.stage import Stage
+from tests.service.engine.fixtures import Stage
 
 
 def test_who_was_used_longest_ago_leaves_for_who_comes(stage: Stage, cast: list[Loaded]) -> None:
@@ -202,7 +202,7 @@ def test_a_prompt_that_could_not_be_copied_is_nobodys(
         raise RuntimeError("out of memory")
 
     with monkeypatch.context() as broken:
-        broken.setattr("alacarte.prompting.pool.Slots.put", fail)
+        broken.setattr("alacarte.prompting.attention.prompt_slots.Slots.put", fail)
         with pytest.raises(RuntimeError, match="out of memory"):
             residence.seat([ask(cast[0], cast[1])])
 
@@ -220,7 +220,7 @@ def test_a_slot_that_cannot_be_cleared_keeps_no_other_from_being_free(
         raise RuntimeError("the device is gone")
 
     with monkeypatch.context() as broken:
-        broken.setattr("alacarte.prompting.pool.Slots.clear", fail)
+        broken.setattr("alacarte.prompting.attention.prompt_slots.Slots.clear", fail)
         with pytest.raises(RuntimeError, match="gone"):
             residence.release(seating, failed=True)
 

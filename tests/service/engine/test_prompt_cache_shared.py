@@ -7,9 +7,9 @@ from functools import partial
 
 import torch
 
-from service.engine.loading import Loaded
+from service.engine.prompt_loader import Loaded
 from tests.prompting.reference import small_prompt
-from tests.service.engine.seats import (
+from tests.service.engine.cache_fixtures import (
     ask,
     here,
     is_cleared,
@@ -19,7 +19,7 @@ from tests.service.engine.seats import (
     residence_of,
     use,
 )
-from tests.service.engine.stage import Stage
+from tests.service.engine.fixtures import Stage
 
 
 def test_what_two_batches_use_leaves_after_the_last_of_them(stage: Stage, cast: list[Loaded]) -> None:

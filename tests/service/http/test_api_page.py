@@ -7,7 +7,7 @@ from starlette.routing import Match
 
 from service.app import ROUTES
 
-PAGE = (Path(__file__).parents[2] / "docs" / "API.md").read_text(encoding="utf-8")
+PAGE = (Path(__file__).parents[3] / "docs" / "API.md").read_text(encoding="utf-8")
 CALL = re.compile(r"^    \$ curl -s (?P<options>.*?)\"?\$URL(?P<path>/[^\s?\"]+)", re.MULTILINE)
 
 

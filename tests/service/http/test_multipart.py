@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from service.errors import BodyUnreadable
-from service.parts import Beginning, boundary_of, parts_of
+from service.http.multipart import Beginning, boundary_of, parts_of
 
 BOUNDARY = b"fence"
 

@@ -17,9 +17,9 @@ from schemathesis.specs.openapi.checks import (
 )
 
 from service.app import create_app
-from service.description import DescribedApp
+from service.http.openapi import DescribedApp
 from service.settings import ServiceSettings
-from tests.service.world import World
+from tests.service.deployment import World
 
 EXAMPLES = 6  # of each route: a look, not a siege
 PROBLEM = "application/problem+json"

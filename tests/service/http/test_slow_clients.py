@@ -6,9 +6,8 @@ from select import select
 
 import pytest
 
-from service.connections import MAX_HEAD_BYTES
-from service.lobby import Lobby
-from tests.service.open_house import GET, HELD, LARGE, LARGE_BYTES, House, all_of, answer_on, open_house, status_of
+from service.http.slow_clients import MAX_HEAD_BYTES, Lobby
+from tests.service.server_fixture import GET, HELD, LARGE, LARGE_BYTES, House, all_of, answer_on, open_house, status_of
 from tests.service.waiting import wait_for
 
 SHORT = 0.2

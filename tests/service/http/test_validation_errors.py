@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
-from service.problems import MAX_TOLD
-from tests.service.world import TASK, World
+from service.http.problems import MAX_TOLD
+from tests.service.deployment import TASK, World
 
 MIB = 2**20
 BRIEF_BYTES = 10_000

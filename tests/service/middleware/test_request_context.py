@@ -12,15 +12,15 @@ from starlette.types import Message
 
 from registry.errors import DatabaseUnreachable
 from registry.settings import SettingsRefused
-from service import authentication
-from service.leaving import unless_gone
-from service.logs import LOGGER, JsonLines, log
-from service.readiness import Readiness
+from service.background.readiness import Readiness
+from service.http.disconnect import unless_gone
+from service.middleware import authentication
+from service.observability.logging import LOGGER, JsonLines, log
 from service.routes import tasks
 from service.settings import read_service_settings
 from tests.service.conftest import MakeWorld
+from tests.service.deployment import GARBAGE, TASK, World, picture
 from tests.service.waiting import wait_for
-from tests.service.world import GARBAGE, TASK, World, picture
 
 
 def test_a_request_id_that_is_given_comes_back(world: World) -> None:

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from PIL import ExifTags, Image
 
-from tests.service.world import TASK, World
+from tests.service.deployment import TASK, World
 
 SIDE = 48
 LOSSY = 0.002  # how far a score may move by what JPEG and CMYK round

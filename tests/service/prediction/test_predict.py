@@ -10,19 +10,19 @@ from uuid import UUID
 
 import pytest
 
-from alacarte.prompting.artifact import prompt_from_bytes
+from alacarte.prompting.backbone.preprocess import decode
 from alacarte.prompting.predict import Answer, Predictor
-from alacarte.prompting.preprocess import decode
-from registry import rights
-from registry.callers import OPERATOR
-from registry.database import Database
-from registry.erasures.begin import forget_source
+from alacarte.prompting.prompt.artifact import prompt_from_bytes
+from registry.access import rights
+from registry.access.caller import OPERATOR
+from registry.access.credentials import Proof
+from registry.access.grants import grant, revoke
+from registry.access.usable_set import UsableSet
+from registry.db.database import Database
+from registry.erasure.request import forget_source
 from registry.errors import DatabaseUnreachable
-from registry.grants import grant, revoke
-from registry.proofs import Proof
-from registry.usable_set import UsableSet
-from service import answering
-from tests.service.world import LABELS, TASK, World, backbone, picture, prompt_bytes
+from service.prediction import predict as prediction
+from tests.service.deployment import LABELS, TASK, World, backbone, picture, prompt_bytes
 
 
 def direct(pictures: Sequence[bytes], seeds: Sequence[int], *way: Any) -> list[Answer]:
@@ -225,7 +225,7 @@ def after_first_look(monkeypatch: pytest.MonkeyPatch, *happenings: Any) -> None:
             left.pop(0)()
         return found
 
-    monkeypatch.setattr(answering, "usable", usable)
+    monkeypatch.setattr(prediction, "usable", usable)
 
 
 def test_a_source_that_is_forgotten_in_flight_is_not_in_the_answer(
@@ -278,7 +278,7 @@ def test_without_the_database_there_is_no_answer(world: World, monkeypatch: pyte
     def unreachable(*_: object, **__: object) -> UsableSet:
         raise DatabaseUnreachable("the database does not answer: 10.1.2.3 refused")
 
-    monkeypatch.setattr(answering, "usable", unreachable)
+    monkeypatch.setattr(prediction, "usable", unreachable)
 
     answer = world.ask("user", "POST", "/predict", files={"image": picture()}, data={"task": TASK})
 

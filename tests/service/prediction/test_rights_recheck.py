@@ -2,32 +2,30 @@
 
 from base64 import b64encode
 from collections.abc import Callable
-from types import ModuleType
 from typing import Any
 
 import httpx
 import pytest
 from sqlalchemy import select, update
 
-from registry import rights
-from registry.callers import OPERATOR
-from registry.erasures.begin import forget_source
-from registry.models.collections import Task
-from registry.models.prompts import Prompt
-from registry.usable_set import UsableSet
-from service import answering
-from service.routes import oip, predict
+from registry.access import rights
+from registry.access.caller import OPERATOR
+from registry.access.usable_set import UsableSet
+from registry.db.models.catalog import Task
+from registry.db.models.prompts import Prompt
+from registry.erasure.request import forget_source
+from service.prediction import predict as prediction
 from tests.service.conftest import MakeWorld
-from tests.service.world import TASK, World, backbone, picture
+from tests.service.deployment import TASK, World, backbone, picture
 
 
 def ask(world: World, files: Any, **fields: str) -> httpx.Response:  # Any: as httpx has it
     return world.ask("user", "POST", "/predict", files=files, data={"task": TASK, **fields})
 
 
-@pytest.mark.parametrize(("route", "tells"), [(predict, "told"), (oip, "_told")])
+@pytest.mark.parametrize(("path", "serialize"), [("predict", "serialize_prediction"), ("oip", "serialize_inference")])
 def test_the_document_is_finished_before_the_last_look(
-    route: ModuleType, tells: str, world: World, monkeypatch: pytest.MonkeyPatch
+    path: str, serialize: str, world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     story: list[str] = []
 
@@ -39,11 +37,11 @@ def test_the_document_is_finished_before_the_last_look(
 
         return wrapped
 
-    monkeypatch.setattr(answering, "usable", noted("look", rights.usable))
-    monkeypatch.setattr(answering, "still_usable", noted("last look", rights.still_usable))
-    monkeypatch.setattr(route, tells, noted("document", getattr(route, tells)))
+    monkeypatch.setattr(prediction, "usable", noted("look", rights.usable))
+    monkeypatch.setattr(prediction, "still_usable", noted("last look", rights.still_usable))
+    monkeypatch.setattr(prediction, serialize, noted("document", getattr(prediction, serialize)))
 
-    if route is oip:
+    if path == "oip":
         tensor = {"name": "image", "datatype": "BYTES", "shape": [1], "data": [b64encode(picture()).decode()]}
         answer = world.ask("user", "POST", f"/v2/models/{TASK}/infer", json={"inputs": [tensor]})
     else:
@@ -61,7 +59,7 @@ def looks_of(monkeypatch: pytest.MonkeyPatch) -> list[None]:
         looks.append(None)
         return rights.usable(*given, **named)
 
-    monkeypatch.setattr(answering, "usable", usable)
+    monkeypatch.setattr(prediction, "usable", usable)
     return looks
 
 

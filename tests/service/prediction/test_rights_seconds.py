@@ -5,11 +5,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from tests.service.world import World
+    from tests.service.deployment import World
 
 
 def test_every_prediction_is_seen_to_read_its_rights_twice(world: World) -> None:
-    from tests.service.world import picture
+    from tests.service.deployment import picture
 
     for number in range(3):
         assert world.ask("user", "POST", "/predict", files={"image": picture(number)}).status_code == 200

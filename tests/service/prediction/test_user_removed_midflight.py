@@ -3,12 +3,12 @@
 import httpx
 import pytest
 
-from registry.callers import OPERATOR
-from registry.tokens import issue_token
-from registry.users import create_user, remove_user
-from tests.service.test_roles import CASES, Case
-from tests.service.test_uploads import connection
-from tests.service.world import World
+from registry.access.caller import OPERATOR
+from registry.access.tokens import issue_token
+from registry.access.users import create_user, remove_user
+from tests.service.deployment import World
+from tests.service.routes.test_roles import CASES, Case
+from tests.service.routes.test_uploads import connection
 
 BODILESS = ("/cancel", "/resume", "/members/{user_id}")
 WITH_BODY = [

@@ -6,10 +6,10 @@ from uuid import UUID
 
 import pytest
 
-from service.housekeeping import Housekeeping
+from service.background.maintenance import Housekeeping
 from tests.service.conftest import MakeWorld
+from tests.service.deployment import TASK, World, picture, prompt_bytes
 from tests.service.waiting import wait_for
-from tests.service.world import TASK, World, picture, prompt_bytes
 
 
 def sources_used(world: World) -> list[str]:

@@ -9,7 +9,7 @@ import pytest
 import tritonclient.http as triton  # type: ignore[import-untyped]
 from tritonclient.utils import InferenceServerException  # type: ignore[import-untyped]
 
-from tests.service.world import LABELS, TASK, World, picture
+from tests.service.deployment import LABELS, TASK, World, picture
 
 
 @pytest.fixture

@@ -8,10 +8,10 @@ from uuid import UUID
 import pytest
 from safetensors.torch import load, save
 
-from alacarte.prompting.artifact import prompt_digest, prompt_to_bytes
-from alacarte.prompting.tensors import Prompt
+from alacarte.prompting.prompt.artifact import prompt_digest, prompt_to_bytes
+from alacarte.prompting.prompt.tensors import Prompt
 from tests.prompting.reference import small_backbone, small_prompt
-from tests.service.world import TASK, World, backbone, picture, prompt_bytes
+from tests.service.deployment import TASK, World, backbone, picture, prompt_bytes
 
 RAW = {"Content-Type": "application/octet-stream"}
 

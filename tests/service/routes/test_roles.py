@@ -10,7 +10,7 @@ from starlette.routing import Route
 
 from service.app import ROUTES, create_app
 from service.settings import ServiceSettings
-from tests.service.world import GARBAGE, PEOPLE, TASK, World, archive, picture, prompt_bytes
+from tests.service.deployment import GARBAGE, PEOPLE, TASK, World, archive, picture, prompt_bytes
 
 # What httpx is told beside the method: the path, and whatever else the request has.
 Arrange = Callable[[World], tuple[str, dict[str, Any]]]

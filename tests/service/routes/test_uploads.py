@@ -13,10 +13,10 @@ from uuid import UUID
 import httpx
 import pytest
 
-from service import bodies
+from service.middleware import body_limits
 from tests.service.conftest import MakeWorld
+from tests.service.deployment import TASK, World, archive, picture
 from tests.service.waiting import wait_for
-from tests.service.world import TASK, World, archive, picture
 
 ZIP = {"Content-Type": "application/zip"}
 MIB = 2**20
@@ -302,7 +302,7 @@ def test_one_user_has_at_most_half_of_the_places(make_world: MakeWorld) -> None:
 
 
 def test_an_upload_that_trickles_is_let_go(make_world: MakeWorld, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(bodies, "GRACE_SECONDS", 0.5)
+    monkeypatch.setattr(body_limits, "GRACE_SECONDS", 0.5)
     world = make_world()
     with connection(world) as wire:
         path = "/sources?task=animals&name=trickle"

@@ -4,10 +4,10 @@ import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from tests.fire.checker import TOLERANCE
-from tests.fire.crashing.copies import Copy, Said
-from tests.fire.crashing.journal import Call, Forget
-from tests.fire.crashing.killing import Outage
+from tests.stress.crash.journal import Call, Forget
+from tests.stress.crash.kill import Outage
+from tests.stress.crash.train_copies import Copy, Said
+from tests.stress.race.checker import TOLERANCE
 
 OWN = {"predict": 200, "upload": 202, "extend": 202, "grant": 201, "forget": 202}
 PROBLEM = "application/problem+json"

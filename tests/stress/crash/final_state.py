@@ -5,15 +5,15 @@ from dataclasses import dataclass
 
 from sqlalchemy import select
 
-from registry.belonging import MARK
-from registry.erasures.verifying import verify_receipt
-from registry.models.collections import Sample, Shard, Source
-from registry.models.erasures import Erasure
-from registry.models.prompts import Prompt
-from registry.objects.keys import sample_key
+from registry.db.models.catalog import Sample, Shard, Source
+from registry.db.models.erasures import Erasure
+from registry.db.models.prompts import Prompt
+from registry.erasure.verify import verify_receipt
 from registry.registry import Registry
-from tests.fire.crashing.copies import Copy
-from tests.fire.crashing.journal import Journal, Upload
+from registry.storage.keys import sample_key
+from registry.storage.ownership import MARK
+from tests.stress.crash.journal import Journal, Upload
+from tests.stress.crash.train_copies import Copy
 
 
 @dataclass(frozen=True)

@@ -5,7 +5,7 @@ from collections import Counter
 from dataclasses import dataclass
 from typing import Literal
 
-from tests.fire.crashing.parcels import Parcel
+from tests.stress.crash.uploads import Parcel
 
 What = Literal["predict", "upload", "extend", "grant", "forget"]
 PATIENCE_SECONDS = 240.0

@@ -7,9 +7,9 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
+from tests.e2e.deployment import Topology
+from tests.e2e.process import Part, answers, has_said
 from tests.servers.processes import until
-from tests.topology.part import Part, answers, has_said
-from tests.topology.topology import Topology
 
 Kind = Literal["worker", "replica", "postgres", "s3"]
 KINDS: tuple[Kind, ...] = ("worker", "replica", "postgres", "s3")

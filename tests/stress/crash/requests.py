@@ -5,7 +5,7 @@ from typing import Any
 
 import httpx
 
-from tests.fire.crashing.journal import Call, Journal, What
+from tests.stress.crash.journal import Call, Journal, What
 
 ANSWER_SECONDS = 120.0  # nobody is kept longer, whatever was killed
 

@@ -10,14 +10,14 @@ from dataclasses import dataclass
 from typing import Any
 
 from alacarte.client import Client
-from tests.fire.crashing.calling import Caller
-from tests.fire.crashing.journal import Call, Journal
-from tests.fire.crashing.killing import Killer, draw_kinds
-from tests.fire.crashing.people import Admin, Asker, Owner
-from tests.fire.crashing.settling import let_time_pass, unfinished
-from tests.fire.crashing.shelf import Shelf
-from tests.service.world import BACKBONE, SIZE
-from tests.topology.topology import Topology
+from tests.e2e.deployment import Topology
+from tests.service.deployment import BACKBONE, SIZE
+from tests.stress.crash.datasets import Shelf
+from tests.stress.crash.journal import Call, Journal
+from tests.stress.crash.kill import Killer, draw_kinds
+from tests.stress.crash.requests import Caller
+from tests.stress.crash.settle import let_time_pass, unfinished
+from tests.stress.crash.users import Admin, Asker, Owner
 
 RECIPE: dict[str, str | int] = {"epochs": 1, "augment": "none"}
 TOGETHER_SHARE = 0.25  # of the kills that do not wait for the last part to be up again
@@ -113,7 +113,7 @@ def until_rest(topology: Topology, killer: Killer, rest_s: float, *, is_hurried:
 
 def read_seed(default: int) -> int:
     """The seed of the environment, if it names one."""
-    return int(os.environ.get("FIRE_SEED", default))
+    return int(os.environ.get("STRESS_SEED", default))
 
 
 def _kill_on(killer: Killer, journal: Journal, dice: random.Random, each: int) -> None:

@@ -6,9 +6,9 @@ from pathlib import Path
 
 from sqlalchemy import select
 
-from registry.models.tables import metadata
+from registry.db.models.tables import metadata
 from registry.registry import Registry
-from tests.registry.crashes.looking import files_with, in_bucket
+from tests.registry.crash.search_bytes import files_with, in_bucket
 from tests.servers.s3 import S3Server
 
 REQUESTS = frozenset({"erasures"})  # a request names the picture that is to be forgotten by its digest

@@ -5,12 +5,12 @@ from pathlib import Path
 
 from sqlalchemy import select, update
 
-from registry.models.collections import Shard
-from registry.models.erasures import Erasure, ErasureStep
-from registry.models.holdings import Holding, Replica
-from registry.moments import after, now
+from registry.db.clock import after, now
+from registry.db.models.catalog import Shard
+from registry.db.models.erasures import Erasure, ErasureStep
+from registry.db.models.write_claims import Holding, Replica
 from registry.registry import Registry
-from registry.work import is_trained
+from registry.training.queue import is_trained
 
 
 def unfinished(registry: Registry) -> list[str]:

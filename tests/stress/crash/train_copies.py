@@ -8,12 +8,12 @@ from pathlib import Path
 
 import torch
 
-from alacarte.prompting.artifact import prompt_from_bytes
+from alacarte.prompting.backbone.preprocess import decode
 from alacarte.prompting.predict import Predictor
-from alacarte.prompting.preprocess import decode
-from registry.leasing import Lease
-from tests.fire.stage import picture_bytes
-from tests.service.world import backbone
+from alacarte.prompting.prompt.artifact import prompt_from_bytes
+from registry.training.lease import Lease
+from tests.service.deployment import backbone
+from tests.stress.race.fixtures import picture_bytes
 
 
 @dataclass(frozen=True)

@@ -7,11 +7,11 @@ from collections.abc import Collection
 from itertools import count
 from typing import Any
 
-from tests.fire.crashing.calling import Caller
-from tests.fire.crashing.journal import Call, Forget, Upload, What
-from tests.fire.crashing.parcels import Parcel, draw_parcel
-from tests.fire.crashing.shelf import Shelf
-from tests.fire.stage import PICTURES, picture_text
+from tests.stress.crash.datasets import Shelf
+from tests.stress.crash.journal import Call, Forget, Upload, What
+from tests.stress.crash.requests import Caller
+from tests.stress.crash.uploads import Parcel, draw_parcel
+from tests.stress.race.fixtures import PICTURES, picture_text
 
 MOST_SOURCES = 8  # at once: else each answer takes longer than the last
 BACK_SECONDS = 0.2  # after which somebody who could not be answered asks again

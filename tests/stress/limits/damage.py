@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from hypothesis import strategies as st
 from hypothesis.strategies import SearchStrategy
 
-from tests.fire.limits.specimens import PACKINGS, collections, packed, pictures
+from tests.stress.limits.samples import PACKINGS, collections, packed, pictures
 
 Change = Callable[[bytes], bytes]
 

@@ -7,7 +7,7 @@ from fastapi import FastAPI
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 import service.app
-from alacarte.cli.serve import serve
+from alacarte.cli.commands.serve import serve
 from service.settings import ServiceSettings
 
 KEPT_BYTES = 128 * 1024  # about a picture, decoded

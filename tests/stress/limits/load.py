@@ -9,10 +9,10 @@ from contextlib import contextmanager
 
 import httpx
 
-from tests.fire.limits.house import House
-from tests.fire.limits.memory import Memory
 from tests.servers.processes import until
-from tests.service.world import TASK, picture
+from tests.service.deployment import TASK, picture
+from tests.stress.limits.memory import Memory
+from tests.stress.limits.server import House
 
 ASKERS = 4
 KINDS = ("PNG", "JPEG", "GIF", "BMP")

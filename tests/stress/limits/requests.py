@@ -9,9 +9,9 @@ from dataclasses import dataclass
 from hypothesis import strategies as st
 from hypothesis.strategies import SearchStrategy
 
-from tests.fire.limits.damage import damaged, damaged_members, damaged_prompts
-from tests.fire.limits.specimens import archives, pictures, prompts
-from tests.service.world import LABELS, TASK
+from tests.service.deployment import LABELS, TASK
+from tests.stress.limits.damage import damaged, damaged_members, damaged_prompts
+from tests.stress.limits.samples import archives, pictures, prompts
 
 BOUNDARY = "limit"
 MULTIPART = f"multipart/form-data; boundary={BOUNDARY}"

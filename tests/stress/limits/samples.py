@@ -8,8 +8,8 @@ from functools import cache
 
 from PIL import Image
 
-from registry.reading.picture import PICTURE_FORMATS
-from tests.service.world import LABELS, prompt_bytes
+from registry.datasets.picture import PICTURE_FORMATS
+from tests.service.deployment import LABELS, prompt_bytes
 
 PACKINGS = ("zip", "zip stored", "tar", "gz", "bz2", "xz")
 

@@ -7,18 +7,18 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from registry.belonging import mark_store
-from registry.database import Database
-from registry.objects.folder import FolderStore
+from registry.db.database import Database
+from registry.log.signing import open_signer
 from registry.registry import Registry
-from registry.scratch import ScratchHome
-from registry.signing import open_signer
+from registry.storage.folder import FolderStore
+from registry.storage.ownership import mark_store
+from registry.storage.scratch import ScratchHome
 from service.settings import ServiceSettings
-from tests.fire.limits.memory import Memory, memory_of
+from tests.e2e.deployment import ROOT, SERVE
+from tests.e2e.process import Part, answers
 from tests.servers.processes import free_ports
-from tests.service.world import World
-from tests.topology.part import Part, answers
-from tests.topology.topology import ROOT, SERVE
+from tests.service.deployment import World
+from tests.stress.limits.memory import Memory, memory_of
 
 
 @dataclass(frozen=True)
@@ -97,4 +97,4 @@ def _environment(home: Path, port: int, settings: dict[str, str | float]) -> dic
     )
 
 
-LEAKING = (sys.executable, "-m", "tests.fire.limits.leaking")
+LEAKING = (sys.executable, "-m", "tests.stress.limits.leaking_server")

@@ -8,9 +8,9 @@ from typing import Any
 
 import httpx
 
-from tests.fire.history import Deed, Write
-from tests.fire.recorder import Recorder
-from tests.fire.stage import SLOTS, USERS, VARIANTS, Stage, prompt_bytes
+from tests.stress.race.fixtures import SLOTS, USERS, VARIANTS, Stage, prompt_bytes
+from tests.stress.race.history import Deed, Write
+from tests.stress.race.recorder import Recorder
 
 PACE = 2  # answers between two writes: else sets change faster than anybody could answer by them
 

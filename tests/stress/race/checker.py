@@ -8,8 +8,8 @@ and all answers together must agree on when each change took place.
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from tests.fire.history import Ask, History
-from tests.fire.register import Change, Register, registers_of
+from tests.stress.race.history import Ask, History
+from tests.stress.race.registry_state import Change, Register, registers_of
 
 TOLERANCE = 1e-4
 # A refusal that is no wrong answer: too much was asked, or what may be used changed again and again.

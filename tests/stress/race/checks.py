@@ -3,10 +3,10 @@
 from collections import Counter
 from dataclasses import dataclass
 
-from tests.fire.checker import Violation, find_violations
-from tests.fire.history import History
-from tests.fire.overlaps import Overlaps, count_overlaps
-from tests.fire.stage import true_scores
+from tests.stress.race.checker import Violation, find_violations
+from tests.stress.race.fixtures import true_scores
+from tests.stress.race.history import History
+from tests.stress.race.overlaps import Overlaps, count_overlaps
 
 
 @dataclass(frozen=True)

@@ -7,10 +7,10 @@ from contextlib import closing
 from http.client import HTTPConnection, HTTPException
 from urllib.parse import urlsplit
 
-from tests.fire.history import Ask
-from tests.fire.recorder import Recorder
-from tests.fire.replica import COMPUTED_AT
-from tests.fire.stage import PICTURES, PROMPTS, Stage, picture_text
+from tests.stress.race.fixtures import PICTURES, PROMPTS, Stage, picture_text
+from tests.stress.race.history import Ask
+from tests.stress.race.recorder import Recorder
+from tests.stress.race.replica import COMPUTED_AT
 
 NAMED_SHARE = 0.25  # of the asks that name one source
 

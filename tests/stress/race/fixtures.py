@@ -11,12 +11,12 @@ import torch
 from PIL import Image
 
 from alacarte.client import Client
-from alacarte.prompting.artifact import prompt_to_bytes
+from alacarte.prompting.backbone.preprocess import decode
 from alacarte.prompting.predict import Predictor
-from alacarte.prompting.preprocess import decode
-from alacarte.prompting.tensors import Prompt
+from alacarte.prompting.prompt.artifact import prompt_to_bytes
+from alacarte.prompting.prompt.tensors import Prompt
 from tests.prompting.reference import small_prompt
-from tests.service.world import BACKBONE, SIZE, backbone
+from tests.service.deployment import BACKBONE, SIZE, backbone
 
 SLOTS = 4  # sources at a time, beside the one that always stays
 VARIANTS = 3  # prompts of a slot, taken in turns, so that a source that comes again says something else

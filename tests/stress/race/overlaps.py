@@ -3,8 +3,8 @@
 from bisect import bisect_left
 from dataclasses import dataclass
 
-from tests.fire.history import History
-from tests.fire.register import registers_of
+from tests.stress.race.history import History
+from tests.stress.race.registry_state import registers_of
 
 
 @dataclass(frozen=True)

@@ -6,12 +6,12 @@ from collections.abc import Callable, Sequence
 from contextlib import closing
 from functools import partial
 
-from tests.fire.admin import Admin
-from tests.fire.client import Client
-from tests.fire.history import History
-from tests.fire.overlaps import count_overlaps
-from tests.fire.recorder import Recorder
-from tests.fire.stage import SLOTS, STAYS, USERS, Stage
+from tests.stress.race.admin import Admin
+from tests.stress.race.client import Client
+from tests.stress.race.fixtures import SLOTS, STAYS, USERS, Stage
+from tests.stress.race.history import History
+from tests.stress.race.overlaps import count_overlaps
+from tests.stress.race.recorder import Recorder
 
 ADMINS = 2
 CLIENTS_EACH = 2  # for each user and address

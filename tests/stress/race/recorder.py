@@ -2,7 +2,7 @@
 
 import threading
 
-from tests.fire.history import Ask, History, Write
+from tests.stress.race.history import Ask, History, Write
 
 PATIENCE_SECONDS = 120.0
 

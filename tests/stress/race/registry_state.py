@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 from math import inf
 
-from tests.fire.history import Write
+from tests.stress.race.history import Write
 
 
 @dataclass(frozen=True)

@@ -3,16 +3,16 @@
 import pytest
 import torch
 
-from alacarte.prompting.backbone import Backbone
+from alacarte.prompting.backbone.vit import Backbone
 from alacarte.prompting.compose import Composed
 from alacarte.prompting.errors import CompositionInvalid
-from registry.reading.sample import Sample
+from registry.datasets.sample import Sample
 from tests.prompting.reference import LABELS, small_prompt
-from trainer.comparisons.errors import MeasurementInvalid
-from trainer.comparisons.joint_set import JointSet
-from trainer.comparisons.measuring import accuracy, ask
-from trainer.comparisons.opinions import side_by_side
-from trainer.comparisons.structured_set import StructuredSet
+from trainer.baselines.apt import StructuredSet
+from trainer.baselines.errors import MeasurementInvalid
+from trainer.baselines.evaluate import accuracy, ask
+from trainer.baselines.joint_prompts import JointSet
+from trainer.baselines.member_logits import side_by_side
 
 
 def test_accuracy_is_the_share_of_pictures_whose_best_label_is_true() -> None:

@@ -6,14 +6,14 @@ from dataclasses import replace
 import pytest
 import torch
 
-from alacarte.prompting.backbone import Backbone
-from registry.reading.sample import Sample
+from alacarte.prompting.backbone.vit import Backbone
+from registry.datasets.sample import Sample
 from tests.prompting.reference import small_backbone, small_images
-from trainer.comparisons.fine_tuning import TunedModel, fine_tune, tune_biases
-from trainer.comparisons.measuring import accuracy, ask
-from trainer.comparisons.opinions import side_by_side
+from trainer.baselines.evaluate import accuracy, ask
+from trainer.baselines.fine_tuning import TunedModel, fine_tune, tune_biases
+from trainer.baselines.member_logits import side_by_side
 from trainer.errors import LossNotFinite, ShardRefused
-from trainer.minimise import Progress
+from trainer.optimize import Progress
 from trainer.recipe import Recipe
 
 Tune = Callable[..., TunedModel]

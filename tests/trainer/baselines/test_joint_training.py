@@ -5,18 +5,18 @@ from dataclasses import replace
 import pytest
 import torch
 
-from alacarte.prompting.artifact import prompt_to_bytes
-from alacarte.prompting.backbone import Backbone, identity_of
-from alacarte.prompting.tensors import Variant
-from registry.reading.sample import Sample
-from trainer.cache import StateCache
-from trainer.comparisons.joint_set import Attention, JointSet
-from trainer.comparisons.joint_training import train_joint
-from trainer.comparisons.measuring import accuracy, ask
-from trainer.comparisons.structured_set import StructuredSet
+from alacarte.prompting.backbone.vit import Backbone, identity_of
+from alacarte.prompting.prompt.artifact import prompt_to_bytes
+from alacarte.prompting.prompt.tensors import Variant
+from registry.datasets.sample import Sample
+from trainer.baselines.apt import StructuredSet
+from trainer.baselines.evaluate import accuracy, ask
+from trainer.baselines.joint_prompts import Attention, JointSet
+from trainer.baselines.joint_training import train_joint
 from trainer.errors import LossNotFinite, RecipeInvalid, ShardRefused
-from trainer.minimise import Progress
+from trainer.optimize import Progress
 from trainer.recipe import Recipe
+from trainer.state_cache import StateCache
 from trainer.train import train_prompt
 
 # The paper's rate is for thousands of steps; a few want a higher one.

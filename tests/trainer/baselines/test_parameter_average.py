@@ -8,13 +8,13 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from alacarte.prompting.artifact import prompt_from_bytes, prompt_to_bytes
-from alacarte.prompting.backbone import Backbone
+from alacarte.prompting.backbone.vit import Backbone
 from alacarte.prompting.errors import CompositionInvalid
-from alacarte.prompting.tensors import Variant
+from alacarte.prompting.prompt.artifact import prompt_from_bytes, prompt_to_bytes
+from alacarte.prompting.prompt.tensors import Variant
 from tests.prompting.reference import small_images, small_prompt
-from trainer.comparisons.averaging import average_prompts
-from trainer.comparisons.structured_set import StructuredSet
+from trainer.baselines.apt import StructuredSet
+from trainer.baselines.parameter_average import average_prompts
 
 VARIANTS: list[Variant] = ["deep", "deep-shared", "shallow", "head-only"]
 

@@ -6,16 +6,16 @@ import pytest
 import torch
 from torch import Tensor
 
-from alacarte.prompting.backbone import Backbone
+from alacarte.prompting.backbone.vit import Backbone
 from alacarte.prompting.errors import BackboneMismatch, CompositionInvalid
-from alacarte.prompting.tensors import Prompt, Variant
-from registry.reading.sample import Sample
+from alacarte.prompting.prompt.tensors import Prompt, Variant
+from registry.datasets.sample import Sample
 from tests.prompting.reference import small_backbone, small_images, small_prompt
-from trainer.cache import StateCache
-from trainer.comparisons.joint_set import JointSet
-from trainer.comparisons.measuring import accuracy, ask
-from trainer.comparisons.structured_set import StructuredSet
+from trainer.baselines.apt import StructuredSet
+from trainer.baselines.evaluate import accuracy, ask
+from trainer.baselines.joint_prompts import JointSet
 from trainer.recipe import Recipe
+from trainer.state_cache import StateCache
 from trainer.train import train_prompt
 
 

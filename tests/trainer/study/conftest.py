@@ -5,14 +5,14 @@ from pathlib import Path
 
 import pytest
 
-from alacarte.prompting.backbone import Backbone
+from alacarte.prompting.backbone.vit import Backbone
 from tests.prompting.reference import small_backbone
 from tests.trainer.pictures import draw_samples
-from trainer.cache import StateCache
 from trainer.recipe import Recipe
-from trainer.study.kept import Kept
-from trainer.study.laboratory import Laboratory
+from trainer.state_cache import StateCache
 from trainer.study.plan import Part, Plan
+from trainer.study.run_store import Kept
+from trainer.study.runner import Laboratory
 
 RECIPE = Recipe(epochs=4, batch=8, augment="none", prototypes=2)
 

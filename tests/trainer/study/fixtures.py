@@ -1,6 +1,6 @@
 """A report as a study of the paper's data sets would make it; what stands beside the paper's numbers is made up."""
 
-from trainer.study.findings import Claim, Column, Finding, Plot, Series, StudyReport, Table
+from trainer.study.results import Claim, Column, Finding, Plot, Series, StudyReport, Table
 
 COUNTS = (1, 2, 3, 5, 10, 15, 20, 50)
 PAPERS = {  # the accuracy of shard ensembles in per cent, by the number of shards

@@ -2,11 +2,11 @@
 
 import pytest
 
-from registry.reading.sample import Sample
+from registry.datasets.sample import Sample
 from trainer.recipe import Recipe
-from trainer.study.outlook import Outlook
+from trainer.study.eta import Outlook
 from trainer.study.plan import Plan
-from trainer.study.training import EFFORT, Training, Way
+from trainer.study.train_prompts import EFFORT, Training, Way
 
 
 class Clock:

@@ -5,20 +5,20 @@ from dataclasses import replace
 import pytest
 import torch
 
-from trainer.comparisons.averaging import average_prompts
-from trainer.comparisons.opinions import Opinions
+from trainer.baselines.member_logits import Opinions
+from trainer.baselines.parameter_average import average_prompts
 from trainer.recipe import Recipe
-from trainer.study.catalogue import EXPERIMENTS
-from trainer.study.conduct import ExperimentImpossible, ExperimentUnknown, choose, conduct, wanted_by
 from trainer.study.experiments import recipes
+from trainer.study.experiments.catalog import EXPERIMENTS
 from trainer.study.experiments.class_incremental import episodes
 from trainer.study.experiments.experiment import in_points, right
-from trainer.study.findings import Finding, Table
-from trainer.study.laboratory import Laboratory
 from trainer.study.paper import DATA_SETS, counterpart
 from trainer.study.plan import Part, Plan, Samples
-from trainer.study.report import report_from_json, report_html, report_json
-from trainer.study.training import Training
+from trainer.study.report.write import report_from_json, report_html, report_json
+from trainer.study.results import Finding, Table
+from trainer.study.run import ExperimentImpossible, ExperimentUnknown, choose, conduct, wanted_by
+from trainer.study.runner import Laboratory
+from trainer.study.train_prompts import Training
 
 
 def found(name: str, plan: Plan, laboratory: Laboratory) -> Finding:

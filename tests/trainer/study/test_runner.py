@@ -7,17 +7,17 @@ from pathlib import Path
 import pytest
 import torch
 
-from alacarte.prompting.artifact import prompt_to_bytes
-from alacarte.prompting.backbone import Backbone
-from trainer.cache import State, StateCache
-from trainer.comparisons.measuring import ask
-from trainer.comparisons.structured_set import StructuredSet
+from alacarte.prompting.backbone.vit import Backbone
+from alacarte.prompting.prompt.artifact import prompt_to_bytes
+from trainer.baselines.apt import StructuredSet
+from trainer.baselines.evaluate import ask
 from trainer.errors import LossNotFinite
-from trainer.study.kept import Kept
-from trainer.study.laboratory import Laboratory
+from trainer.state_cache import State, StateCache
 from trainer.study.plan import Plan
-from trainer.study.seeing import see_first, views_of
-from trainer.study.training import Training
+from trainer.study.precompute_states import see_first, views_of
+from trainer.study.run_store import Kept
+from trainer.study.runner import Laboratory
+from trainer.study.train_prompts import Training
 from trainer.train import train_prompt, train_shard
 from trainer.views import View
 
@@ -45,7 +45,7 @@ def test_nothing_is_seen_in_vain_when_the_cache_is_full(
         return compute(cache, views)
 
     monkeypatch.setattr(StateCache, "_compute", counted)
-    monkeypatch.setattr("trainer.study.seeing.AT_ONCE", 4)
+    monkeypatch.setattr("trainer.study.precompute_states.AT_ONCE", 4)
     views = views_of([plan.training(plan.train)])
     with StateCache(backbone, 10**9, views=6, scratch=tmp_path) as cache:
         see_first(cache, views, said.append)
@@ -63,8 +63,8 @@ def test_what_is_kept_is_not_done_again(plan: Plan, laboratory: Laboratory, monk
     def never(*_: object) -> None:
         raise AssertionError("it was trained or asked again")
 
-    monkeypatch.setattr("trainer.study.laboratory.train_prompt", never)
-    monkeypatch.setattr("trainer.study.laboratory.ask", never)
+    monkeypatch.setattr("trainer.study.runner.train_prompt", never)
+    monkeypatch.setattr("trainer.study.runner.ask", never)
     after = laboratory.opinions(wanted, plan.test)
 
     assert laboratory.missing([*wanted, *wanted], plan.test) == []
@@ -85,8 +85,8 @@ def test_a_run_that_was_interrupted_goes_on_with_what_is_left(
 
     with StateCache(backbone) as cache:
         laboratory = Laboratory(backbone, cache, Kept(tmp_path), lambda _: None)
-        monkeypatch.setattr("trainer.study.laboratory.train_prompt", stumble)
-        monkeypatch.setattr("trainer.study.laboratory.cores", lambda: 1)
+        monkeypatch.setattr("trainer.study.runner.train_prompt", stumble)
+        monkeypatch.setattr("trainer.study.runner.cores", lambda: 1)
         with pytest.raises(LossNotFinite):
             laboratory.train(laboratory.missing(wanted, plan.test), plan.test)
         monkeypatch.undo()

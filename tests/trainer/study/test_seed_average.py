@@ -4,11 +4,11 @@ from dataclasses import replace
 
 import pytest
 
-from tests.trainer.study.parsing import text_of, tree_of
+from tests.trainer.study.report.parse_svg import text_of, tree_of
 from trainer.study.errors import ReportInvalid
-from trainer.study.findings import Claim, Column, Finding, Plot, Series, StudyReport, Table
-from trainer.study.merging import merge
-from trainer.study.report import report_from_json, report_html, report_json
+from trainer.study.report.write import report_from_json, report_html, report_json
+from trainer.study.results import Claim, Column, Finding, Plot, Series, StudyReport, Table
+from trainer.study.seed_average import merge
 
 COLUMNS = (Column("shards", "text"), Column("composed"), Column("paper", is_papers=True), Column("gain", "points"))
 

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.cli.command import draw
+from tests.cli.fixtures import draw
 
 on_sqlite = pytest.mark.parametrize("home", ["sqlite-folder"], indirect=True)
 

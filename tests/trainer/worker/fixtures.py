@@ -12,24 +12,24 @@ from uuid import UUID
 
 from sqlalchemy import select, update
 
-from alacarte.prompting.artifact import prompt_to_bytes
-from alacarte.prompting.backbone import Backbone
-from registry.callers import OPERATOR
-from registry.models.collections import Shard, Task
-from registry.models.prompts import Prompt
-from registry.moments import after
-from registry.reading.sample import Sample
+from alacarte.prompting.backbone.vit import Backbone
+from alacarte.prompting.prompt.artifact import prompt_to_bytes
+from registry.access.caller import OPERATOR
+from registry.catalog.shards import shard_of
+from registry.catalog.sources import KEY_BYTES
+from registry.catalog.tasks import Setting, create_task
+from registry.datasets.sample import Sample
+from registry.db.clock import after
+from registry.db.models.catalog import Shard, Task
+from registry.db.models.prompts import Prompt
+from registry.ingest.upload import upload_source
 from registry.registry import Registry
-from registry.shards import shard_of
-from registry.sources import KEY_BYTES
-from registry.tasks import Setting, create_task
-from registry.uploading.upload import upload_source
 from tests.servers.processes import until
 from tests.trainer.pictures import as_sample
-from trainer.recipes import recipe_of
+from trainer.named_recipes import recipe_of
 from trainer.train import train_shard
 from trainer.worker.backbones import Backbones
-from trainer.worker.loop import Tally, Worker
+from trainer.worker.worker import Tally, Worker
 
 RECIPE: dict[str, Setting] = {"epochs": 2, "batch": 4, "memory": 2, "prototypes": 3, "augment": "none"}
 ENDLESS: dict[str, Setting] = {**RECIPE, "epochs": 10**9}
@@ -51,7 +51,7 @@ def add_source(registry: Registry, task: UUID, pictures: Path, *, name: str = "b
         key = number.to_bytes(KEY_BYTES, "big")
         if len({shard_of(digest, key, shards) for digest in digests}) == shards:
             break
-    with patch("registry.uploading.upload.secrets.token_bytes", return_value=key):
+    with patch("registry.ingest.upload.secrets.token_bytes", return_value=key):
         return upload_source(registry, OPERATOR, task, name, pictures, shards=shards).source_id
 
 

@@ -5,7 +5,7 @@ from threading import Event
 
 import pytest
 
-from alacarte.prompting.backbone import Backbone
+from alacarte.prompting.backbone.vit import Backbone
 from alacarte.prompting.errors import WeightsUnavailable
 from trainer.worker.backbones import Backbones
 

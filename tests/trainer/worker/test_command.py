@@ -9,10 +9,11 @@ from threading import Event
 
 import pytest
 
-from alacarte.prompting.backbone import Backbone
+from alacarte.prompting.backbone.vit import Backbone
 from registry.registry import Registry
-from tests.cli.command import run
-from tests.trainer.worker.arrange import (
+from tests.cli.fixtures import run
+from tests.trainer.worker.conftest import on_sqlite
+from tests.trainer.worker.fixtures import (
     ENDLESS,
     RECIPE,
     add_source,
@@ -27,9 +28,8 @@ from tests.trainer.worker.arrange import (
     wait_for,
     worker_on,
 )
-from tests.trainer.worker.conftest import on_sqlite
-from tests.trainer.worker.nursery import Nursery, opened_nursery
-from trainer.worker.loop import Tally
+from tests.trainer.worker.worker_processes import Nursery, opened_nursery
+from trainer.worker.worker import Tally
 
 WORK = ["work", "--weights", "random", "--name", "carl", "--json"]
 

@@ -5,16 +5,16 @@ from pathlib import Path
 
 import pytest
 
-from alacarte.prompting.backbone import Backbone
-from registry import migrate
-from registry.belonging import mark_store
-from registry.database import Database
-from registry.objects.folder import FolderStore
+from alacarte.prompting.backbone.vit import Backbone
+from registry.db import migrate
+from registry.db.database import Database
+from registry.log.signing import open_signer
 from registry.registry import Registry
-from registry.scratch import ScratchHome
-from registry.signing import open_signer
+from registry.storage.folder import FolderStore
+from registry.storage.ownership import mark_store
+from registry.storage.scratch import ScratchHome
 from tests.servers.postgres import serve_postgres
-from tests.trainer.worker.arrange import (
+from tests.trainer.worker.fixtures import (
     ENDLESS,
     add_source,
     add_task,
@@ -26,8 +26,8 @@ from tests.trainer.worker.arrange import (
     wait_for,
     worker_on,
 )
-from trainer.worker import heartbeat, housekeeping
-from trainer.worker.loop import Tally
+from trainer.worker import heartbeat, maintenance
+from trainer.worker.worker import Tally
 
 
 def left_behind() -> list[str]:
@@ -39,9 +39,9 @@ def test_a_database_that_hangs_keeps_no_picture_in_scratch_and_no_worker_from_it
     folder_store: FolderStore, backbone: Backbone, pictures: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The pictures go before anything is asked of the database; the worker itself ends when that was asked in vain."""
-    monkeypatch.setattr("registry.database.CONNECT_SECONDS", 2)
+    monkeypatch.setattr("registry.db.database.CONNECT_SECONDS", 2)
     monkeypatch.setattr(heartbeat, "LEAVE_SECONDS", 0.1)
-    monkeypatch.setattr(housekeeping, "LEAVE_SECONDS", 0.1)
+    monkeypatch.setattr(maintenance, "LEAVE_SECONDS", 0.1)
     with serve_postgres() as server:
         database = Database(server.url, answer_seconds=5)
         migrate.upgrade(database)

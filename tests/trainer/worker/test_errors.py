@@ -9,14 +9,15 @@ from uuid import UUID
 import pytest
 import torch
 
-from alacarte.prompting.backbone import Backbone
+from alacarte.prompting.backbone.vit import Backbone
 from alacarte.prompting.errors import WeightsUnavailable
+from registry.catalog.tasks import Setting
 from registry.errors import Invalid
-from registry.objects.keys import sample_key
 from registry.registry import Registry
-from registry.tasks import Setting
-from tests.cli.command import draw
-from tests.trainer.worker.arrange import (
+from registry.storage.keys import sample_key
+from tests.cli.fixtures import draw
+from tests.trainer.worker.conftest import on_sqlite
+from tests.trainer.worker.fixtures import (
     RECIPE,
     add_source,
     add_task,
@@ -27,11 +28,10 @@ from tests.trainer.worker.arrange import (
     work_off,
     worker_on,
 )
-from tests.trainer.worker.conftest import on_sqlite
-from trainer.worker import attempt
+from trainer.worker import job
 from trainer.worker.backbones import Backbones
-from trainer.worker.events import LOG
-from trainer.worker.loop import Tally, Worker
+from trainer.worker.log_events import LOG
+from trainer.worker.worker import Tally, Worker
 
 pytestmark = on_sqlite
 
@@ -97,7 +97,7 @@ def test_other_weights_than_the_tasks_are_refused_before_anything_is_fetched(
     add_source(registry, task, pictures, name="first")
     work_off(registry, backbone_of("plain"))
     second = add_source(registry, task, pictures, name="second")
-    monkeypatch.setattr(attempt, "fetch_samples", None)
+    monkeypatch.setattr(job, "fetch_samples", None)
 
     tally = work_off(registry, backbone_of("one block"))
 
@@ -145,7 +145,7 @@ def test_too_little_memory_is_told_in_our_words(
     registry: Registry, backbone: Backbone, pictures: Path, monkeypatch: pytest.MonkeyPatch, error: Exception
 ) -> None:
     source = add_source(registry, add_task(registry), pictures)
-    monkeypatch.setattr(attempt, "train_shard", raising(error))
+    monkeypatch.setattr(job, "train_shard", raising(error))
 
     tally = work_off(registry, backbone)
 
@@ -161,7 +161,7 @@ def test_the_text_of_an_unforeseen_error_is_told_to_nobody(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     source = add_source(registry, add_task(registry), pictures)
-    monkeypatch.setattr(attempt, "train_shard", raising(KeyError("a label of somebody")))
+    monkeypatch.setattr(job, "train_shard", raising(KeyError("a label of somebody")))
 
     work_off(registry, backbone)
 

@@ -4,14 +4,15 @@ from pathlib import Path
 
 import pytest
 
-from alacarte.prompting.backbone import Backbone
-from registry.callers import OPERATOR
-from registry.erasures.begin import forget_source
+from alacarte.prompting.backbone.vit import Backbone
+from registry.access.caller import OPERATOR
+from registry.erasure.request import forget_source
 from registry.errors import DatabaseUnreachable
 from registry.ids import new_id
-from registry.objects.keys import source_prefix
 from registry.registry import Registry
-from tests.trainer.worker.arrange import (
+from registry.storage.keys import source_prefix
+from tests.trainer.worker.conftest import on_sqlite
+from tests.trainer.worker.fixtures import (
     add_source,
     add_task,
     files_in_scratch,
@@ -21,9 +22,8 @@ from tests.trainer.worker.arrange import (
     work_off,
     worker_on,
 )
-from tests.trainer.worker.conftest import on_sqlite
-from trainer.worker import housekeeping
-from trainer.worker.housekeeping import Housekeeping
+from trainer.worker import maintenance
+from trainer.worker.maintenance import Housekeeping
 
 pytestmark = on_sqlite
 
@@ -56,7 +56,7 @@ def test_housekeeping_that_fails_keeps_nobody_from_training(
     def fail(_: Registry) -> int:
         raise error
 
-    monkeypatch.setattr(housekeeping, "run_erasures", fail)
+    monkeypatch.setattr(maintenance, "run_erasures", fail)
     source = add_source(registry, add_task(registry), pictures)
 
     with running(worker_on(registry, backbone)) as run:
@@ -78,7 +78,7 @@ def test_house_is_kept_again_after_a_failure_and_whenever_it_is_nudged(
         calls.append(None)
         raise DatabaseUnreachable("it sleeps")
 
-    monkeypatch.setattr(housekeeping, "run_erasures", fail)
+    monkeypatch.setattr(maintenance, "run_erasures", fail)
 
     with Housekeeping(registry, every_seconds=3600) as kept:
         wait_for(lambda: len(calls) == 1, "the first time")

@@ -8,15 +8,16 @@ from uuid import UUID
 
 import pytest
 
-from alacarte.prompting.backbone import Backbone
-from registry.attempt import leased
+from alacarte.prompting.backbone.vit import Backbone
 from registry.errors import DatabaseUnreachable, DomainError, LeaseLost
 from registry.ids import new_id
-from registry.leasing import Lease, LeasedTask, renew_lease
-from registry.objects.errors import StoreUnreachable
-from registry.publishing import publish
 from registry.registry import Registry
-from tests.trainer.worker.arrange import (
+from registry.storage.errors import StoreUnreachable
+from registry.training.lease import Lease, LeasedTask, renew_lease
+from registry.training.leased_job import leased
+from registry.training.publish import publish
+from tests.trainer.worker.conftest import on_sqlite
+from tests.trainer.worker.fixtures import (
     ENDLESS,
     RECIPE,
     add_source,
@@ -29,10 +30,9 @@ from tests.trainer.worker.arrange import (
     work_off,
     worker_on,
 )
-from tests.trainer.worker.conftest import on_sqlite
-from trainer.worker import attempt, heartbeat, loop
+from trainer.worker import heartbeat, job, worker
 from trainer.worker.heartbeat import Heartbeat
-from trainer.worker.loop import Tally
+from trainer.worker.worker import Tally
 
 pytestmark = on_sqlite
 
@@ -91,8 +91,8 @@ def test_a_finished_prompt_is_published_as_soon_as_somebody_answers(
 ) -> None:
     source = add_source(registry, add_task(registry), pictures)
     flaky = Flaky(publish, failures=2, error=error)
-    monkeypatch.setattr(attempt, "publish", flaky)
-    monkeypatch.setattr(attempt, "AGAIN_SECONDS", 0.01)
+    monkeypatch.setattr(job, "publish", flaky)
+    monkeypatch.setattr(job, "AGAIN_SECONDS", 0.01)
 
     tally = work_off(registry, backbone)
 
@@ -114,7 +114,7 @@ def test_a_prompt_whose_commit_was_not_heard_of_is_published_once(
         return prompt
 
     source = add_source(registry, add_task(registry), pictures)
-    monkeypatch.setattr(attempt, "publish", publish_unheard)
+    monkeypatch.setattr(job, "publish", publish_unheard)
 
     tally = work_off(registry, backbone)
 
@@ -128,8 +128,8 @@ def test_a_store_that_stays_away_is_the_shards_error(
 ) -> None:
     source = add_source(registry, add_task(registry), pictures)
     full = StoreUnreachable("the store has no room: make some")
-    monkeypatch.setattr(attempt, "publish", Flaky(publish, failures=10**9, error=full))
-    monkeypatch.setattr(attempt, "PATIENCE_SECONDS", 0)
+    monkeypatch.setattr(job, "publish", Flaky(publish, failures=10**9, error=full))
+    monkeypatch.setattr(job, "PATIENCE_SECONDS", 0)
 
     assert work_off(registry, backbone).failed == 1
 
@@ -140,7 +140,7 @@ def test_a_worker_waits_for_a_database_that_is_away(
     registry: Registry, backbone: Backbone, pictures: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     source = add_source(registry, add_task(registry, RECIPE), pictures)
-    monkeypatch.setattr(loop, "leased", Flaky(leased, failures=2))
+    monkeypatch.setattr(worker, "leased", Flaky(leased, failures=2))
 
     with running(worker_on(registry, backbone)) as run:
         wait_for(lambda: bool(prompts_of(registry, source)), "the prompt")
@@ -151,7 +151,7 @@ def test_a_worker_waits_for_a_database_that_is_away(
 def test_a_worker_that_works_once_tells_that_the_database_is_away(
     registry: Registry, backbone: Backbone, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(loop, "leased", Flaky(leased, failures=1))
+    monkeypatch.setattr(worker, "leased", Flaky(leased, failures=1))
 
     with pytest.raises(DatabaseUnreachable, match="it sleeps"):
         worker_on(registry, backbone).run(Event(), once=True)

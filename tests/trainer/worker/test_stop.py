@@ -7,15 +7,16 @@ from uuid import UUID
 import pytest
 from sqlalchemy.orm import Session
 
-from alacarte.prompting.backbone import Backbone
-from registry import holdings
-from registry.callers import OPERATOR
-from registry.erasures.begin import forget_sample, forget_source
-from registry.models.erasures import Erasure
-from registry.objects.keys import source_prefix
+from alacarte.prompting.backbone.vit import Backbone
+from registry.access.caller import OPERATOR
+from registry.db.models.erasures import Erasure
+from registry.erasure.request import forget_sample, forget_source
 from registry.registry import Registry
-from registry.training import cancel_training
-from tests.trainer.worker.arrange import (
+from registry.storage import write_claims
+from registry.storage.keys import source_prefix
+from registry.training.control import cancel_training
+from tests.trainer.worker.conftest import on_sqlite
+from tests.trainer.worker.fixtures import (
     ENDLESS,
     RECIPE,
     add_source,
@@ -34,8 +35,7 @@ from tests.trainer.worker.arrange import (
     wait_for,
     worker_on,
 )
-from tests.trainer.worker.conftest import on_sqlite
-from trainer.worker.loop import Tally
+from trainer.worker.worker import Tally
 
 
 def is_complete(registry: Registry, erasure: UUID) -> bool:
@@ -73,13 +73,13 @@ def test_no_state_of_a_picture_is_left_when_the_holding_is_let_go(
 ) -> None:
     source = add_source(registry, add_task(registry, ENDLESS), pictures)
     mapped: list[bool] = []
-    let_go = holdings.let_go
+    let_go = write_claims.let_go
 
     def look_and_let_go(session: Session, holding: UUID) -> None:
         mapped.append(states_are_mapped(registry))
         let_go(session, holding)
 
-    monkeypatch.setattr(holdings, "let_go", look_and_let_go)
+    monkeypatch.setattr(write_claims, "let_go", look_and_let_go)
     with running(worker_on(registry, backbone)) as run:
         wait_for(lambda: is_training(registry, source), "the training")
         assert states_are_mapped(registry)

@@ -2,13 +2,13 @@
 
 from pathlib import Path
 
-from alacarte.prompting.artifact import prompt_from_bytes
-from alacarte.prompting.backbone import Backbone
-from registry.callers import OPERATOR
-from registry.erasures.begin import forget_sample
+from alacarte.prompting.backbone.vit import Backbone
+from alacarte.prompting.prompt.artifact import prompt_from_bytes
+from registry.access.caller import OPERATOR
+from registry.erasure.request import forget_sample
 from registry.registry import Registry
-from tests.cli.command import draw
-from tests.trainer.worker.arrange import (
+from tests.cli.fixtures import draw
+from tests.trainer.worker.fixtures import (
     add_source,
     add_task,
     bytes_of,
@@ -20,7 +20,7 @@ from tests.trainer.worker.arrange import (
     train_directly,
     work_off,
 )
-from trainer.worker.loop import Tally
+from trainer.worker.worker import Tally
 
 
 def test_a_source_becomes_prompts_that_can_be_read_and_that_pin_the_task(

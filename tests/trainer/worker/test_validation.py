@@ -2,9 +2,9 @@
 
 import pytest
 
-from alacarte.prompting.artifact import prompt_to_bytes
-from alacarte.prompting.backbone import Backbone
-from registry.reading.sample import Sample
+from alacarte.prompting.backbone.vit import Backbone
+from alacarte.prompting.prompt.artifact import prompt_to_bytes
+from registry.datasets.sample import Sample
 from trainer.recipe import Recipe
 from trainer.train import steps_in_all, train_shard
 

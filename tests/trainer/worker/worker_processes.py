@@ -63,7 +63,7 @@ class Nursery:
 
 @contextmanager
 def opened_nursery() -> Iterator[Nursery]:
-    command = [sys.executable, "-m", "tests.trainer.worker.nursery"]
+    command = [sys.executable, "-m", "tests.trainer.worker.worker_processes"]
     environment = os.environ | {"OMP_NUM_THREADS": "1"}
     with subprocess.Popen(
         command, cwd=ROOT, env=environment, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
@@ -72,7 +72,7 @@ def opened_nursery() -> Iterator[Nursery]:
 
 
 def _serve() -> None:
-    import trainer.worker.loop  # noqa: F401  # so that no child has to
+    import trainer.worker.worker  # noqa: F401  # so that no child has to
 
     signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell may let what it starts ignore Ctrl-C
     for line in sys.stdin:

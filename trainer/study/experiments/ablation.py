@@ -1,12 +1,12 @@
 """Ablation: two shards, composed by structured attention, by concatenation, and by averaging parameters."""
 
-from trainer.comparisons.averaging import average_prompts
+from trainer.baselines.parameter_average import average_prompts
 from trainer.study.experiments.experiment import Experiment, in_percent, right
-from trainer.study.findings import Claim, Column, Finding, Table
-from trainer.study.laboratory import Laboratory
 from trainer.study.paper import counterpart
 from trainer.study.plan import Plan
-from trainer.study.training import Training
+from trainer.study.results import Claim, Column, Finding, Table
+from trainer.study.runner import Laboratory
+from trainer.study.train_prompts import Training
 
 SHARDS = 2
 

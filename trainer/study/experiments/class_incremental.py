@@ -2,13 +2,13 @@
 
 import random
 
-from registry.reading.sample import Sample
+from registry.datasets.sample import Sample
 from trainer.study import paper
 from trainer.study.experiments.experiment import Experiment, in_percent, right
-from trainer.study.findings import Claim, Column, Finding, Plot, Series, Table
-from trainer.study.laboratory import Laboratory
 from trainer.study.plan import Plan, Samples
-from trainer.study.training import Training
+from trainer.study.results import Claim, Column, Finding, Plot, Series, Table
+from trainer.study.runner import Laboratory
+from trainer.study.train_prompts import Training
 
 
 def episodes(plan: Plan) -> tuple[Samples, ...]:

@@ -8,21 +8,21 @@ from functools import partial
 
 import torch
 
-from alacarte.prompting.artifact import prompt_to_bytes
-from alacarte.prompting.tensors import Prompt
-from trainer.cache import StateCache
-from trainer.comparisons.fine_tuning import TunedModel, fine_tune
-from trainer.comparisons.joint_training import fit_joint
-from trainer.comparisons.pictures import load_batches
-from trainer.comparisons.structured_set import StructuredSet
+from alacarte.prompting.prompt.artifact import prompt_to_bytes
+from alacarte.prompting.prompt.tensors import Prompt
+from trainer.baselines.apt import StructuredSet
+from trainer.baselines.batches import load_batches
+from trainer.baselines.fine_tuning import TunedModel, fine_tune
+from trainer.baselines.joint_training import fit_joint
+from trainer.prompt_params import TrainablePrompt
+from trainer.state_cache import StateCache
 from trainer.study import paper
 from trainer.study.experiments.experiment import Experiment
-from trainer.study.findings import Claim, Column, Finding, Plot, Series, Table
-from trainer.study.laboratory import Laboratory
 from trainer.study.plan import Plan, Samples
-from trainer.study.training import Training
+from trainer.study.results import Claim, Column, Finding, Plot, Series, Table
+from trainer.study.runner import Laboratory
+from trainer.study.train_prompts import Training
 from trainer.train import fit, labels_of
-from trainer.trainable import TrainablePrompt
 from trainer.views import served_batches
 
 ROUNDS = 5

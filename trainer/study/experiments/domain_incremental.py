@@ -2,10 +2,10 @@
 
 from trainer.study import paper
 from trainer.study.experiments.experiment import Experiment, in_percent, right
-from trainer.study.findings import Claim, Column, Finding, Table
-from trainer.study.laboratory import Laboratory
 from trainer.study.plan import Plan
-from trainer.study.training import Training
+from trainer.study.results import Claim, Column, Finding, Table
+from trainer.study.runner import Laboratory
+from trainer.study.train_prompts import Training
 
 
 def wants(plan: Plan) -> list[Training]:

@@ -4,12 +4,12 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from alacarte.prompting.compose import Composition, Weighting
-from trainer.comparisons.measuring import accuracy
-from trainer.comparisons.opinions import Opinions
-from trainer.study.findings import Finding
-from trainer.study.laboratory import Laboratory
+from trainer.baselines.evaluate import accuracy
+from trainer.baselines.member_logits import Opinions
 from trainer.study.plan import Plan, Samples
-from trainer.study.training import Training
+from trainer.study.results import Finding
+from trainer.study.runner import Laboratory
+from trainer.study.train_prompts import Training
 
 
 @dataclass(frozen=True)

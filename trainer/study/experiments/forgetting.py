@@ -4,10 +4,10 @@ import random
 from itertools import pairwise
 
 from trainer.study.experiments.experiment import Experiment, in_points, right
-from trainer.study.findings import Claim, Column, Finding, Plot, Series, Table
-from trainer.study.laboratory import Laboratory
 from trainer.study.plan import Plan
-from trainer.study.training import Training
+from trainer.study.results import Claim, Column, Finding, Plot, Series, Table
+from trainer.study.runner import Laboratory
+from trainer.study.train_prompts import Training
 
 NEAR = 0.05  # of one prompt, as for shards of everything
 GENTLE = 0.05  # lost with half of the sources, of the paper's "approximately 5 % or less"

@@ -4,17 +4,17 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from statistics import fmean
 
-from trainer.comparisons.opinions import Opinions
+from trainer.baselines.member_logits import Opinions
+from trainer.named_recipes import RECIPES
 from trainer.recipe import HEAD_RATE, PROMPT_RATE, RATE_BATCH, Recipe
-from trainer.recipes import RECIPES
+from trainer.study.data_splits import set_apart
 from trainer.study.experiments.class_incremental import cannot as no_episodes
 from trainer.study.experiments.class_incremental import episodes
 from trainer.study.experiments.experiment import Experiment, in_percent, right
-from trainer.study.findings import Claim, Column, Finding, Table
-from trainer.study.laboratory import Laboratory
 from trainer.study.plan import Part, Plan, Samples
-from trainer.study.reading import set_apart
-from trainer.study.training import Training
+from trainer.study.results import Claim, Column, Finding, Table
+from trainer.study.runner import Laboratory
+from trainer.study.train_prompts import Training
 
 COUNTS = (2, 5, 20)
 RATES = (0.01, 0.03, 0.1)  # the last is the paper's

@@ -1,11 +1,11 @@
 """Shards: how much is lost when the data is split, and how much composing gives back."""
 
 from trainer.study.experiments.experiment import Experiment, in_percent, in_points, mean_of_each, right
-from trainer.study.findings import Claim, Column, Finding, Plot, Series, Table
-from trainer.study.laboratory import Laboratory
 from trainer.study.paper import counterpart
 from trainer.study.plan import Plan
-from trainer.study.training import Training
+from trainer.study.results import Claim, Column, Finding, Plot, Series, Table
+from trainer.study.runner import Laboratory
+from trainer.study.train_prompts import Training
 
 CLOSE = 0.05  # to the paragon, up to MANY shards
 MANY = 20

@@ -2,14 +2,14 @@
 
 from dataclasses import replace
 
-from alacarte.prompting.tensors import Variant
+from alacarte.prompting.prompt.tensors import Variant
 from trainer.recipe import RATE_BATCH, Recipe
 from trainer.study.experiments.experiment import Experiment, in_points, right
-from trainer.study.findings import Claim, Column, Finding, Table
-from trainer.study.laboratory import Laboratory
 from trainer.study.paper import counterpart
 from trainer.study.plan import Plan
-from trainer.study.training import Training
+from trainer.study.results import Claim, Column, Finding, Table
+from trainer.study.runner import Laboratory
+from trainer.study.train_prompts import Training
 
 USUAL_RATE = 3e-4  # of AdamW for a small vision transformer in a few epochs; not scaled by the batch
 PAPERS, USUAL, PARAGON = (

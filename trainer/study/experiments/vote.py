@@ -1,11 +1,11 @@
 """Vote: averaging probabilities against a majority vote."""
 
 from trainer.study.experiments.experiment import Experiment, in_points, right
-from trainer.study.findings import Claim, Column, Finding, Table
-from trainer.study.laboratory import Laboratory
 from trainer.study.paper import counterpart
 from trainer.study.plan import Plan
-from trainer.study.training import Training
+from trainer.study.results import Claim, Column, Finding, Table
+from trainer.study.runner import Laboratory
+from trainer.study.train_prompts import Training
 
 
 def wants(plan: Plan) -> list[Training]:

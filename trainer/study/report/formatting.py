@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from decimal import Decimal
 
-from trainer.study.findings import Cell, Unit
+from trainer.study.results import Cell, Unit
 
 MISSING = "–"
 MINUS = "\N{MINUS SIGN}"

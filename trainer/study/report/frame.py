@@ -2,9 +2,9 @@
 
 from dataclasses import dataclass
 
-from trainer.study.findings import Plot
-from trainer.study.lettering import width_of
-from trainer.study.ticks import Axis, Tick, along, along_log, upward
+from trainer.study.report.text_width import width_of
+from trainer.study.report.ticks import Axis, Tick, along, along_log, upward
+from trainer.study.results import Plot
 
 WIDTH = 440.0
 LETTER = 13.0  # the size of all letters

@@ -5,10 +5,10 @@ import hashlib
 from collections.abc import Sequence
 from pathlib import Path
 
-from trainer.study.findings import Cell, Claim, Column, Finding, Plot, StudyReport, Table
-from trainer.study.markup import Markup, element, join
-from trainer.study.showing import SPACE, name_papers, show, show_spread
-from trainer.study.svg import plot_svg
+from trainer.study.report.formatting import SPACE, name_papers, show, show_spread
+from trainer.study.report.markup import Markup, element, join
+from trainer.study.report.svg import plot_svg
+from trainer.study.results import Cell, Claim, Column, Finding, Plot, StudyReport, Table
 
 STYLES = Path(__file__).with_name("report.css")
 

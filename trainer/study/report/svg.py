@@ -4,12 +4,12 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from trainer.study.findings import Plot, Series
-from trainer.study.frame import LETTER, LINE, WIDTH, Frame, frame_of
-from trainer.study.lettering import fit, width_of
-from trainer.study.markup import Markup, element, join
-from trainer.study.showing import name_papers, show
-from trainer.study.soundness import check_plot
+from trainer.study.report.formatting import name_papers, show
+from trainer.study.report.frame import LETTER, LINE, WIDTH, Frame, frame_of
+from trainer.study.report.markup import Markup, element, join
+from trainer.study.report.text_width import fit, width_of
+from trainer.study.report.validation import check_plot
+from trainer.study.results import Plot, Series
 
 # Told apart by every kind of eye, and on white; a page may give its own by the class, such as on black.
 COLOURS = ("#0c5b8e", "#d55e00", "#409e86", "#dd4cd4", "#6b2d00", "#190f6a")

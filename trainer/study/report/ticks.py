@@ -9,8 +9,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from decimal import ROUND_CEILING, ROUND_FLOOR, Decimal
 
-from trainer.study.findings import Unit
-from trainer.study.showing import decimal_of, scale_of, show, signed
+from trainer.study.report.formatting import decimal_of, scale_of, show, signed
+from trainer.study.results import Unit
 
 MOST_TICKS = 6
 _FLAT = Decimal("1e-6")  # of the largest: numbers that are closer than this are drawn as equal

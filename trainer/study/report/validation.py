@@ -5,7 +5,7 @@ from collections.abc import Iterable
 from reprlib import repr as brief
 
 from trainer.study.errors import ReportInvalid
-from trainer.study.findings import Plot, StudyReport, Table
+from trainer.study.results import Plot, StudyReport, Table
 
 
 def check_report(report: StudyReport) -> None:

@@ -7,12 +7,12 @@ from pathlib import Path
 
 from pydantic import TypeAdapter, ValidationError
 
-from alacarte.prompting.artifact import write_bytes
+from alacarte.prompting.prompt.artifact import write_bytes
 from trainer.study.errors import ReportInvalid
-from trainer.study.findings import StudyReport
-from trainer.study.markup import REPLACEMENT
-from trainer.study.page import page
-from trainer.study.soundness import check_report
+from trainer.study.report.markup import REPLACEMENT
+from trainer.study.report.page import page
+from trainer.study.report.validation import check_report
+from trainer.study.results import StudyReport
 
 VERSION = 1
 PAGE = "report.html"

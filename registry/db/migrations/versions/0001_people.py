@@ -3,7 +3,7 @@
 import sqlalchemy as sa
 from alembic import op
 
-from registry.moments import Moment
+from registry.db.clock import Moment
 
 revision = "0001"
 down_revision: str | None = None

@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from trainer.study.page import STYLES
-from trainer.study.svg import COLOURS
+from trainer.study.report.page import STYLES
+from trainer.study.report.svg import COLOURS
 
 Colour = NDArray[np.float64]  # (3,): linear red, green and blue
 

@@ -2,8 +2,8 @@
 
 import pytest
 
-from trainer.study.findings import Cell, Unit
-from trainer.study.showing import name_papers, show
+from trainer.study.report.formatting import name_papers, show
+from trainer.study.results import Cell, Unit
 
 
 @pytest.mark.parametrize(

@@ -17,13 +17,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.trainer.study.example import example_report
-from tests.trainer.study.parsing import text_of, tree_of
+from tests.trainer.study.fixtures import example_report
+from tests.trainer.study.report.parse_svg import text_of, tree_of
 from trainer.study.errors import ReportInvalid
-from trainer.study.findings import Cell, Claim, Column, Finding, StudyReport, Table, Unit
-from trainer.study.report import report_from_json, report_html, report_json, write_report
+from trainer.study.report.write import report_from_json, report_html, report_json, write_report
+from trainer.study.results import Cell, Claim, Column, Finding, StudyReport, Table, Unit
 
-ROOT = Path(__file__).parents[3]
+ROOT = Path(__file__).parents[4]
 REPORT = example_report()
 HOSTILE = "</style></title><script>window.touched = 1</script><img src=x onerror='touched=1'>\"'&amp;<!--]]>"
 TEXTS = st.text(max_size=8)
@@ -320,8 +320,8 @@ DIE_WRITING = """
 import os, signal, sys
 from dataclasses import replace
 from pathlib import Path
-from tests.trainer.study.example import example_report
-from trainer.study.report import write_report
+from tests.trainer.study.fixtures import example_report
+from trainer.study.report.write import write_report
 left = int(sys.argv[2])
 def fsync(descriptor):
     global left

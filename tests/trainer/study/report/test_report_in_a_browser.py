@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import Browser, Page, sync_playwright
 
-from tests.trainer.study.example import example_report
-from tests.trainer.study.test_report import HOSTILE, with_texts
-from trainer.study.report import write_report
+from tests.trainer.study.fixtures import example_report
+from tests.trainer.study.report.test_report import HOSTILE, with_texts
+from trainer.study.report.write import write_report
 
 CHROMIUM = os.environ.get("CHROMIUM") or shutil.which("chromium") or shutil.which("google-chrome")
 FLAGS = (

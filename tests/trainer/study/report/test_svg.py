@@ -10,13 +10,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.trainer.study.example import example_report
-from tests.trainer.study.parsing import places_of, text_of
+from tests.trainer.study.fixtures import example_report
+from tests.trainer.study.report.parse_svg import places_of, text_of
 from trainer.study.errors import ReportInvalid
-from trainer.study.findings import Plot, Series, Unit
-from trainer.study.frame import LETTER
-from trainer.study.lettering import width_of
-from trainer.study.svg import plot_svg
+from trainer.study.report.frame import LETTER
+from trainer.study.report.svg import plot_svg
+from trainer.study.report.text_width import width_of
+from trainer.study.results import Plot, Series, Unit
 
 SVG = "{http://www.w3.org/2000/svg}"
 UNITS: tuple[Unit, ...] = get_args(Unit)

@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from trainer.study.findings import Unit
-from trainer.study.ticks import Axis, along, along_log, round_step, upward
+from trainer.study.report.ticks import Axis, along, along_log, round_step, upward
+from trainer.study.results import Unit
 
 FINITE = st.floats(allow_nan=False, allow_infinity=False)
 ABOVE_ZERO = st.floats(min_value=0, exclude_min=True, allow_infinity=False)

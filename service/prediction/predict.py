@@ -1,0 +1,133 @@
+"""The prediction use case: read the caller's rights, run the engine, compose, serialise, recheck the rights."""
+
+import asyncio
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+from registry.access.rights import still_usable, usable
+from registry.access.usable_set import UsableSet
+from registry.db.models.catalog import Composition, Weighting
+from registry.storage.errors import ObjectDamaged, ObjectMissing
+from service.concurrency import look
+from service.engine.compose import check_composition, compose
+from service.engine.errors import DeadlinePassed
+from service.engine.job import Said
+from service.errors import NothingUsable, SetUnsettled
+from service.http.request_session import Visit
+from service.prediction.oip_codec import serialize_inference
+from service.prediction.request import PredictionQuery
+from service.prediction.response import PredictionResult, serialize_prediction
+
+TRIES = 3
+
+
+@dataclass(frozen=True)
+class CheckedResponse:
+    """A complete response body, and whether the caller had the right to all of it once it was complete."""
+
+    body: bytes
+    is_authorized: bool
+
+
+async def run_prediction(visit: Visit, query: PredictionQuery) -> bytes:
+    """The response body. Rights are read from SQL first, and again when the body is complete.
+
+    If the caller lost a prompt in between, the prediction is computed again without it.
+    """
+    service = visit.service
+    deadline = time.monotonic() + service.settings.deadline_s
+    try:
+        async with asyncio.timeout(service.settings.deadline_s) as limit:
+            with service.flights.flight():
+                service.keeper.require_enrolled()
+                return await _predict_until_authorized(visit, query, deadline)
+    except TimeoutError:
+        if limit.expired():
+            raise DeadlinePassed from None
+        raise
+
+
+async def read_rights(visit: Visit, task: str) -> UsableSet:
+    """What the caller may use of a task now."""
+    service = visit.service
+    return await look(service.door, lambda: usable(service.registry.database, visit.proof, task=task))
+
+
+async def _predict_until_authorized(visit: Visit, query: PredictionQuery, deadline: float) -> bytes:
+    allowed = await _read_query_rights(visit, query, "first")
+    for _ in range(TRIES):
+        _require_prompts(allowed)
+        try:
+            response = await _predict_once(visit, query, allowed, deadline)
+        except (ObjectMissing, ObjectDamaged):  # an erasure may have deleted the object meanwhile
+            now = await _read_query_rights(visit, query, "again")
+            if set(allowed.prompts) <= set(now.prompts):
+                raise
+        else:
+            if response.is_authorized:
+                return response.body
+            now = await _read_query_rights(visit, query, "again")
+        allowed = now
+    raise SetUnsettled
+
+
+async def _predict_once(visit: Visit, query: PredictionQuery, allowed: UsableSet, deadline: float) -> CheckedResponse:
+    service = visit.service
+    check_composition(*_composition(query, allowed))
+    assert allowed.caller.user_id is not None
+    logits = await service.engine.run(
+        allowed.task, query.pictures, allowed.prompts, user=allowed.caller.user_id, deadline=deadline
+    )
+    return await look(service.door, lambda: _respond(visit, query, allowed, logits))
+
+
+def _respond(visit: Visit, query: PredictionQuery, allowed: UsableSet, logits: Sequence[Said]) -> CheckedResponse:
+    """Compose, serialise, recheck the rights. Nothing is left to do afterwards but to send the body; blocks."""
+    composition, weighting = _composition(query, allowed)
+    answers = compose(allowed.prompts, logits, composition, weighting)
+    body = _serialize(PredictionResult(tuple(answers), allowed, composition, weighting), query)
+    return CheckedResponse(body, _is_still_authorized(visit, query, allowed))
+
+
+def _serialize(result: PredictionResult, query: PredictionQuery) -> bytes:
+    if query.oip is None:
+        return serialize_prediction(result, query.options)
+    return serialize_inference(result, query.oip, query.options.top_k)
+
+
+def _composition(query: PredictionQuery, allowed: UsableSet) -> tuple[Composition, Weighting]:
+    """As the query asks for it; the task's own where the query does not say."""
+    options, task = query.options, allowed.task
+    return options.composition or task.composition, options.weighting or task.weighting
+
+
+async def _read_query_rights(visit: Visit, query: PredictionQuery, which: Literal["first", "again"]) -> UsableSet:
+    service, options = visit.service, query.options
+
+    def read() -> UsableSet:
+        return usable(
+            service.registry.database, visit.proof, task=options.task, release=options.release, sources=options.sources
+        )
+
+    with service.metrics.rights_seconds.labels(which).time():
+        return await look(service.door, read)
+
+
+def _is_still_authorized(visit: Visit, query: PredictionQuery, allowed: UsableSet) -> bool:
+    """Whether the caller may use every prompt of the set at this moment; blocks."""
+    service, options = visit.service, query.options
+    with service.metrics.rights_seconds.labels("again").time():
+        return still_usable(
+            service.registry.database, visit.proof, allowed, release=options.release, sources=options.sources
+        )
+
+
+def _require_prompts(allowed: UsableSet) -> None:
+    if allowed.prompts:
+        return
+    if allowed.sources:
+        raise NothingUsable("no source that you may use has learnt anything yet: wait until one is trained")
+    who = "give yourself" if allowed.caller.is_admin else "ask its owner or an admin for"
+    raise NothingUsable(f"there is no source that you may use: {who} a grant")
