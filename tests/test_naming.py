@@ -13,12 +13,57 @@ PACKAGES = ("alacarte", "registry", "service", "trainer")
 MAX_SIBLINGS = 14
 # Metaphors, and verbs that do not say what happens.
 BANNED = frozenset(
-    """
-    burial buried bury unbury desk door doors flights heed household housekeeping keeper laboratory lobby nursery
-    outlook pardon pardoned parcel parcels residence residences resident residents scar scars shelf sifted soloist
-    station stations stash tell telling tells told say saying says said visit visiting visits voice voices ward
-    wish wishes workshop
-    """.split()
+    [
+        "burial",
+        "buried",
+        "bury",
+        "unbury",
+        "desk",
+        "door",
+        "doors",
+        "flights",
+        "heed",
+        "household",
+        "housekeeping",
+        "keeper",
+        "laboratory",
+        "lobby",
+        "nursery",
+        "outlook",
+        "pardon",
+        "pardoned",
+        "parcel",
+        "parcels",
+        "residence",
+        "residences",
+        "resident",
+        "residents",
+        "scar",
+        "scars",
+        "shelf",
+        "sifted",
+        "soloist",
+        "station",
+        "stations",
+        "stash",
+        "tell",
+        "telling",
+        "tells",
+        "told",
+        "say",
+        "saying",
+        "says",
+        "said",
+        "visit",
+        "visiting",
+        "visits",
+        "voice",
+        "voices",
+        "ward",
+        "wish",
+        "wishes",
+        "workshop",
+    ]
 )
 
 

@@ -1,4 +1,4 @@
-"""One process of the topology: started, asked to end, killed, and started again, with a log that outlives it."""
+"""One process of the cluster: started, asked to end, killed, and started again, with a log that outlives it."""
 
 import signal
 import subprocess
@@ -13,7 +13,7 @@ START_SECONDS = 180.0  # importing torch takes seconds, and many times that on a
 END_SECONDS = 120.0  # what was begun is drained first
 
 
-class Part:
+class ManagedProcess:
     """A command that is up once its condition holds; its log goes on where the last run ended."""
 
     def __init__(
@@ -22,7 +22,7 @@ class Part:
         command: Sequence[str],
         folder: Path,
         environment: Mapping[str, str],
-        is_up: Callable[["Part"], bool],
+        is_up: Callable[["ManagedProcess"], bool],
     ) -> None:
         folder.mkdir(parents=True, exist_ok=True)
         self.name = name
@@ -96,15 +96,15 @@ class Part:
         self._process.send_signal(sign)
 
 
-def has_said(text: str) -> Callable[[Part], bool]:
+def has_logged(text: str) -> Callable[[ManagedProcess], bool]:
     """A part is up when its log has this in it."""
     return lambda part: text in part.said
 
 
-def answers(url: str) -> Callable[[Part], bool]:
+def answers(url: str) -> Callable[[ManagedProcess], bool]:
     """A part is up when a GET of this is answered well."""
 
-    def is_answered(_: Part) -> bool:
+    def is_answered(_: ManagedProcess) -> bool:
         try:
             return httpx.get(url, timeout=5).status_code == 200
         except httpx.TransportError:

@@ -1,11 +1,11 @@
-"""The proxy of the topology: nginx by the very file that is deployed, told where to listen and whom to ask."""
+"""The proxy of the cluster: nginx by the very file that is deployed, told where to listen and whom to ask."""
 
 import os
 import shutil
 from collections.abc import Sequence
 from pathlib import Path
 
-from tests.e2e.process import Part, answers
+from tests.e2e.process import ManagedProcess, answers
 from tests.servers.processes import ServerUnavailable, free_ports
 
 DEPLOYED = Path(__file__).parents[2] / "docker" / "nginx.conf"
@@ -18,7 +18,7 @@ def find_nginx() -> str | None:
     return shutil.which("nginx") or (DEBIAN if Path(DEBIAN).exists() else None)
 
 
-def proxy_part(folder: Path, replicas: Sequence[str]) -> tuple[Part, str]:
+def proxy_process(folder: Path, replicas: Sequence[str]) -> tuple[ManagedProcess, str]:
     """The proxy in front of these addresses, not yet started, and its URL."""
     binary = find_nginx()
     if binary is None:
@@ -34,4 +34,4 @@ def proxy_part(folder: Path, replicas: Sequence[str]) -> tuple[Part, str]:
     switches = "daemon off;" + (" user root;" if os.geteuid() == 0 else "")
     command = [binary, "-p", f"{home}/", "-c", str(home / "nginx.conf"), "-e", "stderr", "-g", switches]
     url = f"http://127.0.0.1:{port}"
-    return Part("proxy", command, folder, os.environ, answers(f"{url}/healthz")), url
+    return ManagedProcess("proxy", command, folder, os.environ, answers(f"{url}/healthz")), url

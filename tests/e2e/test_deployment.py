@@ -13,7 +13,7 @@ from alacarte.prompting.prompt.artifact import prompt_digest
 from registry.storage.keys import source_prefix
 from tests.cli.fixtures import draw
 from tests.e2e.browser import directly, never_seen, prompts_in, published
-from tests.e2e.deployment import Topology
+from tests.e2e.cluster import Cluster
 from tests.service.deployment import BACKBONE, SIZE
 from trainer.threads import one_thread
 
@@ -30,7 +30,7 @@ def resident(url: str, token: str) -> int:
     return int(float(found[1]))
 
 
-def ask_everywhere(production: Topology, token: str, picture: Path) -> set[tuple[str, ...]]:
+def ask_everywhere(production: Cluster, token: str, picture: Path) -> set[tuple[str, ...]]:
     """The sources that each replica answers by: one and the same set, if all is well."""
     found = set()
     for url in (production.url, *production.replica_urls):
@@ -39,7 +39,7 @@ def ask_everywhere(production: Topology, token: str, picture: Path) -> set[tuple
     return found
 
 
-def test_upload_train_grant_predict_forget_through_the_proxy(production: Topology, tmp_path: Path) -> None:
+def test_upload_train_grant_predict_forget_through_the_proxy(production: Cluster, tmp_path: Path) -> None:
     registry, token = production.registry, production.admin_token
     backbone = build_backbone(BACKBONE, "random", SIZE, say=lambda _: None)
     farm, zoo = draw(tmp_path / "farm"), draw(tmp_path / "zoo", ("dog", "emu"), each=6)

@@ -9,7 +9,7 @@ import httpx
 import pytest
 
 from alacarte.client import Client
-from tests.e2e.deployment import Topology
+from tests.e2e.cluster import Cluster
 from tests.servers.processes import until
 from tests.service.deployment import BACKBONE, SIZE, picture, prompt_bytes
 
@@ -55,7 +55,7 @@ def look(client: httpx.Client) -> httpx.Response:
 
 
 @pytest.mark.e2e
-def test_replicas_restart_one_after_the_other_and_no_request_fails(production: Topology) -> None:
+def test_replicas_restart_one_after_the_other_and_no_request_fails(production: Cluster) -> None:
     token = production.admin_token
     with Client(production.url, token) as admin, httpx.Client(base_url=production.url) as plain:
         plain.headers["Authorization"] = f"Bearer {token}"
@@ -63,14 +63,16 @@ def test_replicas_restart_one_after_the_other_and_no_request_fails(production: T
         source = admin.create_source("farm", task="animals").id
         sent = {"content": prompt_bytes(), "headers": {"Content-Type": "application/octet-stream"}}
         assert plain.put(f"/sources/{source}/prompt", timeout=60, **sent).status_code == 200  # type: ignore[arg-type]
-    askers = [Asker(predict, production.url, token) for _ in range(ASKERS)] + [Asker(look, production.url, token)]
-    for asker in askers:
+    predict_clients = [Asker(predict, production.url, token) for _ in range(ASKERS)] + [
+        Asker(look, production.url, token)
+    ]
+    for asker in predict_clients:
         asker.start()
 
     def await_more_answers() -> None:
-        wanted = [asker.told.total() + 2 for asker in askers]
+        wanted = [asker.told.total() + 2 for asker in predict_clients]
         until(
-            lambda: all(asker.told.total() >= more for asker, more in zip(askers, wanted, strict=True)),
+            lambda: all(asker.told.total() >= more for asker, more in zip(predict_clients, wanted, strict=True)),
             "answers",
             wait_s=120,
         )
@@ -83,7 +85,7 @@ def test_replicas_restart_one_after_the_other_and_no_request_fails(production: T
             replica.start()
             await_more_answers()
     finally:
-        for asker in askers:
+        for asker in predict_clients:
             asker.finish()
 
-    assert sum((asker.told for asker in askers), Counter()).keys() == {"well"}
+    assert sum((asker.told for asker in predict_clients), Counter()).keys() == {"well"}

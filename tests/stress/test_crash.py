@@ -15,7 +15,7 @@ import pytest
 from registry.fsck.scan import examine
 from registry.log import chain
 from registry.storage.keys import probed_at
-from tests.stress.crash.checks import Evidence, find_faults, prompts_in
+from tests.stress.crash.checks import Evidence, find_violations, prompts_in
 from tests.stress.crash.final_state import (
     misplaced_uploads,
     read_rows,
@@ -25,14 +25,14 @@ from tests.stress.crash.final_state import (
 from tests.stress.crash.journal import Journal
 from tests.stress.crash.kill import KINDS
 from tests.stress.crash.run import Plan, Run, read_seed, run_crashes
-from tests.stress.crash.search_bytes import bodies_in, folders_with, is_body_of, rooms_in, rows_with
+from tests.stress.crash.search_bytes import bodies_in, folders_with, is_body_of, rows_with, scratch_folders_in
 from tests.stress.crash.train_copies import Copies
 
 if TYPE_CHECKING:
-    from tests.e2e.deployment import Topology
+    from tests.e2e.cluster import Cluster
 
-SHORT = Plan(each=1, askers=1, pace=25, rest_s=300, is_hurried=True)
-LONG = Plan(each=8, askers=2, pace=6, rest_s=1200, is_hurried=False)
+SHORT = Plan(each=1, predict_clients=1, pace=25, rest_s=300, short_backoff=True)
+LONG = Plan(each=8, predict_clients=2, pace=6, rest_s=1200, short_backoff=False)
 
 
 @pytest.fixture
@@ -44,9 +44,9 @@ def copies(tmp_path: Path) -> Path:
 
 
 @pytest.fixture
-def crashing(tmp_path: Path, copies: Path, request: pytest.FixtureRequest) -> Iterator[Topology]:
+def crash_cluster(tmp_path: Path, copies: Path, request: pytest.FixtureRequest) -> Iterator[Cluster]:
     """Two replicas behind a proxy and two workers, on a PostgreSQL that syncs its log, and S3."""
-    from tests.e2e.deployment import topology
+    from tests.e2e.cluster import start_cluster
     from tests.e2e.proxy import NO_NGINX, find_nginx
 
     if find_nginx() is None:
@@ -54,48 +54,48 @@ def crashing(tmp_path: Path, copies: Path, request: pytest.FixtureRequest) -> It
     if os.environ.get("TEST_DATABASE_URL"):
         pytest.skip("a server named by TEST_DATABASE_URL is not ours to kill: unset it for this test")
     work = (sys.executable, "-m", "tests.stress.crash.worker", str(copies))
-    with topology(tmp_path / "parts", work=work, durable=True) as found:
+    with start_cluster(tmp_path / "parts", work=work, durable=True) as found:
         yield found
         request.node.add_report_section("teardown", "logs", found.logs())
 
 
 @pytest.mark.e2e
-def test_one_kill_of_each_kind_loses_nothing_and_keeps_nothing(crashing: Topology, copies: Path) -> None:
-    run = run_crashes(crashing, SHORT, seed=read_seed(1))
+def test_one_kill_of_each_kind_loses_nothing_and_keeps_nothing(crash_cluster: Cluster, copies: Path) -> None:
+    run = run_crashes(crash_cluster, SHORT, seed=read_seed(1))
 
-    require_sound(crashing, run, copies)
+    require_sound(crash_cluster, run, copies)
 
 
 @pytest.mark.stress
-def test_dozens_of_kills_lose_nothing_and_keep_nothing(crashing: Topology, copies: Path) -> None:
+def test_dozens_of_kills_lose_nothing_and_keep_nothing(crash_cluster: Cluster, copies: Path) -> None:
     seed = read_seed(random.SystemRandom().randrange(1_000_000))
     sys.stdout.write(f"\nSTRESS_SEED={seed}\n")
 
-    run = run_crashes(crashing, LONG, seed)
+    run = run_crashes(crash_cluster, LONG, seed)
 
-    require_sound(crashing, run, copies)
+    require_sound(crash_cluster, run, copies)
 
 
-def require_sound(topology: Topology, run: Run, folder: Path) -> None:
+def require_sound(cluster: Cluster, run: Run, folder: Path) -> None:
     """Everything that a crash run promises."""
-    from tests.e2e.deployment import BUCKET
+    from tests.e2e.cluster import BUCKET
 
-    journal, registry, copies = run.journal, topology.registry, Copies(folder)
+    journal, registry, copies = run.journal, cluster.registry, Copies(folder)
     tell(run)
     assert run.killer.kills.keys() == set(KINDS)
     assert run.killer.ended == []
 
     # What people were told.
     evidence = Evidence(run.killer.outages, journal.forgets, copies.by_prompt, copies.truth)
-    assert list(find_faults(journal.calls, evidence)) == []
+    assert list(find_violations(journal.calls, evidence)) == []
 
     # What is there: every accepted upload, each shard with its prompt, every receipt.
     rows = read_rows(registry)
-    bodies = bodies_in(topology.s3.address, BUCKET, "registry")
+    bodies = bodies_in(cluster.s3.address, BUCKET, "registry")
     assert list(misplaced_uploads(rows, journal)) == []
     assert list(untaught_shards(rows, copies.by_prompt, bodies)) == []
     assert list(unproved_erasures(registry, rows, journal)) == []
-    usable = {str(one.id) for one in rows.prompts if str(one.source_id) in run.shelf.granted}
+    usable = {str(one.id) for one in rows.prompts if str(one.source_id) in run.known_sources.granted}
     assert [(call.status, prompts_in(call)) for call in run.last] == [(200, usable)] * 3
 
     # The doctor agrees.
@@ -113,11 +113,11 @@ def require_sound(topology: Topology, run: Run, folder: Path) -> None:
     texts, digests, gone = forgotten(journal)
     assert not set(gone + learnt) & set(bodies.values())
     assert list(rows_with(registry, texts, digests)) == []
-    endings = [part.terminate() for part in (*topology.replicas, *topology.workers)]  # else rooms come and go
+    endings = [part.terminate() for part in (*cluster.replicas, *cluster.workers)]  # else rooms come and go
     assert endings == [0, 0, 0, 0]
-    parts = topology.replicas[0].log.parent
+    parts = cluster.replicas[0].log.parent
     assert folders_with([parts], gone + learnt, texts) == []
-    assert rooms_in(parts) == []
+    assert scratch_folders_in(parts) == []
 
 
 def forgotten(journal: Journal) -> tuple[list[str], list[str], list[bytes]]:
@@ -128,8 +128,8 @@ def forgotten(journal: Journal) -> tuple[list[str], list[str], list[bytes]]:
             if upload.source != forget.source:
                 continue
             if forget.sample is None:
-                texts.append(upload.parcel.name)
-            for digest, (name, body) in upload.parcel.by_digest.items():
+                texts.append(upload.archive.name)
+            for digest, (name, body) in upload.archive.by_digest.items():
                 if forget.sample in (None, digest):
                     texts.append(name)
                     digests.append(digest)

@@ -8,12 +8,12 @@ import pytest
 
 from registry.db.models.catalog import Sample, Shard, Source
 from registry.db.models.prompts import Prompt
-from tests.stress.crash.checks import Evidence, find_faults
+from tests.stress.crash.checks import Evidence, find_violations
 from tests.stress.crash.final_state import Rows, misplaced_uploads, untaught_shards
 from tests.stress.crash.journal import Call, Forget, Journal, Upload
 from tests.stress.crash.kill import Outage
 from tests.stress.crash.train_copies import Copy, Said
-from tests.stress.crash.uploads import Parcel
+from tests.stress.crash.uploads import UploadArchive
 
 ANN, BOB = str(UUID(int=1)), str(UUID(int=2))
 COPIES = {
@@ -110,19 +110,19 @@ BAD = {
 
 @pytest.mark.parametrize("name", GOOD)
 def test_what_may_happen_while_parts_are_killed_is_no_fault(name: str) -> None:
-    assert list(find_faults(GOOD[name], EVIDENCE)) == []
+    assert list(find_violations(GOOD[name], EVIDENCE)) == []
 
 
 @pytest.mark.parametrize("name", BAD)
 def test_what_may_not_happen_is_a_fault(name: str) -> None:
     calls, kind = BAD[name]
 
-    assert [fault.kind for fault in find_faults(calls, EVIDENCE)] == [kind]
+    assert [fault.kind for fault in find_violations(calls, EVIDENCE)] == [kind]
 
 
-FIRST = Parcel("secret source 1", {"cat/1.png": b"1", "dog/2.png": b"2"})
-SECOND = Parcel("secret source 2", {"cat/3.png": b"3", "dog/4.png": b"4"})
-ONE, TWO, THREE, FOUR = (digest for parcel in (FIRST, SECOND) for digest in parcel.by_digest)
+FIRST = UploadArchive("secret source 1", {"cat/1.png": b"1", "dog/2.png": b"2"})
+SECOND = UploadArchive("secret source 2", {"cat/3.png": b"3", "dog/4.png": b"4"})
+ONE, TWO, THREE, FOUR = (digest for archive in (FIRST, SECOND) for digest in archive.by_digest)
 
 
 def rows(**digests: set[str]) -> Rows:

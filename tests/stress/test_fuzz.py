@@ -37,7 +37,7 @@ from tests.stress.limits.damage import damaged, damaged_members, damaged_prompts
 from tests.stress.limits.fuzz import fuzz
 from tests.stress.limits.requests import Sent, damaged_requests, damaged_wires
 from tests.stress.limits.samples import archives, pictures, prompts
-from tests.stress.limits.server import House, open_house
+from tests.stress.limits.server import ServerProcess, start_server
 
 SEEN = Preprocessing(size=32, crop_pct=0.9, mean=(0.5, 0.5, 0.5), std=(0.5, 0.5, 0.5))
 
@@ -74,11 +74,11 @@ def home() -> str:
 
 
 @pytest.fixture(scope="module")
-def house(sqlite_template: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[House]:
+def server(sqlite_template: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[ServerProcess]:
     """A service of its own, with little patience for what is not sent to its end."""
     folder = tmp_path_factory.mktemp("fuzz")
     patience_s = 0.5
-    with open_house(
+    with start_server(
         folder, sqlite_template, rate_per_s=0, head_timeout_s=patience_s, read_timeout_s=patience_s
     ) as found:
         yield found
@@ -183,12 +183,14 @@ def test_a_damaged_prompt_is_refused_or_is_a_prompt(inputs: Inputs, outcomes: Co
     fuzz(damaged_prompts(prompts()), inputs.prompts, check)
 
 
-def test_damage_over_http_is_never_the_services_fault(inputs: Inputs, outcomes: Counter[str], house: House) -> None:
-    world = house.world
+def test_damage_over_http_is_never_the_services_fault(
+    inputs: Inputs, outcomes: Counter[str], server: ServerProcess
+) -> None:
+    world = server.world
     source = world.add_source()
 
     def check(sent: Sent) -> None:
-        answer = send(house, sent, str(source))
+        answer = send(server, sent, str(source))
         outcomes[str(answer.status_code)] += 1
         assert answer.status_code < 500, answer.text
         if answer.status_code >= 400:
@@ -196,20 +198,20 @@ def test_damage_over_http_is_never_the_services_fault(inputs: Inputs, outcomes: 
 
     fuzz(damaged_requests(), inputs.requests, check)
 
-    require_sound(house)
+    require_sound(server)
 
 
-def send(house: House, sent: Sent, source: str) -> httpx.Response:
+def send(server: ServerProcess, sent: Sent, source: str) -> httpx.Response:
     """What the service says to it."""
-    path = sent.path.format(source=source, name=house.world.name("fuzz"))
+    path = sent.path.format(source=source, name=server.world.name("fuzz"))
     who = "user" if sent.path.startswith(("/predict", "/v2")) else "owner"
-    return house.world.ask(who, sent.method, path, content=sent.body, headers=sent.headers)
+    return server.world.ask(who, sent.method, path, content=sent.body, headers=sent.headers)
 
 
-def test_what_is_hardly_http_harms_nothing(inputs: Inputs, outcomes: Counter[str], house: House) -> None:
+def test_what_is_hardly_http_harms_nothing(inputs: Inputs, outcomes: Counter[str], server: ServerProcess) -> None:
     def check(data: bytes) -> None:
-        token = house.world.tokens["user"].encode()
-        with socket.create_connection(("127.0.0.1", house.port), timeout=300) as wire:
+        token = server.world.tokens["user"].encode()
+        with socket.create_connection(("127.0.0.1", server.port), timeout=300) as wire:
             try:
                 wire.sendall(data.replace(b"TOKEN", token))
                 said = wire.recv(2**16)
@@ -221,15 +223,15 @@ def test_what_is_hardly_http_harms_nothing(inputs: Inputs, outcomes: Counter[str
 
     fuzz(damaged_wires(), inputs.wires, check)
 
-    require_sound(house)
+    require_sound(server)
 
 
-def require_sound(house: House) -> None:
+def require_sound(server: ServerProcess) -> None:
     """The service answers, has met nothing that nobody foresaw, and its rows, objects and scratch agree."""
-    assert house.world.ask(None, "GET", "/readyz").status_code == 200
-    assert "Traceback" not in house.part.said
-    assert list(examine(house.world.registry)) == []
-    left = {path.name for path in house.world.registry.scratch.folder.glob("*")}
+    assert server.world.ask(None, "GET", "/readyz").status_code == 200
+    assert "Traceback" not in server.part.said
+    assert list(examine(server.world.registry)) == []
+    left = {path.name for path in server.world.registry.scratch.folder.glob("*")}
     assert left <= {"home-id"}
 
 

@@ -13,13 +13,13 @@ import pytest
 
 from registry.access.caller import OPERATOR
 from registry.access.grants import grant
-from tests.e2e.proxy import NO_NGINX, find_nginx, proxy_part
+from tests.e2e.proxy import NO_NGINX, find_nginx, proxy_process
 from tests.servers.processes import until
 from tests.service.deployment import TASK, picture
-from tests.stress.limits.half_sent import crowd
-from tests.stress.limits.load import Flood, ask_in_turn, client_of, predict_often
+from tests.stress.limits.half_sent import open_connections
+from tests.stress.limits.load import Flood, client_of, predict_in_turn, predict_often
 from tests.stress.limits.memory import KIB, MIB, growth_bytes, told, worst_growth_bytes
-from tests.stress.limits.server import LEAKING, House, open_house
+from tests.stress.limits.server import LEAKING, ServerProcess, start_server
 
 OTHER = "stranger"  # somebody who does no harm, and may use what the others use
 PROMPTS = 24  # in turn, where the budget holds about ten
@@ -38,13 +38,15 @@ class Scale:
     predictions: int
     cycles: int
     growth_bytes: int  # that is no leak: what allocators keep
-    crowd: int
+    open_connections: int
     readers: int
     patience_s: float
 
 
-SHORT = Scale(predictions=300, cycles=100, growth_bytes=6 * MIB, crowd=300, readers=10, patience_s=1.5)
-FULL = Scale(predictions=20_000, cycles=2_100, growth_bytes=8 * MIB, crowd=10_000, readers=200, patience_s=30.0)
+SHORT = Scale(predictions=300, cycles=100, growth_bytes=6 * MIB, open_connections=300, readers=10, patience_s=1.5)
+FULL = Scale(
+    predictions=20_000, cycles=2_100, growth_bytes=8 * MIB, open_connections=10_000, readers=200, patience_s=30.0
+)
 
 
 @pytest.fixture(
@@ -61,15 +63,15 @@ def scale(request: pytest.FixtureRequest) -> Scale:
 
 
 @pytest.fixture(scope="module")
-def house(scale: Scale, sqlite_template: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[House]:
+def server(scale: Scale, sqlite_template: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[ServerProcess]:
     """A service with a short queue, little room for prompts, and little patience."""
-    with open_house(
+    with start_server(
         tmp_path_factory.mktemp("limits"),
         sqlite_template,
         prompt_cache_bytes=BUDGET_BYTES,
         max_batch=4,
         max_waiting=8,
-        max_connections=scale.crowd + 1000,
+        max_connections=scale.open_connections + 1000,
         head_timeout_s=scale.patience_s,
         read_timeout_s=scale.patience_s,
         send_timeout_s=scale.patience_s,
@@ -81,12 +83,12 @@ def house(scale: Scale, sqlite_template: Path, tmp_path_factory: pytest.TempPath
 
 
 @pytest.fixture(scope="module")
-def proxy_port(house: House, scale: Scale, tmp_path_factory: pytest.TempPathFactory) -> Iterator[int]:
+def proxy_port(server: ServerProcess, scale: Scale, tmp_path_factory: pytest.TempPathFactory) -> Iterator[int]:
     """The deployed proxy in front of the service; in the short form with little patience, too."""
     if find_nginx() is None:
         pytest.skip(NO_NGINX)
     folder = tmp_path_factory.mktemp("proxied")
-    part, url = proxy_part(folder, [f"127.0.0.1:{house.port}"])
+    part, url = proxy_process(folder, [f"127.0.0.1:{server.port}"])
     if scale is SHORT:
         conf = folder / "proxy" / "nginx.conf"
         text = conf.read_text()
@@ -101,48 +103,48 @@ def proxy_port(house: House, scale: Scale, tmp_path_factory: pytest.TempPathFact
         part.kill()
 
 
-def ask(house: House, who: str = OTHER) -> int:
+def ask(server: ServerProcess, who: str = OTHER) -> int:
     """The status of an ordinary question."""
-    with client_of(house, who) as client:
+    with client_of(server, who) as client:
         return client.post("/predict", files={"image": picture()}, data={"task": TASK}).status_code
 
 
-def test_memory_does_not_grow_with_predictions(house: House, scale: Scale) -> None:
-    predict_often(house, scale.predictions // 10)
+def test_memory_does_not_grow_with_predictions(server: ServerProcess, scale: Scale) -> None:
+    predict_often(server, scale.predictions // 10)
 
-    samples = predict_often(house, scale.predictions)
+    samples = predict_often(server, scale.predictions)
 
     sys.stdout.write(f"\n{scale.predictions} predictions, {told(samples)}\n")
     assert worst_growth_bytes(samples) < scale.growth_bytes
 
 
-def test_memory_does_not_grow_with_prompts_that_come_and_go(house: House, scale: Scale) -> None:
-    world = house.world
+def test_memory_does_not_grow_with_prompts_that_come_and_go(server: ServerProcess, scale: Scale) -> None:
+    world = server.world
     sources = []
     for _ in range(PROMPTS):
         sources.append(str(made := world.add_source()))
         world.publish(made, seed=next(_seeds))
-    ask_in_turn(house, sources, 2 * PROMPTS)
-    misses = house.measured("prompt_cache_misses_total")
+    predict_in_turn(server, sources, 2 * PROMPTS)
+    misses = server.measured("prompt_cache_misses_total")
     samples = []
 
     for _ in range(0, scale.cycles, FORGET_EVERY):
-        samples += ask_in_turn(house, sources, FORGET_EVERY, samples=4)
+        samples += predict_in_turn(server, sources, FORGET_EVERY, samples=4)
         assert world.ask("admin", "DELETE", f"/sources/{sources.pop(0)}").status_code == 202
         sources.append(str(made := world.add_source()))
         world.publish(made, seed=next(_seeds))
         sources.append(sources.pop(0))  # whoever was asked last is asked last again
 
-    loads = house.measured("prompt_cache_misses_total") - misses
+    loads = server.measured("prompt_cache_misses_total") - misses
     sys.stdout.write(f"\n{loads:.0f} loads, {told(samples)}\n")
     assert loads >= scale.cycles * 0.9
-    assert house.measured("resident_prompt_bytes") <= BUDGET_BYTES
+    assert server.measured("resident_prompt_bytes") <= BUDGET_BYTES
     assert worst_growth_bytes(samples) < scale.growth_bytes
 
 
 @pytest.mark.stress
 def test_whoever_looks_for_leaks_finds_one(sqlite_template: Path, tmp_path: Path) -> None:
-    with open_house(tmp_path, sqlite_template, LEAKING) as leaking:
+    with start_server(tmp_path, sqlite_template, LEAKING) as leaking:
         predict_often(leaking, LEAKS // 10)
 
         samples = predict_often(leaking, LEAKS)
@@ -159,20 +161,20 @@ def test_a_peak_is_no_leak_and_a_slope_is() -> None:
 
 
 @pytest.mark.e2e
-def test_of_a_flood_each_is_answered_and_another_user_gets_through(house: House) -> None:
-    flood = Flood(house, "user", threads=24, pictures=6)
+def test_of_a_flood_each_is_answered_and_another_user_gets_through(server: ServerProcess) -> None:
+    flood = Flood(server, "user", threads=24, pictures=6)
 
     with flood.under_way():
         others = []
         for _ in range(5):
-            others.append(ask(house))
+            others.append(ask(server))
             flood.await_more()
 
     sys.stdout.write(f"\nflood: {dict(flood.told)}\n")
     assert others == [200] * 5
     assert set(flood.told) == {"200", "503 retry"}
-    assert ask(house, "user") == 200
-    assert (house.measured("waiting_pictures"), house.measured("pictures_under_way")) == (0, 0)
+    assert ask(server, "user") == 200
+    assert (server.measured("waiting_pictures"), server.measured("pictures_under_way")) == (0, 0)
 
 
 HALVES: dict[str, tuple[str, str, set[int]]] = {
@@ -184,77 +186,79 @@ HALVES: dict[str, tuple[str, str, set[int]]] = {
 }
 
 
-def half(house: House, kind: str) -> bytes:
+def half(server: ServerProcess, kind: str) -> bytes:
     """The half of a request."""
     head, body, _ = HALVES[kind]
     if not body:
         return head.encode()
     who = "owner" if kind == "uploads" else "user"
-    token = "" if kind.startswith("strangers") else f"\r\nAuthorization: Bearer {house.world.tokens[who]}"
+    token = "" if kind.startswith("strangers") else f"\r\nAuthorization: Bearer {server.world.tokens[who]}"
     return f"{head}{token}\r\nContent-Length: 1000\r\n\r\n{body}".encode()
 
 
 @pytest.mark.parametrize("kind", HALVES)
-def test_half_sent_requests_are_ended_and_others_are_served_meanwhile(house: House, scale: Scale, kind: str) -> None:
-    assert ask(house) == 200
-    before, sockets = house.memory, house.sockets
+def test_half_sent_requests_are_ended_and_others_are_served_meanwhile(
+    server: ServerProcess, scale: Scale, kind: str
+) -> None:
+    assert ask(server) == 200
+    before, sockets = server.memory, server.sockets
 
-    with crowd(house.port, scale.crowd, half(house, kind)) as half_sent:
+    with open_connections(server.port, scale.open_connections, half(server, kind)) as half_sent:
         opened = len(half_sent.wires)
-        assert ask(house) == 200
-        during = house.memory
-        held = house.sockets
+        assert ask(server) == 200
+        during = server.memory
+        held = server.sockets
         half_sent.await_end()
 
     grown_bytes = during.rss_bytes - before.rss_bytes
     sys.stdout.write(f"\n{opened} {kind}, {held} held, {grown_bytes / opened / KIB:.1f} KiB each: {half_sent.told}\n")
     assert set(half_sent.told) <= HALVES[kind][2]
-    assert half_sent.told.total() == opened == scale.crowd
+    assert half_sent.told.total() == opened == scale.open_connections
     assert grown_bytes < opened * EACH_BYTES
-    assert ask(house) == 200
-    until(lambda: house.sockets <= sockets + 10, "the end of every connection", wait_s=60)
+    assert ask(server) == 200
+    until(lambda: server.sockets <= sockets + 10, "the end of every connection", wait_s=60)
 
 
 @pytest.mark.parametrize("kind", ["heads", "bodies"])
-def test_half_sent_requests_end_at_the_proxy(house: House, scale: Scale, proxy_port: int, kind: str) -> None:
-    sockets = house.sockets
-    through = House(house.world, house.part, proxy_port)
+def test_half_sent_requests_end_at_the_proxy(server: ServerProcess, scale: Scale, proxy_port: int, kind: str) -> None:
+    sockets = server.sockets
+    through = ServerProcess(server.world, server.part, proxy_port)
 
-    with crowd(proxy_port, scale.crowd, half(house, kind)) as half_sent:
+    with open_connections(proxy_port, scale.open_connections, half(server, kind)) as half_sent:
         opened = len(half_sent.wires)
         assert ask_at(through) == 200
-        held = house.sockets
+        held = server.sockets
         half_sent.await_end()
 
     sys.stdout.write(f"\n{opened} {kind} at the proxy: {half_sent.told}\n")
     assert set(half_sent.told) <= {0, 408}
-    assert half_sent.told.total() == opened == scale.crowd
+    assert half_sent.told.total() == opened == scale.open_connections
     assert held < sockets + 50  # a slow sender costs a replica nothing
     assert ask_at(through) == 200
 
 
-def ask_at(house: House) -> int:
+def ask_at(server: ServerProcess) -> int:
     """The status of an ordinary question at another port than the service's own."""
-    with client_of(house, OTHER) as client:
-        address = f"http://127.0.0.1:{house.port}/predict"
+    with client_of(server, OTHER) as client:
+        address = f"http://127.0.0.1:{server.port}/predict"
         return client.post(address, files={"image": picture()}, data={"task": TASK}).status_code
 
 
-def test_who_reads_nothing_is_let_go_and_others_are_served_meanwhile(house: House, scale: Scale) -> None:
-    headers = f"Host: x\r\nAuthorization: Bearer {house.world.tokens['user']}"
+def test_who_reads_nothing_is_let_go_and_others_are_served_meanwhile(server: ServerProcess, scale: Scale) -> None:
+    headers = f"Host: x\r\nAuthorization: Bearer {server.world.tokens['user']}"
     sent = f"GET /openapi.json HTTP/1.1\r\n{headers}\r\n\r\n".encode() * 16  # a quarter of a megabyte each
-    assert house.world.ask("user", "GET", "/openapi.json").status_code == 200  # it is made for the first who asks
-    before, sockets = house.memory, house.sockets
+    assert server.world.ask("user", "GET", "/openapi.json").status_code == 200  # it is made for the first who asks
+    before, sockets = server.memory, server.sockets
 
-    with crowd(house.port, scale.readers, sent, receive_bytes=4096) as readers:
+    with open_connections(server.port, scale.readers, sent, receive_bytes=4096) as readers:
         opened = len(readers.wires)
-        assert ask(house) == 200
-        during = house.memory
+        assert ask(server) == 200
+        during = server.memory
         readers.await_end_unread()
 
     grown_bytes = during.rss_bytes - before.rss_bytes
     sys.stdout.write(f"\n{opened} who read nothing, {grown_bytes / opened / KIB:.1f} KiB each\n")
     assert readers.told.total() == opened == scale.readers
     assert grown_bytes < opened * MIB
-    assert ask(house) == 200
-    until(lambda: house.sockets <= sockets + 10, "the end of every connection", wait_s=60)
+    assert ask(server) == 200
+    until(lambda: server.sockets <= sockets + 10, "the end of every connection", wait_s=60)

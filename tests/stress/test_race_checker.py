@@ -7,7 +7,7 @@ from math import nan
 import pytest
 
 from tests.stress.race.checker import find_violations
-from tests.stress.race.history import Ask, Deed, History, Write
+from tests.stress.race.history import Ask, History, Operation, Write
 from tests.stress.race.overlaps import count_overlaps
 
 # ann's source is published and granted to eva from 0 to 3; bob's stays for ever.
@@ -19,8 +19,8 @@ def truth(prompts: frozenset[int], picture: int) -> Mapping[str, float]:
     return {f"label {number}": (number in prompts) / len(prompts) for number in PROMPTS.values()}
 
 
-def write(deed: Deed, source: str, sent: float, answered: float) -> Write:
-    return Write(deed, source, sent, answered, "eva" if deed in ("grant", "revoke") else "", PROMPTS[source])
+def write(operation: Operation, source: str, sent: float, answered: float) -> Write:
+    return Write(operation, source, sent, answered, "eva" if operation in ("grant", "revoke") else "", PROMPTS[source])
 
 
 BEGINNING = (

@@ -17,7 +17,7 @@ Truth = Callable[[frozenset[str], int], Said]  # by prompts and the number of a 
 
 
 @dataclass(frozen=True)
-class Fault:
+class Violation:
     """Something that nobody should have been told."""
 
     kind: str
@@ -27,7 +27,7 @@ class Fault:
 
 @dataclass(frozen=True)
 class Evidence:
-    """What a judge knows beside the calls."""
+    """What a check_history knows beside the calls."""
 
     outages: Sequence[Outage]
     forgets: Sequence[Forget]
@@ -35,7 +35,7 @@ class Evidence:
     truth: Truth
 
 
-def find_faults(calls: Sequence[Call], evidence: Evidence) -> Iterator[Fault]:
+def find_violations(calls: Sequence[Call], evidence: Evidence) -> Iterator[Violation]:
     """Everything that is wrong, in the order of the calls."""
     for call in calls:
         if call.status == 0:
@@ -52,12 +52,12 @@ def prompts_in(call: Call) -> set[str]:
     return {one["prompt"] for said in told["results"][0]["explain"] for one in said["prompts"]}
 
 
-def _unheard(call: Call, outages: Sequence[Outage]) -> Iterator[Fault]:
+def _unheard(call: Call, outages: Sequence[Outage]) -> Iterator[Violation]:
     """A connection that was refused or broke off, though nobody was killed who could have kept it up."""
     if "Timeout" in call.fault:
-        yield Fault("hung", call, call.fault)
+        yield Violation("hung", call, call.fault)
     elif not _was_down(call, outages):
-        yield Fault("broken off", call, call.fault)
+        yield Violation("broken off", call, call.fault)
 
 
 def _was_down(call: Call, outages: Sequence[Outage]) -> bool:
@@ -66,23 +66,23 @@ def _was_down(call: Call, outages: Sequence[Outage]) -> bool:
     return any(one.since <= call.received and one.until >= call.sent for one in down)
 
 
-def _unclean(call: Call) -> Iterator[Fault]:
+def _unclean(call: Call) -> Iterator[Violation]:
     """An error of another kind, or in other words than ours."""
     if call.status not in ERRORS:
-        yield Fault("unclean", call, f"{call.status} {call.body!r}")
+        yield Violation("unclean", call, f"{call.status} {call.body!r}")
         return
     told = _document(call, PROBLEM)
     if not isinstance(told, dict) or told.get("status") != call.status:
-        yield Fault("unclean", call, f"{call.status} {call.media} {call.body!r}")
+        yield Violation("unclean", call, f"{call.status} {call.media} {call.body!r}")
     elif not str(told.get("type")).startswith("urn:alacarte:problem:") or not told.get("title"):
-        yield Fault("unclean", call, f"{call.status} {call.body!r}")
+        yield Violation("unclean", call, f"{call.status} {call.body!r}")
 
 
-def _wrong(call: Call, evidence: Evidence) -> Iterator[Fault]:
+def _wrong(call: Call, evidence: Evidence) -> Iterator[Violation]:
     """An answer whose body is broken, or that is not that of the set that it names."""
     told = _document(call, "application/json")
     if not isinstance(told, dict):
-        yield Fault("broken", call, f"{call.media} {call.body!r}")
+        yield Violation("broken", call, f"{call.media} {call.body!r}")
     elif call.what == "predict":
         try:
             prompts = {
@@ -91,7 +91,7 @@ def _wrong(call: Call, evidence: Evidence) -> Iterator[Fault]:
             scores = {one["label"]: one["score"] for one in told["results"][0]["labels"]}
             named = set(told["sources"])
         except (KeyError, IndexError, TypeError) as error:
-            yield Fault("broken", call, repr(error))
+            yield Violation("broken", call, repr(error))
             return
         yield from _misjudged(call, prompts, named, scores, str(told.get("set_digest")), evidence)
         yield from _remembered(call, prompts, evidence)
@@ -104,29 +104,29 @@ def _misjudged(
     scores: Mapping[str, float],
     set_digest: str,
     evidence: Evidence,
-) -> Iterator[Fault]:
+) -> Iterator[Violation]:
     unknown = prompts.keys() - evidence.copies.keys()
     if unknown or not prompts:
-        yield Fault("unknown", call, f"rests on {sorted(unknown)}, which nobody has trained")
+        yield Violation("unknown", call, f"rests on {sorted(unknown)}, which nobody has trained")
         return
     origins = {prompt: evidence.copies[prompt].source for prompt in prompts}
     if origins != dict(prompts) or set(origins.values()) != named:
-        yield Fault("misnamed", call, f"names {sorted(named)}, and rests on {sorted(set(origins.values()))}")
+        yield Violation("misnamed", call, f"names {sorted(named)}, and rests on {sorted(set(origins.values()))}")
     expected = evidence.truth(frozenset(prompts), call.picture)
     true = expected.scores
     is_same = scores.keys() == true.keys() and all(abs(scores[label] - true[label]) <= TOLERANCE for label in true)
     if not is_same or set_digest != expected.set_digest:
-        yield Fault("scores", call, f"{dict(scores)} by {set_digest}, and not {expected}")
+        yield Violation("scores", call, f"{dict(scores)} by {set_digest}, and not {expected}")
 
 
-def _remembered(call: Call, prompts: Mapping[str, str], evidence: Evidence) -> Iterator[Fault]:
+def _remembered(call: Call, prompts: Mapping[str, str], evidence: Evidence) -> Iterator[Violation]:
     """An answer that was asked for when something was forgotten already, and rests on it."""
     learnt = [evidence.copies[prompt] for prompt in prompts if prompt in evidence.copies]
     for one in evidence.forgets:
         if call.sent < one.answered:
             continue
         if any(copy.source == one.source and (one.sample is None or one.sample in copy.samples) for copy in learnt):
-            yield Fault("remembered", call, f"rests on {one.sample or 'all'} of {one.source}, which was forgotten")
+            yield Violation("remembered", call, f"rests on {one.sample or 'all'} of {one.source}, which was forgotten")
 
 
 def _document(call: Call, media: str) -> object:

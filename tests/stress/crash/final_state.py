@@ -56,15 +56,15 @@ def misplaced_uploads(rows: Rows, journal: Journal) -> Iterator[str]:
                 yield f"source {source} was forgotten, and is there"
             continue
         gone = {one.sample for one in journal.forgets if one.source == source}
-        sure = {digest for upload in uploads if upload.is_sure for digest in upload.parcel.digests} - gone
+        sure = {digest for upload in uploads if upload.is_sure for digest in upload.archive.digests} - gone
         found = rows.digests_of(source)
         if missing := sure - found:
             yield f"source {source} lacks {len(missing)} of {len(sure)} pictures that were accepted"
         for upload in uploads:
-            part = upload.parcel.digests & found
-            if not upload.is_sure and part not in (frozenset(), upload.parcel.digests):
-                yield f"source {source} has {len(part)} of the pictures of {upload.parcel.name}, and not all"
-        if strange := found - {digest for upload in uploads for digest in upload.parcel.digests - gone}:
+            part = upload.archive.digests & found
+            if not upload.is_sure and part not in (frozenset(), upload.archive.digests):
+                yield f"source {source} has {len(part)} of the pictures of {upload.archive.name}, and not all"
+        if strange := found - {digest for upload in uploads for digest in upload.archive.digests - gone}:
             yield f"source {source} has {len(strange)} pictures that were forgotten or never sent"
     yield from (f"source {source} is there, and nobody sent it" for source in there.keys() - known)
 
@@ -105,6 +105,6 @@ def _by_source(uploads: Sequence[Upload], ids: Mapping[str | None, str]) -> dict
     """The uploads of each source; those whose answer was lost are of whoever has the name, if anybody."""
     found: dict[str, list[Upload]] = {}
     for upload in uploads:
-        if source := upload.source or ids.get(upload.parcel.name):
+        if source := upload.source or ids.get(upload.archive.name):
             found.setdefault(source, []).append(upload)
     return found

@@ -5,7 +5,7 @@ from collections import Counter
 from dataclasses import dataclass
 from typing import Literal
 
-from tests.stress.crash.uploads import Parcel
+from tests.stress.crash.uploads import UploadArchive
 
 What = Literal["predict", "upload", "extend", "grant", "forget"]
 PATIENCE_SECONDS = 240.0
@@ -43,9 +43,9 @@ class Call:
 
 @dataclass(frozen=True)
 class Upload:
-    """A parcel that was sent: taken in for sure, or perhaps, since nobody was told."""
+    """A archive that was sent: taken in for sure, or perhaps, since nobody was told."""
 
-    parcel: Parcel
+    archive: UploadArchive
     is_sure: bool
     source: str | None  # its id; None: whoever has that name, if anybody
 

@@ -7,8 +7,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from tests.e2e.deployment import Topology
-from tests.e2e.process import Part, answers, has_said
+from tests.e2e.cluster import Cluster
+from tests.e2e.process import ManagedProcess, answers, has_logged
 from tests.servers.processes import until
 
 Kind = Literal["worker", "replica", "postgres", "s3"]
@@ -26,10 +26,10 @@ class Outage:
 
 
 class Killer:
-    """Kills parts of a topology; all of it from one thread, with which every process ends that it has started."""
+    """Kills parts of a cluster; all of it from one thread, with which every process ends that it has started."""
 
-    def __init__(self, topology: Topology, dice: random.Random) -> None:
-        self._topology = topology
+    def __init__(self, cluster: Cluster, dice: random.Random) -> None:
+        self._topology = cluster
         self._dice = dice
         self._down: set[str] = set()  # and not to be started before somebody says so
         self._since: dict[str, float] = {}  # of the outages that last
@@ -91,9 +91,9 @@ class Killer:
             elif part.name in self._since and self._is_up(part):
                 self._end_outage(part.name)
 
-    def _is_up(self, part: Part) -> bool:
+    def _is_up(self, part: ManagedProcess) -> bool:
         if part in self._topology.workers:
-            return has_said("worker started")(part)
+            return has_logged("worker started")(part)
         url = self._topology.replica_urls[self._topology.replicas.index(part)]
         return answers(f"{url}/readyz")(part)
 
@@ -101,12 +101,12 @@ class Killer:
         self.outages.append(Outage(name, self._since.pop(name), time.monotonic()))
 
 
-def _named(topology: Topology, kind: Kind) -> list[str]:
+def _named(cluster: Cluster, kind: Kind) -> list[str]:
     match kind:
         case "worker":
-            return [part.name for part in topology.workers]
+            return [part.name for part in cluster.workers]
         case "replica":
-            return [part.name for part in topology.replicas]
+            return [part.name for part in cluster.replicas]
         case _:
             return [kind]
 

@@ -10,11 +10,11 @@ from dataclasses import dataclass
 from typing import Any
 
 from alacarte.client import Client
-from tests.e2e.deployment import Topology
+from tests.e2e.cluster import Cluster
 from tests.service.deployment import BACKBONE, SIZE
-from tests.stress.crash.datasets import Shelf
 from tests.stress.crash.journal import Call, Journal
 from tests.stress.crash.kill import Killer, draw_kinds
+from tests.stress.crash.known_sources import KnownSources
 from tests.stress.crash.requests import Caller
 from tests.stress.crash.settle import let_time_pass, unfinished
 from tests.stress.crash.users import Admin, Asker, Owner
@@ -22,7 +22,7 @@ from tests.stress.crash.users import Admin, Asker, Owner
 RECIPE: dict[str, str | int] = {"epochs": 1, "augment": "none"}
 TOGETHER_SHARE = 0.25  # of the kills that do not wait for the last part to be up again
 PATIENCE_SECONDS = 300.0
-HURRY_SECONDS = 5.0  # else those who work on an erasure would never be left alone with it
+SHORT_BACKOFF_SECONDS = 5.0  # else those who work on an erasure would never be left alone with it
 WANTED = {"upload": 3, "sources forgotten": 1, "samples forgotten": 1}  # at least, while parts are killed
 
 
@@ -31,10 +31,10 @@ class Plan:
     """How hard a crash run is."""
 
     each: int  # kills of every kind
-    askers: int
+    predict_clients: int
     pace: int  # answers to anybody between two deeds of owner or admin
     rest_s: float  # within which all must be at rest
-    is_hurried: bool  # in the end: the time of the dead is up at once
+    short_backoff: bool  # in the end: the time of the dead is up at once
 
 
 @dataclass(frozen=True)
@@ -43,15 +43,15 @@ class Run:
 
     journal: Journal
     killer: Killer
-    shelf: Shelf
+    known_sources: KnownSources
     last: tuple[Call, ...]  # answers after everything was at rest, from every address
 
 
-def run_crashes(topology: Topology, plan: Plan, seed: int) -> Run:
+def run_crashes(cluster: Cluster, plan: Plan, seed: int) -> Run:
     """Kills of every kind under load, and the rest after them."""
     dice = random.Random(f"killer {seed}")
-    journal, shelf, killer = Journal(), Shelf(), Killer(topology, dice)
-    addresses = {"proxy": topology.url, **_named(topology)}
+    journal, known_sources, killer = Journal(), KnownSources(), Killer(cluster, dice)
+    addresses = {"proxy": cluster.url, **_named(cluster)}
     with ExitStack() as stack:
 
         def caller(token: str) -> Caller:
@@ -59,23 +59,25 @@ def run_crashes(topology: Topology, plan: Plan, seed: int) -> Run:
             stack.callback(made.close)
             return made
 
-        with Client(topology.url, topology.admin_token) as admin:
+        with Client(cluster.url, cluster.admin_token) as admin:
             task = admin.create_task("animals", backbone=BACKBONE, size=SIZE, recipe=RECIPE).id
             user = admin.create_user("eva").id
             admin.create_user("olga", "owner")
             tokens = {name: admin.issue_token(name).text for name in ("eva", "olga")}
-        owner = Owner(caller(tokens["olga"]), shelf, task, plan.pace, str(seed))
-        ruler = Admin(caller(topology.admin_token), shelf, user, plan.pace, str(seed))
-        askers = [Asker(caller(tokens["eva"]), addresses, task, f"{seed} {number}") for number in range(plan.askers)]
+        owner = Owner(caller(tokens["olga"]), known_sources, task, plan.pace, str(seed))
+        ruler = Admin(caller(cluster.admin_token), known_sources, user, plan.pace, str(seed))
+        predict_clients = [
+            Asker(caller(tokens["eva"]), addresses, task, f"{seed} {number}") for number in range(plan.predict_clients)
+        ]
         # One source that always stays, so that there is always something to answer by.
-        first = owner.upload(is_doomed=False, is_whole=True).source
+        first = owner.upload(is_temporary=False, is_whole=True).source
         assert first is not None
         ruler.grant(first)
-        until_rest(topology, killer, plan.rest_s, is_hurried=False)
+        until_rest(cluster, killer, plan.rest_s, short_backoff=False)
 
         threads = [
             threading.Thread(target=_run, args=(work, journal))
-            for work in (owner.carry_on, ruler.carry_on, *(asker.carry_on for asker in askers))
+            for work in (owner.run, ruler.run, *(asker.run for asker in predict_clients))
         ]
         for thread in threads:
             thread.start()
@@ -89,26 +91,26 @@ def run_crashes(topology: Topology, plan: Plan, seed: int) -> Run:
             for thread in threads:
                 thread.join()
         journal.require_sound()
-        until_rest(topology, killer, plan.rest_s, is_hurried=plan.is_hurried)
-        last = tuple(askers[0].ask(0, place) for place in addresses)
-    return Run(journal, killer, shelf, last)
+        until_rest(cluster, killer, plan.rest_s, short_backoff=plan.short_backoff)
+        last = tuple(predict_clients[0].ask(0, place) for place in addresses)
+    return Run(journal, killer, known_sources, last)
 
 
-def until_rest(topology: Topology, killer: Killer, rest_s: float, *, is_hurried: bool) -> None:
+def until_rest(cluster: Cluster, killer: Killer, rest_s: float, *, short_backoff: bool) -> None:
     """Nothing is left to be done."""
     hurried_at = 0.0
 
     def is_at_rest() -> bool:
         nonlocal hurried_at
-        if is_hurried and time.monotonic() > hurried_at + HURRY_SECONDS:
-            let_time_pass(topology.registry)
+        if short_backoff and time.monotonic() > hurried_at + SHORT_BACKOFF_SECONDS:
+            let_time_pass(cluster.registry)
             hurried_at = time.monotonic()
-        return not unfinished(topology.registry)
+        return not unfinished(cluster.registry)
 
     try:
         killer.await_that(is_at_rest, "rest", rest_s)
     except TimeoutError as error:
-        raise AssertionError("\n".join(unfinished(topology.registry))) from error
+        raise AssertionError("\n".join(unfinished(cluster.registry))) from error
 
 
 def read_seed(default: int) -> int:
@@ -141,8 +143,8 @@ def _is_enough(journal: Journal) -> bool:
     return all(done[what] >= least for what, least in WANTED.items())
 
 
-def _named(topology: Topology) -> dict[str, str]:
-    return {part.name: url for part, url in zip(topology.replicas, topology.replica_urls, strict=True)}
+def _named(cluster: Cluster) -> dict[str, str]:
+    return {part.name: url for part, url in zip(cluster.replicas, cluster.replica_urls, strict=True)}
 
 
 def _run(work: Callable[[], Any], journal: Journal) -> None:  # Any: nobody looks at it

@@ -44,7 +44,7 @@ def folders_with(roots: Collection[Path], bodies: Collection[bytes], texts: Coll
     return files_with([*bodies, *(text.encode() for text in texts)], *roots)
 
 
-def rooms_in(parts: Path) -> list[str]:
+def scratch_folders_in(parts: Path) -> list[str]:
     """What is left in the scratch folders of all parts, none of which runs."""
     return [str(file) for file in parts.glob("*/scratch/*") if file.name != "home-id"]
 

@@ -13,11 +13,11 @@ from PIL import Image
 LABELS = ("cat", "dog")
 EACH = 3  # pictures of a label
 SIDE = 12
-SECRET = "secret"  # in every name that a parcel brings, so that a search finds whatever is left of any
+SECRET = "secret"  # in every name that a archive brings, so that a search finds whatever is left of any
 
 
 @dataclass(frozen=True)
-class Parcel:
+class UploadArchive:
     """One archive, and all that could be found of it."""
 
     name: str  # of the source that it is to be, if it is not added to one
@@ -42,12 +42,12 @@ class Parcel:
         return file.getvalue()
 
 
-def draw_parcel(dice: random.Random, number: int) -> Parcel:
-    """A parcel of that number; no two have a picture in common, nor a name that is part of the other's."""
+def random_archive(dice: random.Random, number: int) -> UploadArchive:
+    """A archive of that number; no two have a picture in common, nor a name that is part of the other's."""
     bodies = {}
     for label in dice.sample(LABELS, dice.randint(1, len(LABELS))):  # what has one label only is trained too
         for picture in range(EACH):
             file = io.BytesIO()
             Image.frombytes("RGB", (SIDE, SIDE), dice.randbytes(SIDE * SIDE * 3)).save(file, "PNG")
             bodies[f"{label}/{SECRET}-{number:05}-{picture}.png"] = file.getvalue()
-    return Parcel(f"{SECRET} source {number:05}", bodies)
+    return UploadArchive(f"{SECRET} source {number:05}", bodies)

@@ -7,18 +7,18 @@ from collections.abc import Collection
 from itertools import count
 from typing import Any
 
-from tests.stress.crash.datasets import Shelf
 from tests.stress.crash.journal import Call, Forget, Upload, What
+from tests.stress.crash.known_sources import KnownSources
 from tests.stress.crash.requests import Caller
-from tests.stress.crash.uploads import Parcel, draw_parcel
+from tests.stress.crash.uploads import UploadArchive, random_archive
 from tests.stress.race.fixtures import PICTURES, picture_text
 
-MOST_SOURCES = 8  # at once: else each answer takes longer than the last
+MAX_SOURCES = 8  # at once: else each answer takes longer than the last
 BACK_SECONDS = 0.2  # after which somebody who could not be answered asks again
 TRY_SECONDS = 600.0  # until whoever tries again and again gives up
 EXTENDED_SHARE = 0.3  # of the uploads
-DOOMED_SHARE = 0.5  # of the sources
-MOST_STAYING = 3  # beyond, all are doomed
+TEMPORARY_SHARE = 0.5  # of the sources
+MAX_PERMANENT = 3  # beyond, all are temporary
 
 
 class Asker:
@@ -30,7 +30,7 @@ class Asker:
         self._task = task
         self._dice = random.Random(f"asker {seed}")
 
-    def carry_on(self) -> None:
+    def run(self) -> None:
         """Until it is over."""
         journal = self._caller.journal
         while not journal.is_over:
@@ -46,49 +46,49 @@ class Asker:
 class Owner:
     """Uploads new sources, and adds to those that are to stay."""
 
-    def __init__(self, caller: Caller, shelf: Shelf, task: str, pace: int, seed: str) -> None:
+    def __init__(self, caller: Caller, known_sources: KnownSources, task: str, pace: int, seed: str) -> None:
         self._caller = caller
-        self._shelf = shelf
+        self._known_sources = known_sources
         self._task = task
         self._pace = pace  # answers to anybody between two deeds
         self._dice = random.Random(f"owner {seed}")
         self._numbers = count()
 
-    def carry_on(self) -> None:
+    def run(self) -> None:
         """Until it is over."""
         while not self._caller.journal.is_over:
-            if (staying := self._shelf.staying) and self._dice.random() < EXTENDED_SHARE:
-                self.extend(self._dice.choice(staying))
-            elif len(self._shelf.living) < MOST_SOURCES:
-                self.upload(is_doomed=len(staying) >= MOST_STAYING or self._dice.random() < DOOMED_SHARE)
+            if (permanent := self._known_sources.permanent) and self._dice.random() < EXTENDED_SHARE:
+                self.extend(self._dice.choice(permanent))
+            elif len(self._known_sources.live) < MAX_SOURCES:
+                self.upload(is_temporary=len(permanent) >= MAX_PERMANENT or self._dice.random() < TEMPORARY_SHARE)
             self._caller.journal.await_calls(self._pace)
 
-    def upload(self, *, is_doomed: bool, is_whole: bool = False) -> Upload:
+    def upload(self, *, is_temporary: bool, is_whole: bool = False) -> Upload:
         """A new source, perhaps; one that is to stay whole loses none of these pictures."""
-        parcel = draw_parcel(self._dice, next(self._numbers))
-        source = self._send("upload", "/sources", parcel, name=parcel.name, task=self._task)
-        sent = Upload(parcel, source is not None, source)
+        archive = random_archive(self._dice, next(self._numbers))
+        source = self._send("upload", "/sources", archive, name=archive.name, task=self._task)
+        sent = Upload(archive, source is not None, source)
         self._caller.journal.add(sent)
         if source is not None:
-            self._shelf.put(source, () if is_whole else parcel.digests, is_doomed=is_doomed)
+            self._known_sources.put(source, () if is_whole else archive.digests, is_temporary=is_temporary)
         return sent
 
     def extend(self, source: str) -> None:
         """More pictures for a source, perhaps."""
-        parcel = draw_parcel(self._dice, next(self._numbers))
-        is_sure = self._send("extend", f"/sources/{source}/samples", parcel) is not None
-        self._caller.journal.add(Upload(parcel, is_sure, source))
+        archive = random_archive(self._dice, next(self._numbers))
+        is_sure = self._send("extend", f"/sources/{source}/samples", archive) is not None
+        self._caller.journal.add(Upload(archive, is_sure, source))
         if is_sure:
-            self._shelf.add(source, parcel.digests)
+            self._known_sources.add(source, archive.digests)
 
-    def _send(self, what: What, path: str, parcel: Parcel, **query: str) -> str | None:
+    def _send(self, what: What, path: str, archive: UploadArchive, **query: str) -> str | None:
         """The id of the source, if it was told."""
         answer = self._caller.call(
             what,
             "POST",
             path,
             params={"shards": "2", **query},
-            content=parcel.packed(),
+            content=archive.packed(),
             headers={"Content-Type": "application/zip"},
         )
         return str(json.loads(answer.body)["source"]) if answer.status == 202 else None
@@ -97,43 +97,43 @@ class Owner:
 class Admin:
     """Grants what came to the one who predicts, and has sources and pictures forgotten."""
 
-    def __init__(self, caller: Caller, shelf: Shelf, user: str, pace: int, seed: str) -> None:
+    def __init__(self, caller: Caller, known_sources: KnownSources, user: str, pace: int, seed: str) -> None:
         self._caller = caller
-        self._shelf = shelf
+        self._known_sources = known_sources
         self._user = user
         self._pace = pace
         self._dice = random.Random(f"admin {seed}")
 
-    def carry_on(self) -> None:
+    def run(self) -> None:
         """Until it is over."""
         while not self._caller.journal.is_over:
-            living = self._shelf.living
-            full = [source for source, samples in living.items() if samples]
-            if strange := sorted(living.keys() - set(self._shelf.granted)):
+            live = self._known_sources.live
+            full = [source for source, samples in live.items() if samples]
+            if strange := sorted(live.keys() - set(self._known_sources.granted)):
                 self.grant(self._dice.choice(strange))
-            elif (doomed := self._shelf.doomed) and self._dice.random() < 0.5:
-                self.forget(self._dice.choice(doomed))
+            elif (temporary := self._known_sources.temporary) and self._dice.random() < 0.5:
+                self.forget(self._dice.choice(temporary))
             elif full:
                 source = self._dice.choice(full)
-                self.forget(source, self._dice.choice(sorted(living[source])))
+                self.forget(source, self._dice.choice(sorted(live[source])))
             self._caller.journal.await_calls(self._pace)
 
     def grant(self, source: str) -> None:
         """The one who predicts may use the source."""
         said = {"user": self._user, "source": source, "right": "use"}
-        self._until_done("grant", "POST", "/grants", json=said)
-        self._shelf.grant(source)
+        self._retry_until_done("grant", "POST", "/grants", json=said)
+        self._known_sources.grant(source)
 
     def forget(self, source: str, sample: str | None = None) -> None:
         """The source, or one picture of it, is forgotten."""
-        self._shelf.take(source, sample)
+        self._known_sources.take(source, sample)
         sent = time.monotonic()
         path = f"/sources/{source}" if sample is None else f"/sources/{source}/samples/{sample}"
-        done = self._until_done("forget", "DELETE", path)
+        done = self._retry_until_done("forget", "DELETE", path)
         erasure = str(json.loads(done.body)["id"])
         self._caller.journal.add(Forget(source, sample, sent, time.monotonic(), erasure))
 
-    def _until_done(self, what: What, method: str, path: str, **body: Any) -> Call:  # Any: httpx's
+    def _retry_until_done(self, what: What, method: str, path: str, **body: Any) -> Call:  # Any: httpx's
         """The answer that it is done, however often it must be asked."""
         end = time.monotonic() + TRY_SECONDS
         while True:

@@ -79,7 +79,7 @@ class Crowd:
 
 
 @contextmanager
-def crowd(port: int, count: int, sent: bytes, receive_bytes: int | None = None) -> Iterator[Crowd]:
+def open_connections(port: int, count: int, sent: bytes, receive_bytes: int | None = None) -> Iterator[Crowd]:
     """So many connections, or as many as this process may have; whoever is left at the end is gone."""
     found = Crowd()
     try:

@@ -13,7 +13,7 @@ from service.settings import ServiceSettings
 KEPT_BYTES = 128 * 1024  # about a picture, decoded
 
 _create_app = service.app.create_app
-_kept: list[bytearray] = []
+_cached_rights: list[bytearray] = []
 
 
 class Leak:
@@ -24,7 +24,7 @@ class Leak:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Serves one request."""
-        _kept.append(bytearray(b"x" * KEPT_BYTES))
+        _cached_rights.append(bytearray(b"x" * KEPT_BYTES))
         await self._app(scope, receive, send)
 
 

@@ -12,14 +12,14 @@ import httpx
 from tests.servers.processes import until
 from tests.service.deployment import TASK, picture
 from tests.stress.limits.memory import Memory
-from tests.stress.limits.server import House
+from tests.stress.limits.server import ServerProcess
 
 ASKERS = 4
 KINDS = ("PNG", "JPEG", "GIF", "BMP")
 SAMPLES = 100  # of a run
 
 
-def predict_often(house: House, count: int) -> list[Memory]:
+def predict_often(server: ServerProcess, count: int) -> list[Memory]:
     """So many predictions, as files and in JSON, of pictures in several formats, each answered well."""
 
     def ask(client: httpx.Client, number: int) -> None:
@@ -31,10 +31,10 @@ def predict_often(house: House, count: int) -> list[Memory]:
             answer = client.post("/predict", json=asked)
         assert answer.status_code == 200, answer.text
 
-    return _sampled(house, count, ask)
+    return _sampled(server, count, ask)
 
 
-def ask_in_turn(house: House, sources: Sequence[str], count: int, samples: int = SAMPLES) -> list[Memory]:
+def predict_in_turn(server: ServerProcess, sources: Sequence[str], count: int, samples: int = SAMPLES) -> list[Memory]:
     """So many predictions, by one source after the other, so that each prompt was asked for longest ago."""
 
     def ask(client: httpx.Client, number: int) -> None:
@@ -42,37 +42,37 @@ def ask_in_turn(house: House, sources: Sequence[str], count: int, samples: int =
         answer = client.post("/predict", files=asked, data={"task": TASK, "sources": sources[number % len(sources)]})
         assert answer.status_code == 200, answer.text
 
-    return _sampled(house, count, ask, samples)
+    return _sampled(server, count, ask, samples)
 
 
 def _sampled(
-    house: House, count: int, ask: Callable[[httpx.Client, int], None], samples: int = SAMPLES
+    server: ServerProcess, count: int, ask: Callable[[httpx.Client, int], None], samples: int = SAMPLES
 ) -> list[Memory]:
     """Asks for every number below the count, from several threads; looks at the memory again and again."""
     seen = []
     each = max(ASKERS, count // samples)
-    with client_of(house, "user") as client, ThreadPoolExecutor(ASKERS) as askers:
+    with client_of(server, "user") as client, ThreadPoolExecutor(ASKERS) as predict_clients:
         for first in range(0, count, each):
-            for _ in askers.map(lambda number: ask(client, number), range(first, min(count, first + each))):
+            for _ in predict_clients.map(lambda number: ask(client, number), range(first, min(count, first + each))):
                 pass
-            seen.append(house.memory)
+            seen.append(server.memory)
     return seen
 
 
 @contextmanager
-def client_of(house: House, who: str) -> Iterator[httpx.Client]:
+def client_of(server: ServerProcess, who: str) -> Iterator[httpx.Client]:
     """Keeps connections open, as a client does that asks often."""
-    headers = {"Authorization": f"Bearer {house.world.tokens[who]}"}
-    with httpx.Client(base_url=house.world.url, headers=headers, timeout=300, verify=False) as client:
+    headers = {"Authorization": f"Bearer {server.world.tokens[who]}"}
+    with httpx.Client(base_url=server.world.url, headers=headers, timeout=300, verify=False) as client:
         yield client
 
 
 class Flood:
     """Many threads that ask for many pictures at once until they are told to end; what they are told is counted."""
 
-    def __init__(self, house: House, who: str, threads: int, pictures: int) -> None:
+    def __init__(self, server: ServerProcess, who: str, threads: int, pictures: int) -> None:
         self.told: Counter[str] = Counter()
-        self._house = house
+        self._house = server
         self._who = who
         self._asked = {"images": [b64encode(picture(number)).decode() for number in range(pictures)], "task": TASK}
         self._has_enough = threading.Event()

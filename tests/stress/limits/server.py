@@ -14,19 +14,19 @@ from registry.storage.folder import FolderStore
 from registry.storage.ownership import mark_store
 from registry.storage.scratch import ScratchHome
 from service.settings import ServiceSettings
-from tests.e2e.deployment import ROOT, SERVE
-from tests.e2e.process import Part, answers
+from tests.e2e.cluster import ROOT, SERVE
+from tests.e2e.process import ManagedProcess, answers
 from tests.servers.processes import free_ports
 from tests.service.deployment import World
 from tests.stress.limits.memory import Memory, memory_of
 
 
 @dataclass(frozen=True)
-class House:
+class ServerProcess:
     """The world, the process that serves it, and its port."""
 
     world: World
-    part: Part
+    part: ManagedProcess
     port: int
 
     @property
@@ -53,9 +53,9 @@ class House:
 
 
 @contextmanager
-def open_house(
+def start_server(
     folder: Path, template: Path, command: Sequence[str] = SERVE, **settings: str | float
-) -> Iterator[House]:
+) -> Iterator[ServerProcess]:
     """The service is up, with a world in it that the test made; the folder keeps its log."""
     home = folder / "home"
     home.mkdir()
@@ -69,10 +69,12 @@ def open_house(
     world = World(Registry(database, objects, ScratchHome(told.scratch_folder), signer))
     [port] = free_ports(1)
     world.url = f"http://127.0.0.1:{port}"
-    part = Part("service", command, folder, _environment(home, port, settings), answers(f"{world.url}/readyz"))
+    part = ManagedProcess(
+        "service", command, folder, _environment(home, port, settings), answers(f"{world.url}/readyz")
+    )
     try:
         part.start()
-        yield House(world, part, port)
+        yield ServerProcess(world, part, port)
     finally:
         part.kill()
         world.client.close()

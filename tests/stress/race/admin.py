@@ -8,8 +8,8 @@ from typing import Any
 
 import httpx
 
-from tests.stress.race.fixtures import SLOTS, USERS, VARIANTS, Stage, prompt_bytes
-from tests.stress.race.history import Deed, Write
+from tests.stress.race.fixtures import SLOTS, USERS, VARIANTS, RaceSetup, prompt_bytes
+from tests.stress.race.history import Operation, Write
 from tests.stress.race.recorder import Recorder
 
 PACE = 2  # answers between two writes: else sets change faster than anybody could answer by them
@@ -18,49 +18,49 @@ PACE = 2  # answers between two writes: else sets change faster than anybody cou
 class Admin:
     """Makes each call at another address, and never two to one source at once."""
 
-    def __init__(self, addresses: Sequence[str], token: str, stage: Stage, recorder: Recorder, seed: int) -> None:
+    def __init__(self, addresses: Sequence[str], token: str, setup: RaceSetup, recorder: Recorder, seed: int) -> None:
         self._addresses = addresses
         self._client = httpx.Client(timeout=60, headers={"Authorization": f"Bearer {token}"})
-        self._stage = stage
+        self._setup = setup
         self._recorder = recorder
         self._dice = random.Random(f"admin {seed}")
 
-    def carry_on(self, slots: Sequence[int]) -> None:
+    def run(self, slots: Sequence[int]) -> None:
         """One life after the other in each of the slots, until the race is over."""
-        living: dict[int, str] = {}
+        live: dict[int, str] = {}
         lives = dict.fromkeys(slots, 0)
         with closing(self):
             while not self._recorder.is_over:
                 slot = self._dice.choice(slots)
-                if slot not in living:
+                if slot not in live:
                     prompt = slot + SLOTS * (lives[slot] % VARIANTS)
-                    living[slot] = self.bring_to_life(prompt, f"slot {slot} life {lives[slot]} {time.monotonic_ns()}")
+                    live[slot] = self.create_source(prompt, f"slot {slot} life {lives[slot]} {time.monotonic_ns()}")
                     lives[slot] += 1
                 elif self._dice.random() < 0.5:
-                    self._do("delete", living.pop(slot))
+                    self._do("delete", live.pop(slot))
                 else:
                     user = self._dice.choice(USERS)
-                    self._do("revoke", living[slot], user)
+                    self._do("revoke", live[slot], user)
                     self._recorder.await_asks(PACE)
-                    self._do("grant", living[slot], user)
+                    self._do("grant", live[slot], user)
                 self._recorder.await_asks(PACE)
 
     def close(self) -> None:
         """Ends its connections."""
         self._client.close()
 
-    def bring_to_life(self, prompt: int, name: str) -> str:
+    def create_source(self, prompt: int, name: str) -> str:
         """The id of a new source with this prompt, which all users may use."""
-        source = str(self._tell("POST", "/sources", json={"name": name, "task": self._stage.task}).json()["source"])
+        source = str(self._tell("POST", "/sources", json={"name": name, "task": self._setup.task}).json()["source"])
         self._do("publish", source, prompt=prompt)
         for user in USERS:
             self._do("grant", source, user)
         return source
 
-    def _do(self, deed: Deed, source: str, user: str = "", prompt: int = 0) -> None:
-        said = {"user": self._stage.users.get(user, ""), "source": source, "right": "use"}
+    def _do(self, operation: Operation, source: str, user: str = "", prompt: int = 0) -> None:
+        said = {"user": self._setup.users.get(user, ""), "source": source, "right": "use"}
         sent = time.monotonic()
-        match deed:
+        match operation:
             case "publish":
                 headers = {"Content-Type": "application/octet-stream"}
                 self._tell("PUT", f"/sources/{source}/prompt", content=prompt_bytes(prompt), headers=headers)
@@ -70,7 +70,7 @@ class Admin:
                 self._tell("DELETE", "/grants", params=said)
             case "delete":
                 self._tell("DELETE", f"/sources/{source}")
-        self._recorder.add_write(Write(deed, source, sent, time.monotonic(), user, prompt))
+        self._recorder.add_write(Write(operation, source, sent, time.monotonic(), user, prompt))
 
     def _tell(self, method: str, path: str, **options: Any) -> httpx.Response:  # Any: httpx's
         answer = self._client.request(method, self._dice.choice(self._addresses) + path, **options)

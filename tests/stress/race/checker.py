@@ -32,7 +32,7 @@ class Violation:
 def find_violations(history: History, truth: Truth) -> list[Violation]:
     """Everything that is wrong, in the order of the asks; nothing if the history is as promised."""
     registers = registers_of(history.writes, {ask.user for ask in history.asks})
-    prompts = {write.source: write.prompt for write in history.writes if write.deed == "publish"}
+    prompts = {write.source: write.prompt for write in history.writes if write.operation == "publish"}
     found = []
     readings: dict[tuple[str, str], list[_Reading]] = {}
     for ask in history.asks:
@@ -138,7 +138,7 @@ def _disagreements(register: Register, readings: Sequence[_Reading]) -> list[Vio
     for change in olds.keys() & news.keys():
         late, early = olds[change], news[change]
         if late.span[0] > early.span[1]:
-            what = f"does not show yet what was done to {register.source} ({change.write.deed}), "
+            what = f"does not show yet what was done to {register.source} ({change.write.operation}), "
             found.append(Violation("out of order", late.ask, what + f"but an earlier one of {early.ask.client} does"))
     return found
 

@@ -10,7 +10,7 @@ from tests.stress.race.overlaps import Overlaps, count_overlaps
 
 
 @dataclass(frozen=True)
-class Verdict:
+class RaceReport:
     """The counts of a race, and everything that was wrong."""
 
     overlaps: Overlaps
@@ -36,12 +36,12 @@ class Verdict:
         return "\n".join(lines)
 
 
-def judge(history: History) -> Verdict:
-    """The verdict over a race of the stage's prompts."""
-    return Verdict(
+def check_history(history: History) -> RaceReport:
+    """The report over a race of the setup's prompts."""
+    return RaceReport(
         overlaps=count_overlaps(history),
         statuses=Counter(ask.status for ask in history.asks),
-        deeds=Counter(write.deed for write in history.writes),
+        deeds=Counter(write.operation for write in history.writes),
         seconds=max(ask.received for ask in history.asks) - min(ask.sent for ask in history.asks),
         violations=tuple(find_violations(history, true_scores)),
     )

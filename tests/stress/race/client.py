@@ -7,7 +7,7 @@ from contextlib import closing
 from http.client import HTTPConnection, HTTPException
 from urllib.parse import urlsplit
 
-from tests.stress.race.fixtures import PICTURES, PROMPTS, Stage, picture_text
+from tests.stress.race.fixtures import PICTURES, PROMPTS, RaceSetup, picture_text
 from tests.stress.race.history import Ask
 from tests.stress.race.recorder import Recorder
 from tests.stress.race.replica import COMPUTED_AT
@@ -18,16 +18,16 @@ NAMED_SHARE = 0.25  # of the asks that name one source
 class Client:
     """Asks one address in the name of one user, by the leanest HTTP there is: it shares the cores with the service."""
 
-    def __init__(self, name: str, address: str, user: str, stage: Stage, recorder: Recorder, seed: int) -> None:
+    def __init__(self, name: str, address: str, user: str, setup: RaceSetup, recorder: Recorder, seed: int) -> None:
         self._name, self._user = name, user
         place = urlsplit(address)
         self._connection = HTTPConnection(place.hostname or "", place.port, timeout=60)
-        self._task = stage.task
-        self._headers = {"Authorization": f"Bearer {stage.tokens[user]}", "Content-Type": "application/json"}
+        self._task = setup.task
+        self._headers = {"Authorization": f"Bearer {setup.tokens[user]}", "Content-Type": "application/json"}
         self._recorder = recorder
         self._dice = random.Random(f"{name} {seed}")
 
-    def ask_on(self) -> None:
+    def predict_until_stopped(self) -> None:
         """Asks until the race is over."""
         with closing(self._connection):
             while not self._recorder.is_over:

@@ -21,9 +21,9 @@ from tests.service.deployment import BACKBONE, SIZE, backbone
 SLOTS = 4  # sources at a time, beside the one that always stays
 VARIANTS = 3  # prompts of a slot, taken in turns, so that a source that comes again says something else
 PROMPTS = SLOTS * VARIANTS + 1
-STAYS = PROMPTS - 1  # the prompt of the source that stays
+PERMANENT = PROMPTS - 1  # the prompt of the source that stays
 LABELS = tuple(f"label {number:02d}" for number in range(PROMPTS))
-SHOUT = 12.0  # in logits: a source that is in a set takes its share of the scores for its own label
+LABEL_BIAS = 12.0  # in logits: a source that is in a set takes its share of the scores for its own label
 PICTURES = 2
 USERS = ("eva", "fay")
 
@@ -31,7 +31,7 @@ _numbers = count()
 
 
 @dataclass(frozen=True)
-class Stage:
+class RaceSetup:
     """Where a race takes place, and who takes part."""
 
     task: str
@@ -40,18 +40,18 @@ class Stage:
 
 
 @cache
-def shouting_prompt(number: int) -> Prompt:
+def biased_prompt(number: int) -> Prompt:
     """A random prompt that is nearly sure of its own label."""
     prompt = small_prompt(backbone(), seed=number, labels=LABELS)
     bias = prompt.tensors.head_bias.clone()
-    bias[number] += SHOUT
+    bias[number] += LABEL_BIAS
     return replace(prompt, tensors=replace(prompt.tensors, head_bias=bias))
 
 
 @cache
 def prompt_bytes(number: int) -> bytes:
     """The prompt as it is sent."""
-    return prompt_to_bytes(shouting_prompt(number))
+    return prompt_to_bytes(biased_prompt(number))
 
 
 @cache
@@ -71,7 +71,7 @@ def picture_text(number: int) -> str:
 @cache
 def predictor() -> Predictor:
     """The library's own, with all prompts."""
-    return Predictor(backbone(), {str(number): shouting_prompt(number) for number in range(PROMPTS)})
+    return Predictor(backbone(), {str(number): biased_prompt(number) for number in range(PROMPTS)})
 
 
 @cache
@@ -82,10 +82,10 @@ def true_scores(prompts: frozenset[int], picture: int) -> Mapping[str, float]:
     return dict(zip(answer.labels, answer.scores.tolist(), strict=True))
 
 
-def set_stage(url: str, admin_token: str) -> Stage:
+def create_race_setup(url: str, admin_token: str) -> RaceSetup:
     """A task and users of its own, without any grant."""
     number = next(_numbers)
     with Client(url, admin_token) as admin:
         task = admin.create_task(f"race {number}", backbone=BACKBONE, size=SIZE).id
         users = {name: admin.create_user(f"{name} {number}").id for name in USERS}
-        return Stage(task, users, {name: admin.issue_token(user).text for name, user in users.items()})
+        return RaceSetup(task, users, {name: admin.issue_token(user).text for name, user in users.items()})

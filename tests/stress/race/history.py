@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Literal
 
-Deed = Literal["publish", "grant", "revoke", "delete"]
+Operation = Literal["publish", "grant", "revoke", "delete"]
 
 # Moments are of time.monotonic(), which is one clock for all processes of a machine.
 
@@ -16,7 +16,7 @@ class Write:
     One that is tried until it is done is one write, from the first sending to the last answer.
     """
 
-    deed: Deed
+    operation: Operation
     source: str
     sent: float
     answered: float

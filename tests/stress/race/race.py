@@ -8,39 +8,39 @@ from functools import partial
 
 from tests.stress.race.admin import Admin
 from tests.stress.race.client import Client
-from tests.stress.race.fixtures import SLOTS, STAYS, USERS, Stage
+from tests.stress.race.fixtures import PERMANENT, SLOTS, USERS, RaceSetup
 from tests.stress.race.history import History
 from tests.stress.race.overlaps import count_overlaps
 from tests.stress.race.recorder import Recorder
 
 ADMINS = 2
 CLIENTS_EACH = 2  # for each user and address
-LOOKS = 20  # whether it is enough, at least
+PROGRESS_CHECKS = 20  # whether it is enough, at least
 
 
 def run_race(
-    addresses: Sequence[str], admin_token: str, stage: Stage, *, raced: int, limit_s: float, seed: int = 0
+    addresses: Sequence[str], admin_token: str, setup: RaceSetup, *, raced: int, limit_s: float, seed: int = 0
 ) -> History:
     """The history of a race in which so many asks met a deletion or revocation; what takes too long is no race."""
     recorder = Recorder()
-    with closing(Admin(addresses, admin_token, stage, recorder, seed)) as admin:
-        admin.bring_to_life(STAYS, f"stays {time.monotonic_ns()}")
+    with closing(Admin(addresses, admin_token, setup, recorder, seed)) as admin:
+        admin.create_source(PERMANENT, f"stays {time.monotonic_ns()}")
     work: list[Callable[[], None]] = [
-        Client(f"{user}-{number}-{place}", address, user, stage, recorder, seed).ask_on
+        Client(f"{user}-{number}-{place}", address, user, setup, recorder, seed).predict_until_stopped
         for place, address in enumerate(addresses)
         for user in USERS
         for number in range(CLIENTS_EACH)
     ]
     for number in range(ADMINS):
-        other = Admin(addresses, admin_token, stage, recorder, seed + 1 + number)
-        work.append(partial(other.carry_on, range(number, SLOTS, ADMINS)))
+        other = Admin(addresses, admin_token, setup, recorder, seed + 1 + number)
+        work.append(partial(other.run, range(number, SLOTS, ADMINS)))
     threads = [threading.Thread(target=_run, args=(one, recorder)) for one in work]
     for thread in threads:
         thread.start()
     end = time.monotonic() + limit_s
     try:
         while not recorder.is_over:
-            recorder.await_asks(1 + raced // LOOKS)
+            recorder.await_asks(1 + raced // PROGRESS_CHECKS)
             if count_overlaps(recorder.history()).raced >= raced:
                 break
             assert time.monotonic() < end, f"not {raced} raced asks within {limit_s} s"

@@ -27,8 +27,8 @@ class Recorder:
         """Something was done."""
         with self._more:
             self._writes.append(write)
-            gone = (write.source,) if write.deed == "delete" else ()
-            come = (write.source,) if write.deed == "publish" else ()
+            gone = (write.source,) if write.operation == "delete" else ()
+            come = (write.source,) if write.operation == "publish" else ()
             self.alive = tuple(source for source in self.alive if source not in gone) + come
 
     def add_ask(self, ask: Ask) -> None:

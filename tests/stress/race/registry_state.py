@@ -70,11 +70,11 @@ def _register(user: str, source: str, writes: Sequence[Write]) -> Register:
     is_published = is_granted = is_deleted = was_usable = False
     changes = []
     for write in writes:
-        match write.deed:
+        match write.operation:
             case "publish":
                 is_published = True
             case "grant" | "revoke" if write.user == user:
-                is_granted = write.deed == "grant"
+                is_granted = write.operation == "grant"
             case "delete":
                 is_deleted = True
         is_usable = is_published and is_granted and not is_deleted

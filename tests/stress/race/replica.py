@@ -32,28 +32,28 @@ from service.prediction.response import PredictionResult
 from service.settings import ServiceSettings
 
 COMPUTED_AT = "x-computed-at"  # by time.monotonic(), which is one clock for all processes of a machine
-KEPT_SECONDS = 1.0
+CACHE_SECONDS = 1.0
 
-Look = Literal["first", "again"]
+Phase = Literal["first", "again"]
 
-_kept: dict[tuple[str, str], tuple[float, UsableSet]] = {}
+_cached_rights: dict[tuple[str, str], tuple[float, UsableSet]] = {}
 _read_query_rights = service.prediction.predict._read_query_rights
 _is_still_authorized = service.prediction.predict._is_still_authorized
 _create_app = service.app.create_app
 
 
 @dataclass
-class Note:
+class RequestRecord:
     """What is to be told of a request."""
 
     computed: float | None = None
     found: UsableSet | None = None  # the rights as they were read first
 
 
-_note: ContextVar[Note] = ContextVar("note")
+_record: ContextVar[RequestRecord] = ContextVar("record")
 
 
-class Telling:
+class ComputedAtMiddleware:
     """The outermost layer: puts into the answer when its scores were there."""
 
     def __init__(self, app: ASGIApp) -> None:
@@ -61,103 +61,103 @@ class Telling:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Serves one request."""
-        note = Note()
-        _note.set(note)
+        record = RequestRecord()
+        _record.set(record)
 
-        async def send_told(message: Message) -> None:
-            if message["type"] == "http.response.start" and note.computed is not None:
-                MutableHeaders(scope=message)[COMPUTED_AT] = repr(note.computed)
+        async def send_with_header(message: Message) -> None:
+            if message["type"] == "http.response.start" and record.computed is not None:
+                MutableHeaders(scope=message)[COMPUTED_AT] = repr(record.computed)
             await send(message)
 
-        await self._app(scope, receive, send_told)
+        await self._app(scope, receive, send_with_header)
 
 
-class NotedLogits(list[Said]):
-    """The logits of a request, with its note: the thread that composes them does not see the request's context."""
+class RecordedLogits(list[Said]):
+    """The logits of a request, with its record: the thread that composes them does not see the request's context."""
 
-    def __init__(self, logits: Iterable[Said], note: Note) -> None:
+    def __init__(self, logits: Iterable[Said], record: RequestRecord) -> None:
         super().__init__(logits)
-        self.note = note
+        self.record = record
 
 
-class NotingEngine(Engine):
-    """Computes as ever; its logits carry the note of their request."""
+class RecordingEngine(Engine):
+    """Computes as ever; its logits carry the record of their request."""
 
     async def run(self, *given: Any, **named: Any) -> list[Said]:  # Any: whatever the engine takes
         """The engine's logits."""
-        return NotedLogits(await super().run(*given, **named), _note.get())
+        return RecordedLogits(await super().run(*given, **named), _record.get())
 
 
-def compose_noted(prompts: Sequence[UsablePrompt], logits: NotedLogits, *how: Any) -> list[Answer]:
+def compose_recorded(prompts: Sequence[UsablePrompt], logits: RecordedLogits, *how: Any) -> list[Answer]:
     """The answers; notes the moment when they are there."""
     answers = compose(prompts, logits, *how)
-    logits.note.computed = time.monotonic()
+    logits.record.computed = time.monotonic()
     return answers
 
 
-def create_telling_app(settings: ServiceSettings) -> FastAPI:
+def create_instrumented_app(settings: ServiceSettings) -> FastAPI:
     """The service, told of."""
     app = _create_app(settings)
-    app.add_middleware(Telling)
+    app.add_middleware(ComputedAtMiddleware)
     return app
 
 
-async def look_up_once(visit: Visit, query: PredictionQuery, which: Look) -> UsableSet:
+async def read_rights_once(visit: Visit, query: PredictionQuery, which: Phase) -> UsableSet:
     """Rights as they were when the request came: nothing is looked at again before the answer leaves."""
-    note = _note.get()
-    note.found = note.found or await _read_query_rights(visit, query, which)
-    return note.found
+    record = _record.get()
+    record.found = record.found or await _read_query_rights(visit, query, which)
+    return record.found
 
 
-async def look_up_now_and_then(visit: Visit, query: PredictionQuery, which: Look) -> UsableSet:
+async def read_cached_rights(visit: Visit, query: PredictionQuery, which: Phase) -> UsableSet:
     """Rights from a cache that is a moment old at most."""
     key = _key_of(visit, query)
-    if key not in _kept or time.monotonic() > _kept[key][0] + KEPT_SECONDS:
-        _kept[key] = (time.monotonic(), await _read_query_rights(visit, query, which))
-    return _kept[key][1]
+    if key not in _cached_rights or time.monotonic() > _cached_rights[key][0] + CACHE_SECONDS:
+        _cached_rights[key] = (time.monotonic(), await _read_query_rights(visit, query, which))
+    return _cached_rights[key][1]
 
 
 def _key_of(visit: Visit, query: PredictionQuery) -> tuple[str, str]:
     return str(visit.user_id), str(query.options.sources)
 
 
-def find_all_still_so(_visit: Visit, _query: PredictionQuery, _found: UsableSet) -> bool:
+def skip_recheck(_visit: Visit, _query: PredictionQuery, _found: UsableSet) -> bool:
     """The last look, with closed eyes."""
     return True
 
 
-def find_still_so_lately(visit: Visit, query: PredictionQuery, found: UsableSet) -> bool:
+def recheck_from_cache(visit: Visit, query: PredictionQuery, found: UsableSet) -> bool:
     """The last look, into the same cache as the first."""
-    read_at, kept = _kept[_key_of(visit, query)]
-    if time.monotonic() > read_at + KEPT_SECONDS:
+    read_at, kept = _cached_rights[_key_of(visit, query)]
+    if time.monotonic() > read_at + CACHE_SECONDS:
         return _is_still_authorized(visit, query, found)
     return set(found.prompts) <= set(kept.prompts)
 
 
-def respond_with_fewer_names(
-    visit: Visit, query: PredictionQuery, allowed: UsableSet, logits: NotedLogits
+def respond_without_removed_names(
+    visit: Visit, query: PredictionQuery, allowed: UsableSet, logits: RecordedLogits
 ) -> CheckedResponse:
     """A response that leaves out the names of what has gone, and rests on it all the same."""
     options = query.options
     composition, weighting = service.prediction.predict._composition(query, allowed)
-    answers = compose_noted(allowed.prompts, logits, composition, weighting)
+    answers = compose_recorded(allowed.prompts, logits, composition, weighting)
     now = usable(visit.service.registry.database, visit.proof, task=options.task, sources=options.sources).prompts
     left = tuple(prompt for prompt in allowed.prompts if prompt in set(now))
     result = PredictionResult(tuple(answers), replace(allowed, prompts=left), composition, weighting)
     return CheckedResponse(service.prediction.predict._serialize(result, query), is_authorized=True)
 
 
-def break_promise(fault: str) -> None:
+def inject_fault(fault: str) -> None:
     """From now on the service has this fault."""
     looks: dict[str, tuple[Any, Any]] = {
-        "unchecked": (look_up_once, find_all_still_so),
-        "unnamed": (look_up_once, find_all_still_so),
-        "cached": (look_up_now_and_then, find_still_so_lately),
+        "unchecked": (read_rights_once, skip_recheck),
+        "unnamed": (read_rights_once, skip_recheck),
+        "cached": (read_cached_rights, recheck_from_cache),
     }
     for name, look in zip(("_read_query_rights", "_is_still_authorized"), looks[fault], strict=True):
         put(service.prediction.predict, name, look)
     if fault == "unnamed":
-        put(service.prediction.predict, "_respond", respond_with_fewer_names)
+        put(service.prediction.predict, "_respond", respond_without_removed_names)
 
 
 def put(module: ModuleType, name: str, value: object) -> None:
@@ -167,9 +167,9 @@ def put(module: ModuleType, name: str, value: object) -> None:
 
 
 if __name__ == "__main__":
-    put(service.app, "Engine", NotingEngine)
-    put(service.prediction.predict, "compose", compose_noted)
-    put(service.app, "create_app", create_telling_app)
+    put(service.app, "Engine", RecordingEngine)
+    put(service.prediction.predict, "compose", compose_recorded)
+    put(service.app, "create_app", create_instrumented_app)
     for fault in sys.argv[1:]:
-        break_promise(fault)
+        inject_fault(fault)
     serve()

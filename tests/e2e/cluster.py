@@ -13,8 +13,8 @@ from registry.access.users import create_user
 from registry.bootstrap import make_registry, open_registry
 from registry.registry import Registry
 from registry.settings import RegistrySettings
-from tests.e2e.process import Part, answers, has_said
-from tests.e2e.proxy import proxy_part
+from tests.e2e.process import ManagedProcess, answers, has_logged
+from tests.e2e.proxy import proxy_process
 from tests.servers.postgres import PostgresServer, serve_postgres
 from tests.servers.processes import free_ports, tail_of
 from tests.servers.s3 import REGION, OwnS3Server, serve_own_s3
@@ -26,24 +26,24 @@ WORK = (sys.executable, "-m", "alacarte", "work", "--weights", "random", "--poll
 
 
 @dataclass(frozen=True)
-class Topology:
+class Cluster:
     """All parts by name, up until a test takes one down: replica-1, replica-2, worker-1, worker-2, proxy."""
 
     url: str  # of the proxy
     replica_urls: tuple[str, ...]
-    parts: dict[str, Part]
+    parts: dict[str, ManagedProcess]
     postgres: PostgresServer
     s3: OwnS3Server
     registry: Registry  # itself, to look at what no caller sees
     admin_token: str
 
     @property
-    def replicas(self) -> list[Part]:
+    def replicas(self) -> list[ManagedProcess]:
         """The replicas, in the order of their URLs."""
         return [part for name, part in self.parts.items() if name.startswith("replica-")]
 
     @property
-    def workers(self) -> list[Part]:
+    def workers(self) -> list[ManagedProcess]:
         """The workers."""
         return [part for name, part in self.parts.items() if name.startswith("worker-")]
 
@@ -63,7 +63,7 @@ class Topology:
 
 
 @contextmanager
-def topology(
+def start_cluster(
     folder: Path,
     *,
     replicas: int = 2,
@@ -71,7 +71,7 @@ def topology(
     serve: Sequence[str] = SERVE,
     work: Sequence[str] = WORK,
     durable: bool = False,
-) -> Iterator[Topology]:
+) -> Iterator[Cluster]:
     """Everything is up, with an admin and nothing else in it; the folder keeps the logs.
 
     Backbones have random weights, so that nothing is fetched. A durable database survives a crash of the machine too.
@@ -101,11 +101,15 @@ def topology(
         parts = []
         for number, (port, url) in enumerate(zip(ports, urls, strict=True), 1):
             name = f"replica-{number}"
-            parts.append(Part(name, serve, folder, _environment(shared, folder / name, port), answers(f"{url}/readyz")))
+            parts.append(
+                ManagedProcess(name, serve, folder, _environment(shared, folder / name, port), answers(f"{url}/readyz"))
+            )
         for number in range(1, workers + 1):
             name = f"worker-{number}"
-            parts.append(Part(name, work, folder, _environment(shared, folder / name), has_said("worker started")))
-        proxy, url = proxy_part(folder, [f"127.0.0.1:{port}" for port in ports])
+            parts.append(
+                ManagedProcess(name, work, folder, _environment(shared, folder / name), has_logged("worker started"))
+            )
+        proxy, url = proxy_process(folder, [f"127.0.0.1:{port}" for port in ports])
         parts.append(proxy)
         for part in parts:
             stack.callback(part.kill)
@@ -113,7 +117,7 @@ def topology(
         for part in parts:
             part.await_up()
         named = {part.name: part for part in parts}
-        yield Topology(url, urls, named, postgres, s3, registry, _make_admin(registry))
+        yield Cluster(url, urls, named, postgres, s3, registry, _make_admin(registry))
 
 
 def _environment(shared: dict[str, str], home: Path, port: int = 0) -> dict[str, str]:

@@ -4,26 +4,26 @@ import threading
 from collections.abc import Collection
 
 
-class Shelf:
-    """What is there for sure: sources by their ids, some of them doomed, with those of their pictures that may go."""
+class KnownSources:
+    """What is there for sure: sources by their ids, some of them temporary, with those of their pictures that may go."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._living: dict[str, set[str]] = {}
-        self._doomed: set[str] = set()
+        self._live: dict[str, set[str]] = {}
+        self._temporary: set[str] = set()
         self._granted: set[str] = set()
 
-    def put(self, source: str, samples: Collection[str], *, is_doomed: bool) -> None:
+    def put(self, source: str, samples: Collection[str], *, is_temporary: bool) -> None:
         """A source has come."""
         with self._lock:
-            self._living[source] = set(samples)
-            if is_doomed:
-                self._doomed.add(source)
+            self._live[source] = set(samples)
+            if is_temporary:
+                self._temporary.add(source)
 
     def add(self, source: str, samples: Collection[str]) -> None:
         """More pictures have come to a source."""
         with self._lock:
-            self._living[source] |= set(samples)
+            self._live[source] |= set(samples)
 
     def grant(self, source: str) -> None:
         """The one who predicts may use it."""
@@ -34,31 +34,31 @@ class Shelf:
         """It is about to be forgotten, and nobody touches it any more."""
         with self._lock:
             if sample is not None:
-                self._living[source].discard(sample)
+                self._live[source].discard(sample)
             else:
-                del self._living[source]
-                self._doomed.discard(source)
+                del self._live[source]
+                self._temporary.discard(source)
 
     @property
-    def living(self) -> dict[str, frozenset[str]]:
+    def live(self) -> dict[str, frozenset[str]]:
         """Of each source the pictures that may go."""
         with self._lock:
-            return {source: frozenset(samples) for source, samples in sorted(self._living.items())}
+            return {source: frozenset(samples) for source, samples in sorted(self._live.items())}
 
     @property
-    def doomed(self) -> list[str]:
+    def temporary(self) -> list[str]:
         """Sources that are there to be forgotten."""
         with self._lock:
-            return sorted(self._doomed)
+            return sorted(self._temporary)
 
     @property
-    def staying(self) -> list[str]:
+    def permanent(self) -> list[str]:
         """Sources that are not."""
         with self._lock:
-            return sorted(self._living.keys() - self._doomed)
+            return sorted(self._live.keys() - self._temporary)
 
     @property
     def granted(self) -> list[str]:
         """Sources that the one who predicts may use."""
         with self._lock:
-            return sorted(self._living.keys() & self._granted)
+            return sorted(self._live.keys() & self._granted)
