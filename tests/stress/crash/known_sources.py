@@ -5,7 +5,7 @@ from collections.abc import Collection
 
 
 class KnownSources:
-    """What is there for sure: sources by their ids, some of them temporary, with those of their pictures that may go."""
+    """The sources that certainly exist, some of them temporary, each with the samples that may be forgotten."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
