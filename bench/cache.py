@@ -28,7 +28,7 @@ from bench.serving.report import Line, show_tables
 from bench.serving.stats import percentile, ratio
 from registry.access.usable_set import TaskFacts, UsablePrompt
 from registry.storage.folder import FolderStore
-from service.engine.backbones import Backbones
+from service.engine.backbone_cache import BackboneCache
 from service.engine.compose import compose
 from service.engine.engine import Engine
 from service.engine.settings import EngineSettings
@@ -98,7 +98,7 @@ async def run(options: argparse.Namespace) -> None:
                     seconds[name].append(await ask(engine, task, pictures, part, options.concurrency))
                     if number == 0:  # it does not count: the small device has filled up
                         seconds[name].clear()
-                        since[name] = (engine.facts().hits, engine.facts().misses)
+                        since[name] = (engine.stats().hits, engine.stats().misses)
             lines = [line_of(name, seconds[name], engines[name], since[name], budgets[name]) for name in budgets]
     p50s = {name: [percentile(done, 50) for done in rounds] for name, rounds in seconds.items()}
     summary: dict[str, object] = {
@@ -111,7 +111,7 @@ async def run(options: argparse.Namespace) -> None:
         "concurrency": options.concurrency,
         "requests": options.requests * options.rounds,
         "torch_threads": torch.get_num_threads(),
-        "zipf_over_resident": ratio(p50s[ZIPF], p50s[RESIDENT]),
+        "zipf_over_cached": ratio(p50s[ZIPF], p50s[RESIDENT]),
     }
     show_tables({"the engine, asked by Zipf's law": lines}, summary, options.json)
 
@@ -181,7 +181,7 @@ def budget_bytes(backbone: Backbone, prompts: Sequence[UsablePrompt]) -> int:
 def new_engine(backbone: Backbone, store: FolderStore, prompt_bytes: int) -> Engine:
     """An engine with so many bytes for prompts, which reads them from the store and checks them in full."""
     settings = EngineSettings(prompt_bytes=prompt_bytes)
-    backbones = Backbones(settings, lambda *_: backbone)
+    backbones = BackboneCache(settings, lambda *_: backbone)
     return Engine(backbones, lambda prompt: store.read(prompt.key, prompt.digest), settings)
 
 
@@ -214,13 +214,13 @@ async def ask(
 
 def line_of(name: str, rounds: Sequence[Sequence[float]], engine: Engine, since: tuple[int, int], budget: int) -> Line:
     """The line of the table for one engine; hits and misses since the rounds that count began."""
-    facts = engine.facts()
+    facts = engine.stats()
     hits, misses = facts.hits - since[0], facts.misses - since[1]
     seconds = [one for done in rounds for one in done]
     return {
         "engine": name,
         "budget_mb": budget / 2**20,
-        "resident": facts.resident_prompts,
+        "resident": facts.cached_prompts,
         "hit_share": hits / (hits + misses),
         "p50_ms": percentile(seconds, 50) * 1000,
         "p99_ms": percentile(seconds, 99) * 1000,

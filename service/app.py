@@ -25,9 +25,9 @@ from service.background.readiness import Readiness
 from service.background.release_pinner import Pinning
 from service.background.replica_sync import ReplicaKeeper
 from service.concurrency import Door, Places
-from service.engine.backbones import Backbones
+from service.engine.backbone_cache import BackboneCache
 from service.engine.engine import Engine
-from service.engine.settings import EngineSettings, require_computable
+from service.engine.settings import EngineSettings, validate_device
 from service.http.openapi import DescribedApp
 from service.http.problems import answer_with
 from service.middleware.authentication import Authentication
@@ -65,9 +65,9 @@ Send `Authorization: Bearer …` with everything but the health checks. Every er
 def create_app(settings: ServiceSettings) -> FastAPI:
     """The service by its settings; everything is opened when it starts, and closed when it ends.
 
-    EngineRefused, before anything listens, for settings by which no answer could ever be computed.
+    EngineSettingsInvalid, before anything listens, for settings by which no answer could ever be computed.
     """
-    require_computable(engine_settings(settings))
+    validate_device(engine_settings(settings))
     metrics = Metrics()
     app = DescribedApp(
         title="alacarte",
@@ -98,11 +98,11 @@ def _lifespan(settings: ServiceSettings, metrics: Metrics) -> Lifespan[FastAPI]:
         door = Door(settings.threads)
         registry = await door.through(lambda: open_registry(settings))
         how = engine_settings(settings)
-        backbones = Backbones(how)
+        backbones = BackboneCache(how)
         async with Engine(
             backbones, lambda prompt: registry.objects.read(prompt.key, prompt.digest), how, metrics.observe_batch
         ) as engine:
-            metrics.watch_engine(engine.facts)
+            metrics.watch_engine(engine.stats)
             flights = Flights()
             keeper = ReplicaKeeper(registry.database, engine, flights)
             housekeeping = Housekeeping(registry, keeper, metrics)

@@ -13,7 +13,7 @@ from service.background.maintenance import Housekeeping
 from service.background.readiness import Readiness
 from service.background.replica_sync import ReplicaKeeper
 from service.concurrency import Door, Places
-from service.engine.backbones import Backbones
+from service.engine.backbone_cache import BackboneCache
 from service.engine.engine import Engine
 from service.observability.metrics import Metrics
 from service.settings import ServiceSettings
@@ -31,7 +31,7 @@ class Service:
     door: Door  # to the registry
     uploading: Door  # for whole uploads, which take their time
     upload_places: Places
-    backbones: Backbones
+    backbones: BackboneCache
     engine: Engine
     flights: Flights
     keeper: ReplicaKeeper

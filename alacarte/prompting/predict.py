@@ -8,7 +8,7 @@ from typing import get_args
 import torch
 from torch import Tensor
 
-from alacarte.prompting.attention.logits import Seat, pass_logits
+from alacarte.prompting.attention.logits import PromptSlot, pass_logits
 from alacarte.prompting.attention.prompt_slots import PromptPool, pool_prompts
 from alacarte.prompting.backbone.vit import Backbone
 from alacarte.prompting.compose import Composition, Weighting, compose, prototype_weights, require_composition
@@ -68,7 +68,7 @@ class Predictor:
         slot_of = {name: slot for slot, name in enumerate(attending)}
         self._pool: PromptPool = pool_prompts(backbone, [prompts[name].tensors for name in attending])
         self._seats = {
-            name: Seat(
+            name: PromptSlot(
                 slot_of.get(name),
                 prompt.tensors.head_weight.to(backbone.device),
                 prompt.tensors.head_bias.to(backbone.device),

@@ -13,7 +13,7 @@ from alacarte.prompting.compose import Composition, Weighting
 from alacarte.prompting.predict import Answer
 from registry.access.usable_set import TaskFacts, UsablePrompt
 from service.engine.engine import Engine
-from service.engine.job import Said
+from service.engine.job import PictureLogits
 
 LABELS = ("label-000", "label-001", "label-002", "label-003", "label-004")
 
@@ -29,16 +29,16 @@ class EmptyEngine(Engine):
         *,
         user: UUID,
         deadline: float,  # noqa: ARG002
-    ) -> list[Said]:
+    ) -> list[PictureLogits]:
         """One result a picture, without a pass."""
         preprocessing = (await self._backbones.get(task)).preprocessing
         for picture in pictures:
             await self._decoders.decode(picture, preprocessing, "the picture", user)
-        return [Said({}, {}, torch.empty(0)) for _ in pictures]
+        return [PictureLogits({}, {}, torch.empty(0)) for _ in pictures]
 
 
 def compose_nothing(
-    _prompts: Sequence[UsablePrompt], logits: Sequence[Said], _composition: Composition, _weighting: Weighting
+    _prompts: Sequence[UsablePrompt], logits: Sequence[PictureLogits], _composition: Composition, _weighting: Weighting
 ) -> list[Answer]:
     """The same answer for each picture."""
     return [Answer(LABELS, torch.full((len(LABELS),), 0.2), (), "0" * 64) for _ in logits]

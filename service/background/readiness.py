@@ -73,7 +73,7 @@ class Readiness:
     async def require(self) -> None:
         """NotReady says what is missing."""
         missing = [] if self._keeper.is_enrolled else ["this replica's place among the others"]
-        if not self._engine.is_well:
+        if not self._engine.is_healthy:
             missing.append("a device that computes")
         found = await asyncio.gather(*(look.holds() for look in self._looks))
         missing += [look.what for look, holds in zip(self._looks, found, strict=True) if not holds]

@@ -24,7 +24,7 @@ from registry.errors import DomainError, LeaseLost
 from service.background.in_flight import Flights
 from service.concurrency import Door
 from service.engine.engine import Engine
-from service.engine.prompt_loader import Matches
+from service.engine.prompt_loader import PromptPredicate
 from service.errors import NotReady
 from service.observability.logging import log
 
@@ -104,7 +104,7 @@ class ReplicaKeeper:
         """Nothing is in memory any more, and nobody waits for this replica."""
         self._engine.evict(_everything)
         replica, self._id = self._id, None
-        if self._engine.holds(_everything):  # a pass that nobody waits for: while it may run the lease holds
+        if self._engine.has_in_memory(_everything):  # a pass that nobody waits for: while it may run the lease holds
             return
         if replica is not None:
             try:
@@ -149,14 +149,14 @@ class ReplicaKeeper:
             await self._door.through(lambda: self._report(clear), leave_behind=True)
             self._reported, self._renewed_at = clear, started
 
-    def _is_gone(self, mark: int, matches: Matches) -> bool:
+    def _is_gone(self, mark: int, matches: PromptPredicate) -> bool:
         """Whether nothing that matches is in memory, and no prediction from before the mark can bring it back."""
         if not self._flights.have_landed(mark):
             return False
-        if self._engine.holds(matches):
+        if self._engine.has_in_memory(matches):
             gc.collect()  # what nobody can reach may hold on to it
         # A prediction may have landed, its client gone, while the pass that it began still runs.
-        return not self._engine.holds(matches)
+        return not self._engine.has_in_memory(matches)
 
     def _new_replica(self) -> tuple[UUID, int]:
         with self._database.writing() as session:

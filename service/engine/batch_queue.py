@@ -6,29 +6,29 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from service.engine.errors import Overloaded
-from service.engine.job import Work, is_wanted
+from service.engine.job import Job, is_wanted
 
 # Where every thread that ever computed with others has its own helpers, there are more than cores, and then OpenMP
 # lets all of them sleep between any two steps.
-SOLOIST = 0  # the lane that computes what is alone
+SINGLE_WORKER = 0  # the lane that computes what is alone
 
 
 @dataclass(frozen=True)
 class Batch:
     """What one lane computes in one pass, and whether no other lane computes meanwhile."""
 
-    works: Sequence[Work]
+    works: Sequence[Job]
     is_alone: bool
 
 
-class Line:
-    """Work comes from one event loop, and is taken by so many lanes, each a thread."""
+class BatchQueue:
+    """Job comes from one event loop, and is taken by so many lanes, each a thread."""
 
     def __init__(self, lanes: int, max_pictures: int, max_pairs: int) -> None:
         self._lanes = lanes
         self._max_pictures = max_pictures  # of one batch
         self._max_pairs = max_pairs
-        self._waiting: deque[Work] = deque()
+        self._waiting: deque[Job] = deque()
         self._lock = threading.Lock()
         self._turns = [threading.Condition(self._lock) for _ in range(lanes)]  # each lane's own: others sleep on
         self._at_work = 0  # lanes
@@ -39,7 +39,7 @@ class Line:
     def __len__(self) -> int:
         return len(self._waiting)
 
-    def join(self, work: Work) -> None:
+    def join(self, work: Job) -> None:
         """It will be taken; unless its future is cancelled, or its deadline passes, before."""
         with self._lock:
             if self._is_closed:
@@ -69,7 +69,7 @@ class Line:
             self._is_alone = False
             self._wake()
 
-    def put_back(self, works: Sequence[Work]) -> None:
+    def put_back(self, works: Sequence[Job]) -> None:
         """They come first."""
         with self._lock:
             self._waiting.extendleft(reversed(works))
@@ -86,7 +86,7 @@ class Line:
             self._is_closed = True
             self._wake()
 
-    def clear(self) -> list[Work]:
+    def clear(self) -> list[Job]:
         """Those who wait, and do so no longer."""
         with self._lock:
             waiting = list(self._waiting)
@@ -106,27 +106,29 @@ class Line:
     def _may_begin(self, lane: int) -> bool:
         if not self._waiting or self._is_alone or (self._is_crowded and self._at_work):
             return False
-        return lane == SOLOIST or self._is_closed or not self._is_for_one()  # once it is closed that lane may be gone
+        return (
+            lane == SINGLE_WORKER or self._is_closed or not self._is_for_one()
+        )  # once it is closed that lane may be gone
 
     def _is_for_one(self) -> bool:
         """Whether what waits is computed by all threads, while no other lane computes."""
         return not self._at_work and (len(self._waiting) == 1 or self._is_crowded)
 
-    def _begin(self, works: Sequence[Work], is_alone: bool) -> Batch:
+    def _begin(self, works: Sequence[Job], is_alone: bool) -> Batch:
         self._is_alone = is_alone
         self._is_crowded = False
         self._at_work += 1
         return Batch(works, is_alone)
 
-    def _form(self) -> list[Work]:
+    def _form(self) -> list[Job]:
         """The oldest work that is still wanted, and what fits beside it; idle lanes get their share of all that waits.
 
         The rest keeps its order.
         """
         idle = self._lanes - self._at_work
         most = min(self._max_pictures, -(-len(self._waiting) // idle))
-        batch: list[Work] = []
-        rest: deque[Work] = deque()
+        batch: list[Job] = []
+        rest: deque[Job] = deque()
         pairs = 0
         while self._waiting and len(batch) < most:
             work = self._waiting.popleft()

@@ -11,8 +11,8 @@ from alacarte.prompting.errors import CompositionInvalid
 from alacarte.prompting.predict import Answer, Voice, compose_answers, require_way
 from registry.access.usable_set import UsablePrompt
 from registry.errors import Invalid
-from service.engine.device import compute_alone
-from service.engine.job import Said
+from service.engine.device import use_one_thread
+from service.engine.job import PictureLogits
 
 SMALL = 256  # pairs of a picture and a prompt, which are composed in some milliseconds
 
@@ -29,19 +29,19 @@ def check_composition(composition: Composition, weighting: Weighting) -> None:
 
 
 def compose(
-    prompts: Sequence[UsablePrompt], said: Sequence[Said], composition: Composition, weighting: Weighting
+    prompts: Sequence[UsablePrompt], said: Sequence[PictureLogits], composition: Composition, weighting: Weighting
 ) -> list[Answer]:
     """The answers of pictures that were run with the same prompts. Members are in the order of the prompts' ids."""
     if not said:
         return []
     is_small = len(prompts) * len(said) <= SMALL
     with _composing_small if is_small else nullcontext(), torch.inference_mode():
-        compute_alone()  # whichever thread it is
+        use_one_thread()  # whichever thread it is
         return _compose(prompts, said, composition, weighting)
 
 
 def _compose(
-    prompts: Sequence[UsablePrompt], said: Sequence[Said], composition: Composition, weighting: Weighting
+    prompts: Sequence[UsablePrompt], said: Sequence[PictureLogits], composition: Composition, weighting: Weighting
 ) -> list[Answer]:
     named = {str(prompt.id): prompt.digest for prompt in prompts}
     voices = []

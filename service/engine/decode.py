@@ -9,8 +9,8 @@ from torch import Tensor
 from alacarte.prompting.backbone.preprocess import Preprocessing, decode
 from alacarte.prompting.errors import PictureUnreadable as NotReadable
 from registry.errors import PictureUnreadable
-from service.engine.device import compute_alone
-from service.engine.fair_queue import Turns
+from service.engine.device import use_one_thread
+from service.engine.fair_queue import FairQueue
 
 SECONDS_EACH = 0.05  # about as long as a large photograph takes
 
@@ -19,15 +19,17 @@ class Decoders:
     """So many threads, which users take in turns; called on the event loop only."""
 
     def __init__(self, threads: int, waiting: int) -> None:
-        self._threads = ThreadPoolExecutor(threads, "decode", compute_alone)
-        self._turns = Turns(threads, waiting, lambda: SECONDS_EACH)
+        self._threads = ThreadPoolExecutor(threads, "decode", use_one_thread)
+        self._turns = FairQueue(threads, waiting, lambda: SECONDS_EACH)
 
     async def decode(self, picture: bytes, preprocessing: Preprocessing, name: str, user: UUID) -> Tensor:
         """The picture as (3, S, S), or PictureUnreadable, which calls it by this name."""
         (turn,) = self._turns.join(user, 1)
         try:
             await turn.granted
-            decoding = asyncio.get_running_loop().run_in_executor(self._threads, prepare, picture, preprocessing, name)
+            decoding = asyncio.get_running_loop().run_in_executor(
+                self._threads, decode_picture, picture, preprocessing, name
+            )
         except BaseException:
             self._turns.leave(turn)
             raise
@@ -40,7 +42,7 @@ class Decoders:
         self._threads.shutdown(cancel_futures=True)
 
 
-def prepare(picture: bytes, preprocessing: Preprocessing, name: str) -> Tensor:
+def decode_picture(picture: bytes, preprocessing: Preprocessing, name: str) -> Tensor:
     """The picture as (3, S, S). PictureUnreadable, whose message contains the name, if it cannot be decoded."""
     try:
         return preprocessing(decode(picture))

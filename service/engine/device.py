@@ -15,12 +15,12 @@ import torch
 from torch import Tensor
 
 from alacarte.prompting.attention.logits import pass_logits
-from service.engine.batch_queue import Batch, Line
-from service.engine.errors import ComputationFailed, Missed
-from service.engine.job import Said, Work, is_wanted, tell
-from service.engine.prompt_cache import Seating
+from service.engine.batch_queue import Batch, BatchQueue
+from service.engine.errors import ComputationFailed, PromptEvicted
+from service.engine.job import Job, PictureLogits, is_wanted, tell
+from service.engine.prompt_cache import BatchPlacement
 from service.engine.settings import EngineSettings
-from service.engine.stats import BatchObserved
+from service.engine.stats import BatchStats
 
 log = logging.getLogger(__name__)
 
@@ -29,7 +29,7 @@ FAILURES = 5  # pictures in a row that failed: then it is the device, and no pic
 _choosing_threads = threading.Lock()
 PAUSE_SECONDS = 30.0  # after which a device that failed may be tried again
 
-Observe = Callable[[BatchObserved], None]  # called from a lane
+Observe = Callable[[BatchStats], None]  # called from a lane
 
 
 class Device:
@@ -39,7 +39,7 @@ class Device:
         self._threads = settings.compute_threads or torch.get_num_threads()
         lanes = lanes_of(settings, self._threads)
         self._threads_each = self._threads // lanes
-        self._line = Line(lanes, settings.batch_pictures // lanes, settings.batch_pairs // lanes)
+        self._line = BatchQueue(lanes, settings.batch_pictures // lanes, settings.batch_pairs // lanes)
         self._lanes = [
             threading.Thread(target=self._run, args=(n,), name=f"lane_{n}", daemon=True) for n in range(lanes)
         ]
@@ -56,7 +56,7 @@ class Device:
         return len(self._line)
 
     @property
-    def is_well(self) -> bool:
+    def is_healthy(self) -> bool:
         """Whether it computes; a device on which everything failed counts as well again after a pause, to be tried."""
         has_rested = time.monotonic() > self._failed_at + PAUSE_SECONDS
         is_alive = all(lane.is_alive() for lane in self._lanes)
@@ -72,7 +72,7 @@ class Device:
         for lane in self._lanes:
             lane.join()
 
-    def hand_in(self, work: Work) -> None:
+    def hand_in(self, work: Job) -> None:
         """The work will be answered; unless its future is cancelled, or its deadline passes, before it is begun."""
         self._line.join(work)
 
@@ -80,7 +80,7 @@ class Device:
         batch: Batch | None = None
         try:
             while (batch := self._line.take(lane)) is not None:
-                compute_with(self._threads if batch.is_alone else self._threads_each)
+                use_threads(self._threads if batch.is_alone else self._threads_each)
                 self._answer(batch)
                 batch = None  # who waits for work holds on to nobody's picture or prompt
                 self._line.end()
@@ -114,7 +114,7 @@ class Device:
             log.exception("a picture could not be computed")
             tell([(works[0], ComputationFailed(error))])
 
-    def _compute(self, batch: Batch) -> list[tuple[Work, Said | Exception]]:
+    def _compute(self, batch: Batch) -> list[tuple[Job, PictureLogits | Exception]]:
         began = time.monotonic()
         works = batch.works
         residence = works[0].residence
@@ -136,12 +136,16 @@ class Device:
         self._put_back(batch, seating)
         if seated:
             self._note(seated, began, 1 if batch.is_alone else len(self._lanes))
-        told: list[tuple[Work, Said | Exception]] = [(works[place], Missed()) for place in seating.missed]
+        told: list[tuple[Job, PictureLogits | Exception]] = [
+            (works[place], PromptEvicted()) for place in seating.missed
+        ]
         for work, own, seen in zip(seated, logits, embedding, strict=True):
-            told.append((work, Said(own, {digest: seating.residents[digest] for digest in work.digests}, seen)))
+            told.append(
+                (work, PictureLogits(own, {digest: seating.residents[digest] for digest in work.digests}, seen))
+            )
         return told
 
-    def _put_back(self, batch: Batch, seating: Seating) -> None:
+    def _put_back(self, batch: Batch, seating: BatchPlacement) -> None:
         """Who found no room comes next; and alone, if nobody came before them: others would always be there."""
         if batch.is_alone and seating.later and not seating.seated:
             raise RuntimeError("a picture finds no room for its prompts though nothing else is computed")
@@ -150,7 +154,7 @@ class Device:
             self._line.make_room()
         self._line.put_back([batch.works[place] for place in seating.later])
 
-    def _note(self, seated: Sequence[Work], began: float, lanes: int) -> None:
+    def _note(self, seated: Sequence[Job], began: float, lanes: int) -> None:
         seconds = time.monotonic() - began
         pairs = sum(len(work.digests) for work in seated)
         with self._counting:
@@ -160,7 +164,7 @@ class Device:
             self.pairs += pairs
             self.seconds_each += 0.1 * (seconds / len(seated) / lanes - self.seconds_each)
         try:
-            self._observe(BatchObserved(len(seated), pairs, tuple(began - work.since for work in seated), seconds))
+            self._observe(BatchStats(len(seated), pairs, tuple(began - work.since for work in seated), seconds))
         except Exception:  # whoever counts must not spoil an answer
             log.exception("a batch could not be observed")
 
@@ -180,13 +184,13 @@ def stack(images: Sequence[Tensor], device: torch.device) -> Tensor:
     return torch.stack(list(images), out=batch)
 
 
-def compute_with(count: int) -> None:
+def use_threads(count: int) -> None:
     """The calling thread computes with that many from now on, whatever others choose."""
     with _choosing_threads:
         torch.set_num_threads(count)
         torch.get_num_threads()  # a thread settles when it first asks, and would settle for what another chose last
 
 
-def compute_alone() -> None:
+def use_one_thread() -> None:
     """The calling thread brings no others along: beside the device's there would be more of them than cores."""
-    compute_with(1)
+    use_threads(1)

@@ -15,17 +15,17 @@ from weakref import WeakSet
 from alacarte.prompting.backbone.vit import Backbone
 from registry.access.usable_set import TaskFacts, UsablePrompt
 from registry.errors import Invalid
-from service.engine.backbones import Backbones
+from service.engine.backbone_cache import BackboneCache
 from service.engine.decode import Decoders
-from service.engine.device import Device, compute_alone
+from service.engine.device import Device, use_one_thread
 from service.engine.errors import DeadlinePassed, Overloaded
-from service.engine.fair_queue import Turn, Turns
-from service.engine.job import Said
-from service.engine.model_runner import Station
-from service.engine.prompt_cache import Residence
-from service.engine.prompt_loader import Loader, Matches, ReadPrompt, Room
+from service.engine.fair_queue import FairQueue, Ticket
+from service.engine.job import PictureLogits
+from service.engine.model_runner import ModelRunner
+from service.engine.prompt_cache import PromptCache
+from service.engine.prompt_loader import ByteBudget, PromptLoader, PromptPredicate, ReadPrompt
 from service.engine.settings import EngineSettings, cores
-from service.engine.stats import BatchObserved, EngineFacts
+from service.engine.stats import BatchStats, EngineStats
 
 
 class Engine:
@@ -33,25 +33,27 @@ class Engine:
 
     def __init__(
         self,
-        backbones: Backbones,
+        backbones: BackboneCache,
         read_prompt: ReadPrompt,
         settings: EngineSettings,
-        observe: Callable[[BatchObserved], None] = lambda _: None,
+        observe: Callable[[BatchStats], None] = lambda _: None,
     ) -> None:
         self._backbones = backbones
         self._read_prompt = read_prompt
         self._settings = settings
-        self._stations: dict[Backbone, Station] = {}
-        self._residences: WeakSet[Residence] = WeakSet()  # also those of stations that are gone, while they are in use
-        self._loaders: WeakSet[Loader] = WeakSet()
+        self._stations: dict[Backbone, ModelRunner] = {}
+        self._residences: WeakSet[PromptCache] = (
+            WeakSet()
+        )  # also those of stations that are gone, while they are in use
+        self._loaders: WeakSet[PromptLoader] = WeakSet()
         self._pinned: frozenset[str] = frozenset()
         self._past = (0, 0)  # hits and misses of stations that are gone
         self._device = Device(settings, observe)
-        self._turns = Turns(settings.places, settings.queue_pictures, lambda: self._device.seconds_each)
-        self._room = Room(settings.load_bytes)
+        self._turns = FairQueue(settings.places, settings.queue_pictures, lambda: self._device.seconds_each)
+        self._room = ByteBudget(settings.load_bytes)
         # One more than cores, so that there is one that a single user does not have.
         self._decoders = Decoders(settings.decode_threads or cores() + 1, settings.places)
-        self._readers = ThreadPoolExecutor(settings.load_threads, "load", compute_alone)
+        self._readers = ThreadPoolExecutor(settings.load_threads, "load", use_one_thread)
         self._asking: set[asyncio.Future[None]] = set()
         self._arriving = 0  # pictures that wait for a backbone to be built
         self._is_open = False
@@ -85,7 +87,7 @@ class Engine:
         *,
         user: UUID,
         deadline: float,
-    ) -> list[Said]:
+    ) -> list[PictureLogits]:
         """The logits of every picture under each of these prompts, in the order of the pictures.
 
         `service.engine.compose` makes answers of them. The deadline is a moment of time.monotonic(). Raises Overloaded
@@ -97,7 +99,7 @@ class Engine:
             return []
         if deadline <= since:
             raise DeadlinePassed
-        turns: list[Turn] = []
+        turns: list[Ticket] = []
         asking = asyncio.get_running_loop().create_future()
         self._asking.add(asking)
         try:
@@ -105,7 +107,7 @@ class Engine:
                 station = self._station(await self._backbone(task, len(pictures)))
                 turns = self._turns.join(user, len(pictures))
 
-                async def ask(picture: bytes, turn: Turn, name: str) -> Said:
+                async def ask(picture: bytes, turn: Ticket, name: str) -> PictureLogits:
                     await turn.granted
                     try:
                         image = await self._decoders.decode(picture, station.backbone.preprocessing, name, user)
@@ -124,7 +126,7 @@ class Engine:
             self._asking.discard(asking)
             asking.set_result(None)
 
-    def evict(self, prompts_of: Matches) -> int:
+    def evict(self, prompts_of: PromptPredicate) -> int:
         """The number of prompts that left memory just now.
 
         One that the running batch uses leaves right after it; one that is on its way from the store for a question
@@ -136,15 +138,15 @@ class Engine:
             loader.evict(prompts_of)  # first: what enters its slot between the two is found by the second
         return sum(residence.evict(prompts_of) for residence in list(self._residences))
 
-    def holds(self, prompts_of: Matches) -> bool:
+    def has_in_memory(self, prompts_of: PromptPredicate) -> bool:
         """Whether anything of such a prompt is in memory, also if nobody waits for it any more."""
-        holders: list[Loader | Residence] = [*self._loaders, *self._residences]
-        return any(holder.holds(prompts_of) for holder in holders)
+        holders: list[PromptLoader | PromptCache] = [*self._loaders, *self._residences]
+        return any(holder.has_in_memory(prompts_of) for holder in holders)
 
     @property
-    def is_well(self) -> bool:
+    def is_healthy(self) -> bool:
         """Whether the device computes what it is given."""
-        return self._device.is_well
+        return self._device.is_healthy
 
     def pin(self, digests: Collection[str]) -> None:
         """From now on these prompts, and no others, leave their slots last; evicting takes them all the same."""
@@ -152,16 +154,16 @@ class Engine:
         for station in self._stations.values():
             station.residence.pin(self._pinned)
 
-    def facts(self) -> EngineFacts:
+    def stats(self) -> EngineStats:
         """What metrics want to know; from any thread."""
         residences = [station.residence for station in list(self._stations.values())]
-        return EngineFacts(
+        return EngineStats(
             waiting_pictures=self._arriving + self._turns.waiting,
-            pictures_under_way=self._turns.going,
+            active_pictures=self._turns.going,
             ready_pictures=self._device.ready,
             backbones=len(residences),
-            resident_prompts=sum(residence.count for residence in residences),
-            resident_bytes=sum(residence.size_bytes for residence in residences),
+            cached_prompts=sum(residence.count for residence in residences),
+            cached_prompt_bytes=sum(residence.size_bytes for residence in residences),
             hits=self._past[0] + sum(residence.hits for residence in residences),
             misses=self._past[1] + sum(residence.misses for residence in residences),
             batches=self._device.batches,
@@ -189,9 +191,9 @@ class Engine:
         finally:
             self._arriving -= pictures
 
-    def _station(self, backbone: Backbone) -> Station:
+    def _station(self, backbone: Backbone) -> ModelRunner:
         if backbone not in self._stations:
-            station = Station(backbone, self._settings, self._device, self._room, self._read_prompt, self._readers)
+            station = ModelRunner(backbone, self._settings, self._device, self._room, self._read_prompt, self._readers)
             station.residence.pin(self._pinned)
             self._residences.add(station.residence)
             self._loaders.add(station.loader)
@@ -206,8 +208,10 @@ class Engine:
 
 
 async def for_each(
-    ask: Callable[[bytes, Turn, str], Coroutine[None, None, Said]], pictures: Sequence[bytes], turns: Sequence[Turn]
-) -> list[Said]:
+    ask: Callable[[bytes, Ticket, str], Coroutine[None, None, PictureLogits]],
+    pictures: Sequence[bytes],
+    turns: Sequence[Ticket],
+) -> list[PictureLogits]:
     """Ask about all pictures at once; the first error ends the others."""
     if len(pictures) == 1:
         return [await ask(pictures[0], turns[0], "the picture")]
@@ -215,7 +219,7 @@ async def for_each(
         asyncio.create_task(ask(picture, turn, f"picture {number} of {len(pictures)}"))
         for number, (picture, turn) in enumerate(zip(pictures, turns, strict=True), 1)
     ]
-    failed: asyncio.Task[Said] | None = None
+    failed: asyncio.Task[PictureLogits] | None = None
     try:
         # And no TaskGroup: its errors know themselves, and would keep the pictures until garbage is collected.
         await asyncio.wait(tasks, return_when=asyncio.FIRST_EXCEPTION)
@@ -228,7 +232,7 @@ async def for_each(
         del tasks, failed  # an error knows this frame: if it were known here, neither would ever go
 
 
-async def end(tasks: Sequence[asyncio.Task[Said]]) -> None:
+async def end(tasks: Sequence[asyncio.Task[PictureLogits]]) -> None:
     """They have all ended, those that were under way without an answer."""
     for task in tasks:
         task.cancel()

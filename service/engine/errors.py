@@ -25,7 +25,7 @@ class DeadlinePassed(DomainError):
         self.retry_after = 1
 
 
-class EngineRefused(DomainError):
+class EngineSettingsInvalid(DomainError):
     """The settings name a device or weights with which nothing could ever be computed."""
 
     status = 500
@@ -41,7 +41,7 @@ class BackboneUnavailable(DomainError):
         self.retry_after = max(1, ceil(retry_after))  # seconds
 
 
-class IdentityMismatch(DomainError):
+class BackboneWeightsMismatch(DomainError):
     """This replica has other weights of the backbone than those that the task's prompts were trained on."""
 
     status = 503
@@ -68,5 +68,5 @@ class ComputationFailed(DomainError):
         super().__init__(f"the answer could not be computed ({type(error).__name__}): see the log of this replica")
 
 
-class Missed(Exception):
+class PromptEvicted(Exception):
     """A prompt has left its slot since it was looked for; whoever waits fetches it and asks again."""

@@ -1,4 +1,4 @@
-"""Turns: how many pictures are under way, and whose is next when a place comes free.
+"""FairQueue: how many pictures are under way, and whose is next when a place comes free.
 
 Users take turns, so that one user's flood delays another's single picture by one place at most. Everything
 happens on the event loop; other threads may only look how many there are, at a copy.
@@ -12,7 +12,7 @@ from uuid import UUID
 from service.engine.errors import Overloaded
 
 
-class Turn:
+class Ticket:
     """One picture's turn: `granted` is done when it may begin, or tells that its place in the line was lost."""
 
     def __init__(self, user: UUID) -> None:
@@ -21,7 +21,7 @@ class Turn:
         self.is_going = False
 
 
-class Turns:
+class FairQueue:
     """A bounded number of places, and one bounded line for each user."""
 
     def __init__(self, places: int, waiting: int, seconds_each: Callable[[], float]) -> None:
@@ -30,7 +30,7 @@ class Turns:
         self._places_each = max(1, places * 3 // 4)
         self._limit = places + waiting
         self._seconds_each = seconds_each
-        self._lines: dict[UUID, deque[Turn]] = {}  # the first user is the next; no line is empty
+        self._lines: dict[UUID, deque[Ticket]] = {}  # the first user is the next; no line is empty
         self._going: dict[UUID, int] = {}
 
     @property
@@ -43,16 +43,16 @@ class Turns:
         """Pictures that have a place."""
         return sum(list(self._going.values()))
 
-    def join(self, user: UUID, count: int) -> list[Turn]:
-        """Turns for that many pictures, all of them or Overloaded; whoever has joined leaves, whatever happens."""
+    def join(self, user: UUID, count: int) -> list[Ticket]:
+        """FairQueue for that many pictures, all of them or Overloaded; whoever has joined leaves, whatever happens."""
         self._make_room(user, count)
-        turns = [Turn(user) for _ in range(count)]
+        turns = [Ticket(user) for _ in range(count)]
         if turns:
             self._lines.setdefault(user, deque()).extend(turns)
         self._advance()
         return turns
 
-    def leave(self, turn: Turn) -> None:
+    def leave(self, turn: Ticket) -> None:
         """The turn is over, or is not wanted any more; it may be told twice."""
         if turn.is_going:
             turn.is_going = False

@@ -9,14 +9,14 @@ from torch import Tensor
 from alacarte.prompting.backbone.vit import Backbone
 from registry.access.usable_set import UsablePrompt
 from service.engine.device import Device
-from service.engine.errors import Missed
-from service.engine.job import Said, Work
-from service.engine.prompt_cache import Residence
-from service.engine.prompt_loader import Loader, ReadPrompt, Room, most_bytes
+from service.engine.errors import PromptEvicted
+from service.engine.job import Job, PictureLogits
+from service.engine.prompt_cache import PromptCache
+from service.engine.prompt_loader import ByteBudget, PromptLoader, ReadPrompt, most_bytes
 from service.engine.settings import EngineSettings
 
 
-class Station:
+class ModelRunner:
     """Asks every prompt of a set about a picture, in as many passes as it takes."""
 
     def __init__(
@@ -24,27 +24,27 @@ class Station:
         backbone: Backbone,
         settings: EngineSettings,
         device: Device,
-        room: Room,
+        room: ByteBudget,
         read_prompt: ReadPrompt,
         readers: Executor,
     ) -> None:
         self.backbone = backbone
-        self.residence = Residence(backbone, settings.prompt_bytes)
-        self.loader = Loader(backbone, read_prompt, readers)
+        self.residence = PromptCache(backbone, settings.prompt_bytes)
+        self.loader = PromptLoader(backbone, read_prompt, readers)
         self._device = device
         self._room = room
         self._max_pairs = settings.batch_pairs
 
-    async def say(self, image: Tensor, prompts: Sequence[UsablePrompt], since: float, deadline: float) -> Said:
+    async def say(self, image: Tensor, prompts: Sequence[UsablePrompt], since: float, deadline: float) -> PictureLogits:
         """What each of the prompts says of the image (3, S, S), however few of them fit at once."""
-        said: list[Said] = []
+        said: list[PictureLogits] = []
         left = prompts
         is_certain = False
         while left:
             part, wanted = self._next_pass(left, is_certain)
             try:
                 said.append(await self._pass(image, part, wanted, since, deadline))
-            except Missed:
+            except PromptEvicted:
                 # Others have taken the slots meanwhile: next time it brings along all that it needs.
                 is_certain = True
                 continue
@@ -71,16 +71,16 @@ class Station:
         wanted: Sequence[UsablePrompt],
         since: float,
         deadline: float,
-    ) -> Said:
+    ) -> PictureLogits:
         digests = tuple(dict.fromkeys(prompt.digest for prompt in part))
-        said: asyncio.Future[Said] = asyncio.get_running_loop().create_future()
+        said: asyncio.Future[PictureLogits] = asyncio.get_running_loop().create_future()
         try:
             if not wanted:
-                self._device.hand_in(Work(self.residence, image, digests, {}, since, deadline, said))
+                self._device.hand_in(Job(self.residence, image, digests, {}, since, deadline, said))
                 return await said
             async with self._room.hold(sum(most_bytes(self.backbone, prompt) for prompt in wanted)):
                 fetched = await self.loader.fetch(wanted)
-                self._device.hand_in(Work(self.residence, image, digests, fetched, since, deadline, said))
+                self._device.hand_in(Job(self.residence, image, digests, fetched, since, deadline, said))
                 return await said
         finally:
             del said  # an error knows this frame: if it were known here, both would stay, with the picture
@@ -97,8 +97,8 @@ def fitting(sizes_bytes: Iterable[int], room_bytes: int) -> int:
     return count
 
 
-def merge(said: Sequence[Said]) -> Said:
+def merge(said: Sequence[PictureLogits]) -> PictureLogits:
     """What several passes found for one picture; its embedding is the same in each."""
     logits = {digest: row for one in said for digest, row in one.logits.items()}
     residents = {digest: resident for one in said for digest, resident in one.residents.items()}
-    return Said(logits, residents, said[0].embedding)
+    return PictureLogits(logits, residents, said[0].embedding)

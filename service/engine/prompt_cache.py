@@ -13,21 +13,21 @@ from weakref import WeakSet
 
 from torch import Tensor
 
-from alacarte.prompting.attention.logits import Seat
+from alacarte.prompting.attention.logits import PromptSlot
 from alacarte.prompting.attention.prompt_slots import PromptPool, Slots
 from alacarte.prompting.backbone.vit import Backbone
 from registry.access.usable_set import UsablePrompt
-from service.engine.prompt_loader import Loaded, Matches
+from service.engine.prompt_loader import LoadedPrompt, PromptPredicate
 
 USUAL_MEMORY = 5  # memory tokens a block: slots are as wide as the paper's prompts, unless a wider one is here
 
 
 @dataclass(eq=False)
-class Resident:
+class CachedPrompt:
     """A prompt that a pass finds on the device."""
 
     digest: str
-    seat: Seat
+    seat: PromptSlot
     labels: tuple[str, ...]
     prototypes: Tensor  # (K, D), on the host
     owners: dict[UUID, UsablePrompt]
@@ -36,18 +36,18 @@ class Resident:
 
 
 @dataclass
-class Seating:
+class BatchPlacement:
     """Who of a batch found all their prompts, by their place in it, and who did not."""
 
     seated: list[int] = field(default_factory=list)
     missed: list[int] = field(default_factory=list)  # a prompt has left: fetch it, and ask again
     later: list[int] = field(default_factory=list)  # the slots are full: after this batch, or after another
     is_cramped: bool = False  # slots are wider and fewer than need be, since another batch reads them
-    residents: dict[str, Resident] = field(default_factory=dict)
-    entering: list[tuple[int, Loaded]] = field(default_factory=list)  # what must be put into which slot
+    residents: dict[str, CachedPrompt] = field(default_factory=dict)
+    entering: list[tuple[int, LoadedPrompt]] = field(default_factory=list)  # what must be put into which slot
 
 
-class Residence:
+class PromptCache:
     """Slots of one backbone, half of the budget; heads and prototypes have the other half."""
 
     def __init__(self, backbone: Backbone, budget_bytes: int) -> None:
@@ -55,10 +55,12 @@ class Residence:
         self._half_bytes = budget_bytes // 2
         self._seating = threading.Lock()  # who is seated finds in the slots what others have just put there
         self._lock = threading.Lock()
-        self._residents: dict[str, Resident] = {}  # the longest unused first
-        self._uses: dict[Resident, int] = {}  # by how many running batches, of those in use
+        self._residents: dict[str, CachedPrompt] = {}  # the longest unused first
+        self._uses: dict[CachedPrompt, int] = {}  # by how many running batches, of those in use
         self._used_slots = self._used_beside_bytes = 0  # by running batches
-        self._alive: WeakSet[Resident] = WeakSet()  # also those that have left, and whose heads somebody still reads
+        self._alive: WeakSet[CachedPrompt] = (
+            WeakSet()
+        )  # also those that have left, and whose heads somebody still reads
         self._pinned: frozenset[str] = frozenset()
         self._beside_bytes = 0
         self._free: list[int] = []  # slots
@@ -102,10 +104,12 @@ class Residence:
                     self.hits += 1
         return absent
 
-    def seat(self, asked: Sequence[tuple[Collection[str], Mapping[str, Loaded]]]) -> tuple[Seating, PromptPool]:
+    def seat(
+        self, asked: Sequence[tuple[Collection[str], Mapping[str, LoadedPrompt]]]
+    ) -> tuple[BatchPlacement, PromptPool]:
         """Seats for a batch: for each picture the digests it asks for, and those of them that it has fetched."""
         with self._seating:
-            seating = Seating()
+            seating = BatchPlacement()
             try:
                 with self._lock:
                     if self._fit_slots((loaded for _, fetched in asked for loaded in fetched.values()), seating):
@@ -123,7 +127,7 @@ class Residence:
                 self.release(seating, failed=True)
                 raise
 
-    def release(self, seating: Seating, failed: bool = False) -> None:
+    def release(self, seating: BatchPlacement, failed: bool = False) -> None:
         """The batch is over: what was evicted meanwhile leaves, and all that it used if nobody knows what it left."""
         with self._lock:
             residents = seating.residents.values()
@@ -136,7 +140,7 @@ class Residence:
                     if not self._is_here(resident):
                         clearing.callback(self._free_slot, resident)
 
-    def evict(self, matches: Matches) -> int:
+    def evict(self, matches: PromptPredicate) -> int:
         """Everything that matches has left, and its slot is cleared; or will be when the running batch ends."""
         with self._lock:
             gone = [d for d, resident in self._residents.items() if any(map(matches, resident.owners.values()))]
@@ -144,7 +148,7 @@ class Residence:
                 self._leave(digest)
         return len(gone)
 
-    def holds(self, matches: Matches) -> bool:
+    def has_in_memory(self, matches: PromptPredicate) -> bool:
         """Whether something of a prompt that matches is here, though it has left for all who come."""
         with self._lock:
             return any(any(map(matches, resident.owners.values())) for resident in self._alive)
@@ -154,7 +158,9 @@ class Residence:
         with self._lock:
             self._pinned = frozenset(digests)
 
-    def _seat_one(self, place: int, digests: Collection[str], fetched: Mapping[str, Loaded], seating: Seating) -> None:
+    def _seat_one(
+        self, place: int, digests: Collection[str], fetched: Mapping[str, LoadedPrompt], seating: BatchPlacement
+    ) -> None:
         new = [digest for digest in digests if digest not in seating.residents]
         if any(digest not in self._residents and digest not in fetched for digest in new):
             seating.missed.append(place)
@@ -179,7 +185,7 @@ class Residence:
             seating.residents[digest].owners.update(loaded.owners)
         seating.seated.append(place)
 
-    def _need(self, new: Sequence[str], fetched: Mapping[str, Loaded]) -> tuple[int, int]:
+    def _need(self, new: Sequence[str], fetched: Mapping[str, LoadedPrompt]) -> tuple[int, int]:
         """The slots and the bytes beside them that these prompts take, beyond those in use."""
         slots = beside_bytes = 0
         for digest in new:
@@ -192,16 +198,16 @@ class Residence:
                 beside_bytes += resident.beside_bytes
         return slots, beside_bytes
 
-    def _enter(self, loaded: Loaded, seating: Seating) -> None:
+    def _enter(self, loaded: LoadedPrompt, seating: BatchPlacement) -> None:
         slot = None
         if loaded.ready.token is not None:
             if not self._free:
                 self._leave_least_used(with_slot=True)
             slot = self._free.pop()
             seating.entering.append((slot, loaded))
-        resident = Resident(
+        resident = CachedPrompt(
             digest=loaded.digest,
-            seat=Seat(slot, loaded.ready.head_weight, loaded.ready.head_bias),
+            seat=PromptSlot(slot, loaded.ready.head_weight, loaded.ready.head_bias),
             labels=loaded.labels,
             prototypes=loaded.prototypes,
             owners=dict(loaded.owners),
@@ -213,7 +219,7 @@ class Residence:
         self._beside_bytes += resident.beside_bytes
         self._use(resident, seating)
 
-    def _use(self, resident: Resident, seating: Seating) -> None:
+    def _use(self, resident: CachedPrompt, seating: BatchPlacement) -> None:
         if resident not in self._uses:
             self._uses[resident] = 0
             self._used_slots += resident.seat.slot is not None
@@ -221,7 +227,7 @@ class Residence:
         self._uses[resident] += 1
         seating.residents[resident.digest] = resident
 
-    def _end_use(self, resident: Resident) -> bool:
+    def _end_use(self, resident: CachedPrompt) -> bool:
         """One batch less uses it; True if it was the last."""
         self._uses[resident] -= 1
         if self._uses[resident]:
@@ -231,7 +237,7 @@ class Residence:
         self._used_beside_bytes -= resident.beside_bytes
         return True
 
-    def _is_here(self, resident: Resident) -> bool:
+    def _is_here(self, resident: CachedPrompt) -> bool:
         return self._residents.get(resident.digest) is resident
 
     def _trim(self) -> None:
@@ -262,17 +268,17 @@ class Residence:
         if resident not in self._uses:
             self._free_slot(resident)
 
-    def _drop(self, resident: Resident) -> None:
+    def _drop(self, resident: CachedPrompt) -> None:
         """Nobody who comes finds it; its slot is cleared by whoever sees that no batch uses it."""
         del self._residents[resident.digest]
         self._beside_bytes -= resident.beside_bytes
 
-    def _free_slot(self, resident: Resident) -> None:
+    def _free_slot(self, resident: CachedPrompt) -> None:
         if resident.seat.slot is not None:
             self._free.append(resident.seat.slot)  # first: whoever comes into it overwrites all of it
             self._slots.clear(resident.seat.slot)
 
-    def _fit_slots(self, coming: Iterable[Loaded], seating: Seating) -> bool:
+    def _fit_slots(self, coming: Iterable[LoadedPrompt], seating: BatchPlacement) -> bool:
         """Slots as wide as the widest prompt that is here or comes: no longer than it stays do others have fewer.
 
         While a batch reads them they stay as they are: False if they are too narrow, and it is told if too wide.
@@ -320,6 +326,6 @@ class Residence:
         self._free = list(range(self._slots.count))
 
 
-def _beside_bytes(loaded: Loaded) -> int:
+def _beside_bytes(loaded: LoadedPrompt) -> int:
     tensors = (loaded.ready.head_weight, loaded.ready.head_bias, loaded.prototypes)
     return sum(tensor.nbytes for tensor in tensors)

@@ -24,11 +24,11 @@ from service.engine.errors import PromptUnusable
 STORED_BYTES = 4  # of a number in a prompt's file
 
 ReadPrompt = Callable[[UsablePrompt], bytes]  # the bytes whose digest the prompt names, or a DomainError; any thread
-Matches = Callable[[UsablePrompt], bool]
+PromptPredicate = Callable[[UsablePrompt], bool]
 
 
 @dataclass(eq=False)
-class Loaded:
+class LoadedPrompt:
     """A sound prompt, ready to be put into a slot; it lives as long as somebody waits with it."""
 
     digest: str
@@ -40,28 +40,28 @@ class Loaded:
 
 
 @dataclass(eq=False)
-class Loading:
+class PromptLoad:
     """A prompt that is being read."""
 
-    loaded: asyncio.Future[Loaded]
+    loaded: asyncio.Future[LoadedPrompt]
     owners: dict[UUID, UsablePrompt] = field(default_factory=dict)
 
 
-class Loader:
+class PromptLoader:
     """Reads, checks and prepares prompts of one backbone, in threads; called on the event loop only."""
 
     def __init__(self, backbone: Backbone, read_prompt: ReadPrompt, threads: Executor) -> None:
         self._backbone = backbone
         self._read_prompt = read_prompt
         self._threads = threads
-        self._loading: dict[str, Loading] = {}
-        self._loaded: WeakValueDictionary[str, Loaded] = WeakValueDictionary()
-        self._alive: WeakSet[Loaded] = WeakSet()  # also those that others have been read after
+        self._loading: dict[str, PromptLoad] = {}
+        self._loaded: WeakValueDictionary[str, LoadedPrompt] = WeakValueDictionary()
+        self._alive: WeakSet[LoadedPrompt] = WeakSet()  # also those that others have been read after
 
-    async def fetch(self, prompts: Sequence[UsablePrompt]) -> dict[str, Loaded]:
+    async def fetch(self, prompts: Sequence[UsablePrompt]) -> dict[str, LoadedPrompt]:
         """The prompts by their digests; each is read once, however many ask at the same time."""
-        found: dict[str, Loaded] = {}
-        waiting: dict[str, asyncio.Future[Loaded]] = {}
+        found: dict[str, LoadedPrompt] = {}
+        waiting: dict[str, asyncio.Future[LoadedPrompt]] = {}
         for prompt in prompts:
             loaded = self._loaded.get(prompt.digest)
             if loaded is not None and loaded.stays:
@@ -82,33 +82,33 @@ class Loader:
             found[prompt.digest].owners[prompt.id] = prompt
         return found
 
-    def evict(self, matches: Matches) -> None:
+    def evict(self, matches: PromptPredicate) -> None:
         """What matches and is on its way will be used by those who wait for it, and not be kept."""
         for loaded in list(self._loaded.values()):
             if any(map(matches, loaded.owners.values())):
                 loaded.stays = False
 
-    def holds(self, matches: Matches) -> bool:
+    def has_in_memory(self, matches: PromptPredicate) -> bool:
         """Whether something that matches is being read, or waits to enter its slot, though it be for nobody."""
-        owned: list[Loading | Loaded] = [*self._loading.values(), *self._alive]
+        owned: list[PromptLoad | LoadedPrompt] = [*self._loading.values(), *self._alive]
         return any(any(map(matches, one.owners.values())) for one in owned)
 
-    def _load(self, prompt: UsablePrompt) -> asyncio.Future[Loaded]:
+    def _load(self, prompt: UsablePrompt) -> asyncio.Future[LoadedPrompt]:
         loading = self._loading.get(prompt.digest)
         if loading is None:
             loaded = asyncio.get_running_loop().run_in_executor(self._threads, self._read, prompt)
-            loading = self._loading[prompt.digest] = Loading(loaded)
+            loading = self._loading[prompt.digest] = PromptLoad(loaded)
             loaded.add_done_callback(partial(self._finish, prompt.digest))
         loading.owners[prompt.id] = prompt
         return loading.loaded
 
-    def _finish(self, digest: str, loaded: asyncio.Future[Loaded]) -> None:
+    def _finish(self, digest: str, loaded: asyncio.Future[LoadedPrompt]) -> None:
         del self._loading[digest]
         if not loaded.cancelled() and loaded.exception() is None:
             self._loaded[digest] = loaded.result()
             self._alive.add(loaded.result())
 
-    def _read(self, prompt: UsablePrompt) -> Loaded:
+    def _read(self, prompt: UsablePrompt) -> LoadedPrompt:
         """In a thread: the bytes, their checks, and all that depends on the prompt alone."""
         try:
             read = prompt_from_bytes(self._read_prompt(prompt))
@@ -116,7 +116,7 @@ class Loader:
         except PromptingError as error:
             raise PromptUnusable(f"prompt {prompt.id} cannot be used: {error}; train its shard again") from error
         ready = make_ready(self._backbone, read.tensors)
-        return Loaded(prompt.digest, ready, read.facts.labels, read.tensors.prototypes, {prompt.id: prompt})
+        return LoadedPrompt(prompt.digest, ready, read.facts.labels, read.tensors.prototypes, {prompt.id: prompt})
 
 
 def most_bytes(backbone: Backbone, prompt: UsablePrompt) -> int:
@@ -125,7 +125,7 @@ def most_bytes(backbone: Backbone, prompt: UsablePrompt) -> int:
     return Slots.bytes_each(backbone, memory) + prompt.size_bytes
 
 
-class Room:
+class ByteBudget:
     """A number of bytes that are lent out and come back; on the event loop only."""
 
     def __init__(self, size_bytes: int) -> None:

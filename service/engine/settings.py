@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
-from service.engine.errors import EngineRefused
+from service.engine.errors import EngineSettingsInvalid
 
 Precision = Literal["float32", "bfloat16", "float16"]
 MIB = 2**20
@@ -47,17 +47,17 @@ def cores() -> int:
     return os.cpu_count() or 1
 
 
-def require_computable(settings: EngineSettings) -> None:
-    """EngineRefused for a device that is not there, or weights that are none."""
+def validate_device(settings: EngineSettings) -> None:
+    """EngineSettingsInvalid for a device that is not there, or weights that are none."""
     import torch  # here, since the process is tuned before torch is imported, and by these settings
 
     weights = settings.weights
     if weights is not None and weights != "random" and not weights.is_file():
-        raise EngineRefused(f"there are no weights at {weights}: set ALACARTE_WEIGHTS to a .safetensors file")
+        raise EngineSettingsInvalid(f"there are no weights at {weights}: set ALACARTE_WEIGHTS to a .safetensors file")
     try:
         torch.ones(1, device=settings.device).item()
     except (RuntimeError, AssertionError) as error:  # both are torch's ways to say that it has none
         reason = (str(error).splitlines() or [type(error).__name__])[0]
-        raise EngineRefused(
+        raise EngineSettingsInvalid(
             f"the device {settings.device!r} cannot be used ({reason}): set ALACARTE_DEVICE to another"
         ) from error

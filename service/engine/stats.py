@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 
 @dataclass(frozen=True)
-class BatchObserved:
+class BatchStats:
     """One batch that was computed."""
 
     pictures: int
@@ -14,15 +14,15 @@ class BatchObserved:
 
 
 @dataclass(frozen=True)
-class EngineFacts:
+class EngineStats:
     """How much is under way, and how much was done since the start."""
 
     waiting_pictures: int  # admitted, and not begun
-    pictures_under_way: int
+    active_pictures: int
     ready_pictures: int  # of them, those that wait for nothing but the device
     backbones: int
-    resident_prompts: int
-    resident_bytes: int
+    cached_prompts: int
+    cached_prompt_bytes: int
     hits: int  # prompts that were asked for and found in their slots
     misses: int  # prompts that were asked for and had to be fetched
     batches: int

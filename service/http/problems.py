@@ -17,7 +17,7 @@ from registry.errors import DatabaseUnreachable, DomainError
 from registry.storage.errors import StoreUnreachable
 from registry.storage.ownership import StoreNotOurs
 from registry.storage.scratch import ScratchUnusable
-from service.engine.errors import BackboneUnavailable, IdentityMismatch
+from service.engine.errors import BackboneUnavailable, BackboneWeightsMismatch
 from service.errors import MethodNotAllowed, TokenMissing
 from service.observability.logging import log, without_secrets
 
@@ -31,7 +31,7 @@ OPEN_INFERENCE = "/v2"  # its clients look for a member "error"
 _OPERATORS = (
     BackboneUnavailable,
     DatabaseUnreachable,
-    IdentityMismatch,
+    BackboneWeightsMismatch,
     ScratchUnusable,
     StoreNotOurs,
     StoreUnreachable,

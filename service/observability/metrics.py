@@ -6,7 +6,7 @@ from prometheus_client import CollectorRegistry, Histogram
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
-from service.engine.stats import BatchObserved, EngineFacts
+from service.engine.stats import BatchStats, EngineStats
 
 SHORT_SECONDS = (0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 1, 5)
 SECONDS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30)
@@ -46,7 +46,7 @@ class Metrics:
         self._batch_pictures = self._histogram("batch_pictures", "Pictures in one pass.", COUNTS)
         self._batch_pairs = self._histogram("batch_pairs", "Pairs of a picture and a prompt in one pass.", COUNTS)
 
-    def observe_batch(self, batch: BatchObserved) -> None:
+    def observe_batch(self, batch: BatchStats) -> None:
         """Takes note of a pass; from any thread."""
         self._batch_pictures.observe(batch.pictures)
         self._batch_pairs.observe(batch.pairs)
@@ -54,31 +54,31 @@ class Metrics:
         for seconds in batch.queue_seconds:
             self._queue_seconds.observe(seconds)
 
-    def watch_engine(self, facts: Callable[[], EngineFacts]) -> None:
-        """Asks the engine for its facts whenever somebody reads the measurements."""
-        self.registry.register(_EngineCollector(facts))
+    def watch_engine(self, stats: Callable[[], EngineStats]) -> None:
+        """Asks the engine for its stats whenever somebody reads the measurements."""
+        self.registry.register(_EngineCollector(stats))
 
     def _histogram(self, name: str, meaning: str, buckets: tuple[float, ...]) -> Histogram:
         return Histogram(f"alacarte_{name}", meaning, buckets=buckets, registry=self.registry)
 
 
 class _EngineCollector(Collector):
-    def __init__(self, facts: Callable[[], EngineFacts]) -> None:
-        self._facts = facts
+    def __init__(self, stats: Callable[[], EngineStats]) -> None:
+        self._stats = stats
 
     def collect(self) -> Iterator[Metric]:
-        facts = self._facts()
+        stats = self._stats()
         gauges = {
-            "waiting_pictures": ("Pictures that wait for their pass.", facts.waiting_pictures),
-            "pictures_under_way": ("Pictures that are decoded or computed.", facts.pictures_under_way),
-            "backbones": ("Backbones in memory.", facts.backbones),
-            "resident_prompts": ("Prompts in memory, ready to answer.", facts.resident_prompts),
-            "resident_prompt_bytes": ("The size of those prompts.", facts.resident_bytes),
+            "waiting_pictures": ("Pictures that wait for their pass.", stats.waiting_pictures),
+            "active_pictures": ("Pictures that are decoded or computed.", stats.active_pictures),
+            "backbones": ("Backbones in memory.", stats.backbones),
+            "cached_prompts": ("Prompts in memory, ready to answer.", stats.cached_prompts),
+            "cached_prompt_bytes": ("The size of those prompts.", stats.cached_prompt_bytes),
         }
         counters = {
-            "prompt_cache_hits": ("Prompts that were asked for and were in memory.", facts.hits),
-            "prompt_cache_misses": ("Prompts that were asked for and had to be fetched.", facts.misses),
-            "failed_pictures": ("Pictures that the device failed on.", facts.failures),
+            "prompt_cache_hits": ("Prompts that were asked for and were in memory.", stats.hits),
+            "prompt_cache_misses": ("Prompts that were asked for and had to be fetched.", stats.misses),
+            "failed_pictures": ("Pictures that the device failed on.", stats.failures),
         }
         for name, (meaning, value) in gauges.items():
             yield GaugeMetricFamily(f"alacarte_{name}", meaning, value=value)

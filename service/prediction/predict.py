@@ -13,7 +13,7 @@ from registry.storage.errors import ObjectDamaged, ObjectMissing
 from service.concurrency import look
 from service.engine.compose import check_composition, compose
 from service.engine.errors import DeadlinePassed
-from service.engine.job import Said
+from service.engine.job import PictureLogits
 from service.errors import NothingUsable, SetUnsettled
 from service.http.request_session import Visit
 from service.prediction.oip_codec import serialize_inference
@@ -83,7 +83,9 @@ async def _predict_once(visit: Visit, query: PredictionQuery, allowed: UsableSet
     return await look(service.door, lambda: _respond(visit, query, allowed, logits))
 
 
-def _respond(visit: Visit, query: PredictionQuery, allowed: UsableSet, logits: Sequence[Said]) -> CheckedResponse:
+def _respond(
+    visit: Visit, query: PredictionQuery, allowed: UsableSet, logits: Sequence[PictureLogits]
+) -> CheckedResponse:
     """Compose, serialise, recheck the rights. Nothing is left to do afterwards but to send the body; blocks."""
     composition, weighting = _composition(query, allowed)
     answers = compose(allowed.prompts, logits, composition, weighting)

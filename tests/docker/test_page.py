@@ -8,7 +8,7 @@ from prometheus_client import generate_latest
 from typer.main import get_command
 
 from alacarte.cli.main import app
-from service.engine.stats import EngineFacts
+from service.engine.stats import EngineStats
 from service.observability.metrics import Metrics
 from service.settings import ServiceSettings
 from tests.docker.files import COMPOSE, OVERRIDES, ROOT, read_compose, variables_in
@@ -55,7 +55,7 @@ def test_every_setting_of_the_page_is_one() -> None:
 
 def test_every_measurement_of_the_page_is_one() -> None:
     metrics = Metrics()
-    metrics.watch_engine(lambda: EngineFacts(**dict.fromkeys(EngineFacts.__dataclass_fields__, 0)))
+    metrics.watch_engine(lambda: EngineStats(**dict.fromkeys(EngineStats.__dataclass_fields__, 0)))
     metrics.request_seconds.labels("GET", "/", "200").observe(1)
     measured = set(re.findall(r"^(alacarte_\w+)", generate_latest(metrics.registry).decode(), re.MULTILINE))
     families = {re.sub(r"_(bucket|count|sum|created)$", "", name) for name in measured}

@@ -25,7 +25,7 @@ PATIENCE_SECONDS = 240
 def resident(url: str, token: str) -> int:
     """How many prompts a replica has in memory."""
     told = httpx.get(f"{url}/metrics", headers={"Authorization": f"Bearer {token}"}).text
-    found = re.search(r"^alacarte_resident_prompts (\S+)$", told, re.MULTILINE)
+    found = re.search(r"^alacarte_cached_prompts (\S+)$", told, re.MULTILINE)
     assert found is not None, told
     return int(float(found[1]))
 

@@ -22,7 +22,7 @@ from registry.catalog.tasks import create_task
 from registry.registry import Registry
 from registry.settings import RegistrySettings
 from service.app import create_app
-from service.engine.errors import EngineRefused
+from service.engine.errors import EngineSettingsInvalid
 from service.settings import ServiceSettings
 from tests.servers.postgres import serve_postgres
 from tests.service.deployment import archive
@@ -160,12 +160,12 @@ def test_a_database_that_hangs_does_not_keep_a_service_from_its_end(tmp_path: Pa
 
 @pytest.mark.parametrize("device", ["banana", "cuda:99", "meta", ""])
 def test_a_device_that_is_not_there_is_refused_before_anything_listens(device: str) -> None:
-    with pytest.raises(EngineRefused, match="ALACARTE_DEVICE"):
+    with pytest.raises(EngineSettingsInvalid, match="ALACARTE_DEVICE"):
         create_app(ServiceSettings(device=device))
 
 
 def test_weights_that_are_not_there_are_refused_before_anything_listens(tmp_path: Path) -> None:
-    with pytest.raises(EngineRefused, match=r"none\.safetensors.*ALACARTE_WEIGHTS"):
+    with pytest.raises(EngineSettingsInvalid, match=r"none\.safetensors.*ALACARTE_WEIGHTS"):
         create_app(ServiceSettings(weights=str(tmp_path / "none.safetensors")))
 
 

@@ -13,11 +13,11 @@ from service.background import maintenance
 from service.background.in_flight import Flights
 from service.background.maintenance import Housekeeping
 from service.background.replica_sync import ReplicaKeeper
-from service.engine.backbones import Backbones
+from service.engine.backbone_cache import BackboneCache
 from service.engine.settings import EngineSettings
 from service.observability.metrics import Metrics
 from tests.servers.processes import until
-from tests.service.engine.fixtures import Gate, Stage
+from tests.service.engine.fixtures import EngineHarness, PausePoint
 
 
 @pytest.fixture
@@ -31,50 +31,50 @@ def anyio_backend() -> str:
 
 
 @pytest.fixture
-def gate() -> Iterator[Gate]:
+def pause_point() -> Iterator[PausePoint]:
     """Closed, and opened in the end."""
-    gate = Gate()
-    gate.close()
-    yield gate
-    gate.open()
+    pause_point = PausePoint()
+    pause_point.pause()
+    yield pause_point
+    pause_point.resume()
 
 
 @pytest.mark.anyio
 async def test_an_erasure_that_takes_long_is_left_behind_and_none_is_begun_after_it(
-    registry: Registry, backbone: Backbone, gate: Gate, monkeypatch: pytest.MonkeyPatch
+    registry: Registry, backbone: Backbone, pause_point: PausePoint, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     looks: list[bool] = []
 
     def erase(registry: Registry, is_over: Callable[[], bool]) -> int:
         looks.append(is_over())
-        gate.pass_through()
+        pause_point.wait_if_paused()
         looks.append(is_over())
         return 0
 
     monkeypatch.setattr(maintenance, "run_erasures", erase)
     monkeypatch.setattr(maintenance, "EVERY_SECONDS", 0.01)
     monkeypatch.setattr(maintenance, "LEAVE_SECONDS", 0.01)
-    keeper = ReplicaKeeper(registry.database, Stage(backbone).new_engine(), Flights())
+    keeper = ReplicaKeeper(registry.database, EngineHarness(backbone).new_engine(), Flights())
 
     async with anyio.create_task_group() as group:
         group.start_soon(Housekeeping(registry, keeper, Metrics()).run)
-        await gate.reached()
+        await pause_point.wait_until_reached()
         group.cancel_scope.cancel()
 
     assert looks == [False]
-    gate.open()
+    pause_point.resume()
     until(lambda: len(looks) == 2, "the end of the erasure")
     assert looks == [False, True]
 
 
-def test_a_backbone_that_is_being_built_is_left_behind(backbone: Backbone, gate: Gate) -> None:
+def test_a_backbone_that_is_being_built_is_left_behind(backbone: Backbone, pause_point: PausePoint) -> None:
     def build(*_: object) -> Backbone:
-        gate.pass_through()
+        pause_point.wait_if_paused()
         return backbone
 
     async def begin() -> None:
-        building = asyncio.create_task(Backbones(EngineSettings(), build).get(Stage(backbone).task))
-        await gate.reached()
+        building = asyncio.create_task(BackboneCache(EngineSettings(), build).get(EngineHarness(backbone).task))
+        await pause_point.wait_until_reached()
         building.cancel()
 
     process = threading.Thread(target=lambda: asyncio.run(begin()), daemon=True)

@@ -138,7 +138,7 @@ def test_memory_does_not_grow_with_prompts_that_come_and_go(server: ServerProces
     loads = server.measured("prompt_cache_misses_total") - misses
     sys.stdout.write(f"\n{loads:.0f} loads, {told(samples)}\n")
     assert loads >= scale.cycles * 0.9
-    assert server.measured("resident_prompt_bytes") <= BUDGET_BYTES
+    assert server.measured("cached_prompt_bytes") <= BUDGET_BYTES
     assert worst_growth_bytes(samples) < scale.growth_bytes
 
 
@@ -174,7 +174,7 @@ def test_of_a_flood_each_is_answered_and_another_user_gets_through(server: Serve
     assert others == [200] * 5
     assert set(flood.told) == {"200", "503 retry"}
     assert ask(server, "user") == 200
-    assert (server.measured("waiting_pictures"), server.measured("pictures_under_way")) == (0, 0)
+    assert (server.measured("waiting_pictures"), server.measured("active_pictures")) == (0, 0)
 
 
 HALVES: dict[str, tuple[str, str, set[int]]] = {

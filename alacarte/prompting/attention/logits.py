@@ -19,7 +19,7 @@ Name = TypeVar("Name", bound=Hashable)
 
 
 @dataclass(frozen=True)
-class Seat:
+class PromptSlot:
     """Where a pass finds a prompt: its slot in the pool, if it attends, and its head on the device."""
 
     slot: int | None  # none for head-only
@@ -33,7 +33,7 @@ def pass_logits(
     images: Tensor,
     pool: PromptPool,
     sets: Sequence[Sequence[Name]],
-    seats: Mapping[Name, Seat],
+    seats: Mapping[Name, PromptSlot],
 ) -> tuple[list[dict[Name, Tensor]], Tensor]:
     """For each of images (B, 3, S, S) the logits (C) of each prompt of its set, and the embeddings (B, D), on the CPU.
 

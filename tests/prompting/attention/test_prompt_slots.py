@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from alacarte.prompting.attention.logits import Seat, pass_logits
+from alacarte.prompting.attention.logits import PromptSlot, pass_logits
 from alacarte.prompting.attention.prompt_slots import Slots, make_ready
 from alacarte.prompting.backbone.vit import Backbone
 from alacarte.prompting.predict import Predictor
@@ -22,7 +22,7 @@ def test_a_slot_that_held_another_prompt_before_holds_nothing_of_it(backbone: Ba
         for slot in (0, 1):
             slots.put(slot, make_ready(backbone, prompt.tensors))
 
-        seats = {slot: Seat(slot, prompt.tensors.head_weight, prompt.tensors.head_bias) for slot in (0, 1)}
+        seats = {slot: PromptSlot(slot, prompt.tensors.head_weight, prompt.tensors.head_bias) for slot in (0, 1)}
         logits, _ = pass_logits(backbone, images, slots.pool((0, 1)), [(0, 1), (1,)], seats)
         expected, _ = Predictor(backbone, {"it": prompt}).logits(images, [("it",), ("it",)])
         for found, alone in zip(logits, expected, strict=True):

@@ -28,7 +28,7 @@ class Part:
     """A keeper and an engine, as far as readiness asks them."""
 
     is_enrolled = True
-    is_well = True
+    is_healthy = True
 
 
 class Scene:
@@ -59,7 +59,7 @@ def scene(registry: Registry, monkeypatch: pytest.MonkeyPatch) -> Scene:
 
 async def test_a_device_that_does_not_compute_is_missed(scene: Scene) -> None:
     await scene.readiness.require()
-    scene.part.is_well = False
+    scene.part.is_healthy = False
 
     with pytest.raises(NotReady, match="device"):
         await scene.readiness.require()

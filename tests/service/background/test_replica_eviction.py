@@ -16,12 +16,12 @@ from registry.erasure.request import forget_source
 from registry.registry import Registry
 from service.background.in_flight import Flights
 from service.background.replica_sync import ReplicaKeeper
-from service.engine.backbones import Backbones
+from service.engine.backbone_cache import BackboneCache
 from service.engine.engine import Engine
 from service.engine.settings import EngineSettings
 from tests.prompting.reference import small_backbone, small_prompt
 from tests.registry.factories import make_prompt, make_shard, make_source, make_task
-from tests.service.engine.fixtures import Stage, picture, until
+from tests.service.engine.fixtures import EngineHarness, picture, until
 
 pytestmark = pytest.mark.anyio
 
@@ -37,31 +37,31 @@ def home() -> str:
 
 
 @pytest.fixture
-def stage(backbone: Backbone, monkeypatch: pytest.MonkeyPatch) -> Iterator[Stage]:
-    stage = Stage(backbone)
-    monkeypatch.setattr(backbone, "embed", stage.embed)
-    yield stage
-    stage.let_all_go()
+def harness(backbone: Backbone, monkeypatch: pytest.MonkeyPatch) -> Iterator[EngineHarness]:
+    harness = EngineHarness(backbone)
+    monkeypatch.setattr(backbone, "embed", harness.embed)
+    yield harness
+    harness.resume_all()
 
 
 class Scene:
     """A source in the registry, its prompt in the store, and a question about it that can be walked away from."""
 
-    def __init__(self, registry: Registry, stage: Stage, engine: Engine) -> None:
+    def __init__(self, registry: Registry, harness: EngineHarness, engine: Engine) -> None:
         self.registry = registry
-        self.stage = stage
+        self.harness = harness
         self.engine = engine
         self.flights = Flights()
         self.keeper = ReplicaKeeper(registry.database, engine, self.flights)
         with registry.database.writing() as session:
             made = make_prompt(session, make_shard(session, make_source(session, make_task(session))))
-            kept = stage.add(small_prompt(stage.backbone))
+            kept = harness.add(small_prompt(harness.backbone))
             self.prompt = kept._replace(source_id=made.source_id, shard_id=made.shard_id)
         self.asking: asyncio.Task[None] | None = None
 
     async def ask(self) -> None:
         with self.flights.flight():
-            await self.stage.ask(self.engine, [picture(0)], [self.prompt])
+            await self.harness.ask(self.engine, [picture(0)], [self.prompt])
 
     def begin(self) -> None:
         self.asking = asyncio.create_task(self.ask())
@@ -76,7 +76,7 @@ class Scene:
         return forget_source(self.registry, OPERATOR, self.prompt.source_id).epoch
 
     def is_held(self) -> bool:
-        return self.engine.holds(self.is_ours)
+        return self.engine.has_in_memory(self.is_ours)
 
     def is_ours(self, prompt: UsablePrompt) -> bool:
         return prompt.source_id == self.prompt.source_id
@@ -86,13 +86,13 @@ class Scene:
             return list(session.scalars(select(Replica.epoch)))
 
 
-async def test_a_pass_that_its_client_has_left_is_waited_for(registry: Registry, stage: Stage) -> None:
-    async with stage.engine() as engine:
-        scene = Scene(registry, stage, engine)
+async def test_a_pass_that_its_client_has_left_is_waited_for(registry: Registry, harness: EngineHarness) -> None:
+    async with harness.engine() as engine:
+        scene = Scene(registry, harness, engine)
         await scene.keeper.poll()
-        stage.passes.close()
+        harness.forward_pause.pause()
         scene.begin()
-        await stage.passes.reached()
+        await harness.forward_pause.wait_until_reached()
         await scene.walk_away()
         epoch = scene.forget()
 
@@ -101,19 +101,19 @@ async def test_a_pass_that_its_client_has_left_is_waited_for(registry: Registry,
 
         assert scene.is_held()
         assert scene.epochs()[0] < epoch
-        stage.passes.open()
+        harness.forward_pause.resume()
         await until(lambda: not scene.is_held())
         await scene.keeper.poll()
         assert scene.epochs()[0] >= epoch
 
 
-async def test_a_read_that_its_client_has_left_is_waited_for(registry: Registry, stage: Stage) -> None:
-    async with stage.engine() as engine:
-        scene = Scene(registry, stage, engine)
+async def test_a_read_that_its_client_has_left_is_waited_for(registry: Registry, harness: EngineHarness) -> None:
+    async with harness.engine() as engine:
+        scene = Scene(registry, harness, engine)
         await scene.keeper.poll()
-        stage.store.close()
+        harness.read_pause.pause()
         scene.begin()
-        await stage.store.reached()
+        await harness.read_pause.wait_until_reached()
         await scene.walk_away()
         epoch = scene.forget()
 
@@ -121,38 +121,38 @@ async def test_a_read_that_its_client_has_left_is_waited_for(registry: Registry,
 
         assert scene.is_held()
         assert scene.epochs()[0] < epoch
-        stage.store.open()
+        harness.read_pause.resume()
         await until(lambda: not scene.is_held())
         await scene.keeper.poll()
         assert scene.epochs()[0] >= epoch
 
 
-async def test_what_waits_for_the_device_for_nobody_is_waited_for(registry: Registry, stage: Stage) -> None:
-    other = stage.add(small_prompt(stage.backbone, seed=5))
-    async with stage.engine() as engine:
-        scene = Scene(registry, stage, engine)
+async def test_what_waits_for_the_device_for_nobody_is_waited_for(registry: Registry, harness: EngineHarness) -> None:
+    other = harness.add(small_prompt(harness.backbone, seed=5))
+    async with harness.engine() as engine:
+        scene = Scene(registry, harness, engine)
         await scene.keeper.poll()
-        stage.passes.close()
-        running = asyncio.create_task(stage.ask(engine, [picture(1)], [other]))
-        await stage.passes.reached()
+        harness.forward_pause.pause()
+        running = asyncio.create_task(harness.ask(engine, [picture(1)], [other]))
+        await harness.forward_pause.wait_until_reached()
         scene.begin()
-        await until(lambda: engine.facts().ready_pictures == 1)
+        await until(lambda: engine.stats().ready_pictures == 1)
         await scene.walk_away()
         epoch = scene.forget()
 
         await scene.keeper.poll()
 
         assert scene.epochs()[0] < epoch
-        stage.passes.open()
+        harness.forward_pause.resume()
         await running
         await until(lambda: not scene.is_held())
         await scene.keeper.poll()
         assert scene.epochs()[0] >= epoch
 
 
-async def test_what_is_in_its_slot_is_let_go_of_at_once(registry: Registry, stage: Stage) -> None:
-    async with stage.engine() as engine:
-        scene = Scene(registry, stage, engine)
+async def test_what_is_in_its_slot_is_let_go_of_at_once(registry: Registry, harness: EngineHarness) -> None:
+    async with harness.engine() as engine:
+        scene = Scene(registry, harness, engine)
         await scene.keeper.poll()
         await scene.ask()
         assert scene.is_held()
@@ -165,15 +165,15 @@ async def test_what_is_in_its_slot_is_let_go_of_at_once(registry: Registry, stag
 
 
 async def test_a_replica_does_not_begin_anew_before_its_last_pass_has_ended(
-    registry: Registry, stage: Stage, monkeypatch: pytest.MonkeyPatch
+    registry: Registry, harness: EngineHarness, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("service.background.replica_sync.RENEW_SECONDS", 0.0)
-    async with stage.engine() as engine:
-        scene = Scene(registry, stage, engine)
+    async with harness.engine() as engine:
+        scene = Scene(registry, harness, engine)
         await scene.keeper.poll()
-        stage.passes.close()
+        harness.forward_pause.pause()
         scene.begin()
-        await stage.passes.reached()
+        await harness.forward_pause.wait_until_reached()
         await scene.walk_away()
         with registry.database.writing() as session:
             session.execute(update(Replica).values(expires_at=after(-1)))
@@ -182,51 +182,53 @@ async def test_a_replica_does_not_begin_anew_before_its_last_pass_has_ended(
         await scene.keeper.poll()
         assert not scene.keeper.is_enrolled
 
-        stage.passes.open()
+        harness.forward_pause.resume()
         await until(lambda: not scene.is_held())
         await scene.keeper.poll()
         assert scene.keeper.is_enrolled
 
 
 async def test_a_replica_that_leaves_while_a_pass_runs_is_waited_for_as_long_as_its_lease(
-    registry: Registry, stage: Stage
+    registry: Registry, harness: EngineHarness
 ) -> None:
-    async with stage.engine() as engine:
-        scene = Scene(registry, stage, engine)
+    async with harness.engine() as engine:
+        scene = Scene(registry, harness, engine)
         await scene.keeper.poll()
-        stage.passes.close()
+        harness.forward_pause.pause()
         scene.begin()
-        await stage.passes.reached()
+        await harness.forward_pause.wait_until_reached()
         await scene.walk_away()
 
         await scene.keeper.leave()
 
         assert len(scene.epochs()) == 1
-        stage.passes.open()
+        harness.forward_pause.resume()
 
 
-async def test_a_backbone_that_had_to_leave_while_it_was_used_is_asked_too(registry: Registry, stage: Stage) -> None:
+async def test_a_backbone_that_had_to_leave_while_it_was_used_is_asked_too(
+    registry: Registry, harness: EngineHarness
+) -> None:
     settings = EngineSettings(backbones=1, decode_threads=1)
-    backbones = {stage.task.backbone: stage.backbone, "another": small_backbone()}
-    async with Engine(Backbones(settings, lambda name, *_: backbones[name]), stage.read, settings) as engine:
-        scene = Scene(registry, stage, engine)
+    backbones = {harness.task.backbone: harness.backbone, "another": small_backbone()}
+    async with Engine(BackboneCache(settings, lambda name, *_: backbones[name]), harness.read, settings) as engine:
+        scene = Scene(registry, harness, engine)
         await scene.keeper.poll()
-        stage.passes.close()
+        harness.forward_pause.pause()
         scene.begin()
-        await stage.passes.reached()
-        first = stage.task
-        stage.task = dataclasses.replace(first, backbone="another")
+        await harness.forward_pause.wait_until_reached()
+        first = harness.task
+        harness.task = dataclasses.replace(first, backbone="another")
         following = asyncio.create_task(
-            stage.ask(engine, [picture(1)], [stage.add(small_prompt(stage.backbone, seed=5))])
+            harness.ask(engine, [picture(1)], [harness.add(small_prompt(harness.backbone, seed=5))])
         )
-        await until(lambda: engine.facts().ready_pictures == 1)
+        await until(lambda: engine.stats().ready_pictures == 1)
         await scene.walk_away()
         epoch = scene.forget()
 
         await scene.keeper.poll()
 
         assert scene.epochs()[0] < epoch
-        stage.passes.open()
+        harness.forward_pause.resume()
         await following
         await until(lambda: not scene.is_held())
         await scene.keeper.poll()

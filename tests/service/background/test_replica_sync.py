@@ -39,7 +39,7 @@ class Memory:
     def __init__(self) -> None:
         self.prompts: list[UsablePrompt] = []
 
-    def holds(self, matches: Callable[[UsablePrompt], bool]) -> bool:
+    def has_in_memory(self, matches: Callable[[UsablePrompt], bool]) -> bool:
         return any(map(matches, self.prompts))
 
     def evict(self, matches: Callable[[UsablePrompt], bool]) -> int:

@@ -5,10 +5,10 @@ from collections.abc import Iterator
 import pytest
 
 from alacarte.prompting.backbone.vit import Backbone
-from service.engine.prompt_loader import Loaded
+from service.engine.prompt_loader import LoadedPrompt
 from tests.prompting.reference import small_prompt
-from tests.service.engine.cache_fixtures import loaded
-from tests.service.engine.fixtures import Stage
+from tests.service.engine.fixtures import EngineHarness
+from tests.service.engine.prompt_cache_fixtures import loaded
 
 
 @pytest.fixture
@@ -17,16 +17,16 @@ def anyio_backend() -> str:
 
 
 @pytest.fixture
-def stage(backbone: Backbone, monkeypatch: pytest.MonkeyPatch) -> Iterator[Stage]:
-    """A stage of its own; whatever it holds back is let go at the end, so that no thread waits for ever."""
-    stage = Stage(backbone)
-    monkeypatch.setattr(backbone, "embed", stage.embed)
-    yield stage
-    stage.let_all_go()
+def harness(backbone: Backbone, monkeypatch: pytest.MonkeyPatch) -> Iterator[EngineHarness]:
+    """A harness of its own; whatever it holds back is let go at the end, so that no thread waits for ever."""
+    harness = EngineHarness(backbone)
+    monkeypatch.setattr(backbone, "embed", harness.embed)
+    yield harness
+    harness.resume_all()
 
 
 @pytest.fixture
-def cast(stage: Stage) -> list[Loaded]:
+def cast(harness: EngineHarness) -> list[LoadedPrompt]:
     """Prompts of a source each, on their way."""
-    usable = [stage.add(small_prompt(stage.backbone, seed=seed), source=seed) for seed in range(6)]
-    return [loaded(stage, prompt) for prompt in usable]
+    usable = [harness.add(small_prompt(harness.backbone, seed=seed), source=seed) for seed in range(6)]
+    return [loaded(harness, prompt) for prompt in usable]

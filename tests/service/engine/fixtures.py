@@ -21,40 +21,40 @@ from alacarte.prompting.predict import Answer, Predictor
 from alacarte.prompting.prompt.artifact import prompt_digest, prompt_to_bytes
 from alacarte.prompting.prompt.tensors import Prompt
 from registry.access.usable_set import TaskFacts, UsablePrompt
-from service.engine.backbones import Backbones
+from service.engine.backbone_cache import BackboneCache
 from service.engine.compose import check_composition, compose
 from service.engine.engine import Engine
 from service.engine.settings import EngineSettings
-from service.engine.stats import BatchObserved
+from service.engine.stats import BatchStats
 
 ANN, BEN, CAT = UUID(int=1001), UUID(int=1002), UUID(int=1003)
 
 
-class Gate:
+class PausePoint:
     """Where a thread is held until it may go on; open at first."""
 
     def __init__(self) -> None:
-        self._open = threading.Event()
-        self._open.set()
+        self._is_open = threading.Event()
+        self._is_open.set()
         self._reached = threading.Semaphore(0)
 
-    def close(self) -> None:
-        self._open.clear()
+    def pause(self) -> None:
+        self._is_open.clear()
 
-    def open(self) -> None:
-        self._open.set()
+    def resume(self) -> None:
+        self._is_open.set()
 
-    def pass_through(self) -> None:
-        if not self._open.is_set():
+    def wait_if_paused(self) -> None:
+        if not self._is_open.is_set():
             self._reached.release()
-            assert self._open.wait(30), "nobody opened the gate"
+            assert self._is_open.wait(30), "nobody opened the pause_point"
 
-    async def reached(self) -> None:
-        """Until a thread stands before the closed gate."""
-        assert await asyncio.to_thread(self._reached.acquire, timeout=30), "nobody came to the gate"
+    async def wait_until_reached(self) -> None:
+        """Until a thread stands before the closed pause_point."""
+        assert await asyncio.to_thread(self._reached.acquire, timeout=30), "nobody came to the pause_point"
 
 
-class Stage:
+class EngineHarness:
     """A task, its prompts in a store, and an engine that reads them from there."""
 
     def __init__(self, backbone: Backbone) -> None:
@@ -72,12 +72,12 @@ class Stage:
         self.prompts: dict[str, Prompt] = {}
         self.objects: dict[UUID, bytes] = {}
         self.reads: list[str] = []
-        self.store = Gate()
+        self.read_pause = PausePoint()
         self.fault: Exception | None = None  # of the store
-        self.passes = Gate()
+        self.forward_pause = PausePoint()
         self.images: list[int] = []  # how many there were in each pass
         self.poison: Tensor | None = None
-        self.observed: list[BatchObserved] = []
+        self.observed: list[BatchStats] = []
         self._embed = backbone.embed
 
     def add(self, prompt: Prompt, source: int = 1, shard: int = 1) -> UsablePrompt:
@@ -97,28 +97,28 @@ class Stage:
         return usable
 
     def read(self, prompt: UsablePrompt) -> bytes:
-        self.store.pass_through()
+        self.read_pause.wait_if_paused()
         if self.fault is not None:
             raise self.fault
         self.reads.append(prompt.digest)
         return self.objects[prompt.id]
 
     def embed(self, images: Tensor) -> Tensor:
-        """The backbone's own, behind a gate; it fails if the poisonous picture is among the images."""
-        self.passes.pass_through()
+        """The backbone's own, behind a pause_point; it fails if the poisonous picture is among the images."""
+        self.forward_pause.wait_if_paused()
         self.images.append(len(images))
         if self.poison is not None and any(torch.equal(image, self.poison) for image in images):
             raise RuntimeError("this picture is poison")
         return self._embed(images)
 
-    def let_all_go(self) -> None:
-        self.store.open()
-        self.passes.open()
+    def resume_all(self) -> None:
+        self.read_pause.resume()
+        self.forward_pause.resume()
 
     def new_engine(self, settings: EngineSettings | None = None) -> Engine:
         settings = settings or EngineSettings(decode_threads=1)
         settings = replace(settings, compute_threads=settings.compute_threads or 1)  # on every machine the same passes
-        return Engine(Backbones(settings, lambda *_: self.backbone), self.read, settings, self.observed.append)
+        return Engine(BackboneCache(settings, lambda *_: self.backbone), self.read, settings, self.observed.append)
 
     @asynccontextmanager
     async def engine(self, settings: EngineSettings | None = None) -> AsyncIterator[Engine]:
@@ -127,7 +127,7 @@ class Stage:
             try:
                 yield engine
             except BaseException:
-                self.let_all_go()
+                self.resume_all()
                 raise
 
     def slots_for(self, count: int, memory: int = 5) -> int:

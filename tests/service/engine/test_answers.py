@@ -14,11 +14,11 @@ from alacarte.prompting.compose import Composition, Weighting
 from alacarte.prompting.prompt.tensors import VARIANTS
 from registry.access.usable_set import UsablePrompt
 from registry.errors import Invalid, PictureUnreadable
-from service.engine.decode import prepare
+from service.engine.decode import decode_picture
 from service.engine.errors import PromptUnusable
 from service.engine.settings import EngineSettings
 from tests.prompting.reference import small_backbone, small_prompt
-from tests.service.engine.fixtures import ANN, BEN, Stage, picture, same, until
+from tests.service.engine.fixtures import ANN, BEN, EngineHarness, picture, same, until
 
 pytestmark = pytest.mark.anyio
 
@@ -31,10 +31,12 @@ WAYS: list[tuple[Composition, Weighting]] = [
 LABELS = [("cat", "dog", "owl"), ("dog", "emu"), ("ant", "cat")]
 
 
-def cast_of(stage: Stage) -> list[UsablePrompt]:
+def cast_of(harness: EngineHarness) -> list[UsablePrompt]:
     """Prompts of every variant and of several widths, whose labels overlap in part."""
     return [
-        stage.add(small_prompt(stage.backbone, VARIANTS[seed % 4], seed, memory=1 + seed % 5, labels=LABELS[seed % 3]))
+        harness.add(
+            small_prompt(harness.backbone, VARIANTS[seed % 4], seed, memory=1 + seed % 5, labels=LABELS[seed % 3])
+        )
         for seed in range(8)
     ]
 
@@ -60,10 +62,10 @@ def test_every_answer_is_the_predictors_whoever_else_asks_and_however_few_prompt
     lanes: int,
     backbone: Backbone,
 ) -> None:
-    stage = Stage(backbone)
-    prompts = cast_of(stage)
+    harness = EngineHarness(backbone)
+    prompts = cast_of(harness)
     sizes = EngineSettings(
-        prompt_bytes=stage.slots_for(slots),
+        prompt_bytes=harness.slots_for(slots),
         batch_pictures=batch,
         batch_pairs=20,
         decode_threads=1,
@@ -71,10 +73,10 @@ def test_every_answer_is_the_predictors_whoever_else_asks_and_however_few_prompt
     )
 
     async def story() -> None:
-        async with stage.engine(sizes) as engine:
+        async with harness.engine(sizes) as engine:
             answers = await asyncio.gather(
                 *(
-                    stage.ask(
+                    harness.ask(
                         engine,
                         [picture(seed) for seed in pictures],
                         [prompts[number] for number in sorted(numbers)],
@@ -86,100 +88,102 @@ def test_every_answer_is_the_predictors_whoever_else_asks_and_however_few_prompt
                 )
             )
             for (pictures, numbers, way, _), answer in zip(asked, answers, strict=True):
-                expected = stage.expect([picture(seed) for seed in pictures], [prompts[n] for n in numbers], *way)
+                expected = harness.expect([picture(seed) for seed in pictures], [prompts[n] for n in numbers], *way)
                 same(answer, expected)
 
     asyncio.run(story())
 
 
-async def test_those_who_wait_together_are_answered_by_one_pass(stage: Stage) -> None:
-    prompts = cast_of(stage)
-    async with stage.engine() as engine:
-        await stage.ask(engine, [picture(0)], prompts)
-        stage.passes.close()
-        first = asyncio.create_task(stage.ask(engine, [picture(1)], prompts))
-        await stage.passes.reached()
-        others = [asyncio.create_task(stage.ask(engine, [picture(n)], prompts[n:], user=BEN)) for n in (2, 3, 4)]
-        await until(lambda: engine.facts().ready_pictures == 3)
-        stage.passes.open()
+async def test_those_who_wait_together_are_answered_by_one_pass(harness: EngineHarness) -> None:
+    prompts = cast_of(harness)
+    async with harness.engine() as engine:
+        await harness.ask(engine, [picture(0)], prompts)
+        harness.forward_pause.pause()
+        first = asyncio.create_task(harness.ask(engine, [picture(1)], prompts))
+        await harness.forward_pause.wait_until_reached()
+        others = [asyncio.create_task(harness.ask(engine, [picture(n)], prompts[n:], user=BEN)) for n in (2, 3, 4)]
+        await until(lambda: engine.stats().ready_pictures == 3)
+        harness.forward_pause.resume()
         await asyncio.gather(first, *others)
 
-    assert stage.images == [1, 1, 3]
-    assert [batch.pairs for batch in stage.observed] == [8, 8, 6 + 5 + 4]
+    assert harness.images == [1, 1, 3]
+    assert [batch.pairs for batch in harness.observed] == [8, 8, 6 + 5 + 4]
 
 
-async def test_the_order_of_the_prompts_changes_nothing(stage: Stage) -> None:
-    prompts = cast_of(stage)
-    async with stage.engine() as engine:
-        forwards = await stage.ask(engine, [picture(0)], prompts)
-        backwards = await stage.ask(engine, [picture(0)], prompts[::-1])
+async def test_the_order_of_the_prompts_changes_nothing(harness: EngineHarness) -> None:
+    prompts = cast_of(harness)
+    async with harness.engine() as engine:
+        forwards = await harness.ask(engine, [picture(0)], prompts)
+        backwards = await harness.ask(engine, [picture(0)], prompts[::-1])
 
     same(backwards, forwards)
 
 
-async def test_the_same_bytes_under_two_ids_are_two_members(stage: Stage) -> None:
-    prompt = small_prompt(stage.backbone)
-    twins = [stage.add(prompt, source=1), stage.add(prompt, source=2)]
-    async with stage.engine() as engine:
-        answers = await stage.ask(engine, [picture(0)], twins)
+async def test_the_same_bytes_under_two_ids_are_two_members(harness: EngineHarness) -> None:
+    prompt = small_prompt(harness.backbone)
+    twins = [harness.add(prompt, source=1), harness.add(prompt, source=2)]
+    async with harness.engine() as engine:
+        answers = await harness.ask(engine, [picture(0)], twins)
 
-    same(answers, stage.expect([picture(0)], twins))
-
-
-async def test_no_pictures_get_no_answers(stage: Stage) -> None:
-    prompts = cast_of(stage)
-    async with stage.engine() as engine:
-        assert await stage.ask(engine, [], prompts) == []
+    same(answers, harness.expect([picture(0)], twins))
 
 
-async def test_a_broken_picture_is_named_and_spoils_nobody_elses_question(stage: Stage) -> None:
-    prompts = cast_of(stage)
-    async with stage.engine() as engine:
-        good = asyncio.create_task(stage.ask(engine, [picture(0)], prompts, user=BEN))
+async def test_no_pictures_get_no_answers(harness: EngineHarness) -> None:
+    prompts = cast_of(harness)
+    async with harness.engine() as engine:
+        assert await harness.ask(engine, [], prompts) == []
+
+
+async def test_a_broken_picture_is_named_and_spoils_nobody_elses_question(harness: EngineHarness) -> None:
+    prompts = cast_of(harness)
+    async with harness.engine() as engine:
+        good = asyncio.create_task(harness.ask(engine, [picture(0)], prompts, user=BEN))
         with pytest.raises(PictureUnreadable, match="picture 2 of 3 cannot be read") as caught:
-            await stage.ask(engine, [picture(1), b"no picture", picture(2)], prompts)
-        same(await good, stage.expect([picture(0)], prompts))
-        assert engine.facts().pictures_under_way == 0
+            await harness.ask(engine, [picture(1), b"no picture", picture(2)], prompts)
+        same(await good, harness.expect([picture(0)], prompts))
+        assert engine.stats().active_pictures == 0
 
     assert caught.value.status == 422
 
 
-async def test_a_prompt_of_another_backbone_is_refused(stage: Stage) -> None:
-    stranger = stage.add(small_prompt(small_backbone("plain", seed=1)))
-    async with stage.engine() as engine:
+async def test_a_prompt_of_another_backbone_is_refused(harness: EngineHarness) -> None:
+    stranger = harness.add(small_prompt(small_backbone("plain", seed=1)))
+    async with harness.engine() as engine:
         with pytest.raises(PromptUnusable, match="trained on another backbone"):
-            await stage.ask(engine, [picture(0)], [stranger])
+            await harness.ask(engine, [picture(0)], [stranger])
 
 
-async def test_a_damaged_prompt_is_refused_and_the_next_question_is_answered(stage: Stage) -> None:
-    sound, damaged = cast_of(stage)[:2]
-    stage.objects[damaged.id] = stage.objects[damaged.id][:-1]
-    async with stage.engine() as engine:
+async def test_a_damaged_prompt_is_refused_and_the_next_question_is_answered(harness: EngineHarness) -> None:
+    sound, damaged = cast_of(harness)[:2]
+    harness.objects[damaged.id] = harness.objects[damaged.id][:-1]
+    async with harness.engine() as engine:
         with pytest.raises(PromptUnusable, match=str(damaged.id)):
-            await stage.ask(engine, [picture(0)], [sound, damaged])
+            await harness.ask(engine, [picture(0)], [sound, damaged])
 
-        same(await stage.ask(engine, [picture(0)], [sound]), stage.expect([picture(0)], [sound]))
+        same(await harness.ask(engine, [picture(0)], [sound]), harness.expect([picture(0)], [sound]))
 
 
 @pytest.mark.parametrize(("composition", "weighting"), [("vote", "prototypes"), ("median", "none"), ("average", "x")])
-async def test_ways_that_do_not_exist_are_refused(stage: Stage, composition: Composition, weighting: Weighting) -> None:
-    prompts = cast_of(stage)
-    async with stage.engine() as engine:
+async def test_ways_that_do_not_exist_are_refused(
+    harness: EngineHarness, composition: Composition, weighting: Weighting
+) -> None:
+    prompts = cast_of(harness)
+    async with harness.engine() as engine:
         with pytest.raises(Invalid):
-            await stage.ask(engine, [picture(0)], prompts, composition=composition, weighting=weighting)
+            await harness.ask(engine, [picture(0)], prompts, composition=composition, weighting=weighting)
 
 
-async def test_an_empty_set_is_refused(stage: Stage) -> None:
-    async with stage.engine() as engine:
+async def test_an_empty_set_is_refused(harness: EngineHarness) -> None:
+    async with harness.engine() as engine:
         with pytest.raises(Invalid, match="no prompts"):
-            await stage.ask(engine, [picture(0)], [])
+            await harness.ask(engine, [picture(0)], [])
 
 
 def test_pictures_are_prepared_the_same_in_many_threads(backbone: Backbone) -> None:
     pictures = [picture(seed) for seed in range(12)] * 4
-    alone = [prepare(data, backbone.preprocessing, "it") for data in pictures]
+    alone = [decode_picture(data, backbone.preprocessing, "it") for data in pictures]
 
     with ThreadPoolExecutor(8) as threads:
-        together = list(threads.map(lambda data: prepare(data, backbone.preprocessing, "it"), pictures))
+        together = list(threads.map(lambda data: decode_picture(data, backbone.preprocessing, "it"), pictures))
 
     assert all(one.equal(other) for one, other in zip(alone, together, strict=True))

@@ -9,12 +9,12 @@ from typing import Any, cast
 import pytest
 import torch
 
-from service.engine.batch_queue import SOLOIST, Batch, Line
+from service.engine.batch_queue import SINGLE_WORKER, Batch, BatchQueue
 from service.engine.errors import Overloaded
-from service.engine.job import Work
-from service.engine.prompt_cache import Residence
+from service.engine.job import Job
+from service.engine.prompt_cache import PromptCache
 
-OTHER = SOLOIST + 1
+OTHER = SINGLE_WORKER + 1
 
 
 @pytest.fixture
@@ -29,13 +29,13 @@ class People:
 
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
         self._loop = loop
-        self.home, self.away = (cast(Residence, object()) for _ in range(2))
+        self.home, self.away = (cast(PromptCache, object()) for _ in range(2))
 
-    def work(self, digests: int = 1, residence: Residence | None = None, seconds: float = 60) -> Work:
+    def work(self, digests: int = 1, residence: PromptCache | None = None, seconds: float = 60) -> Job:
         names = [str(number) for number in range(digests)]
         now = time.monotonic()
         said: asyncio.Future[Any] = self._loop.create_future()
-        return Work(residence or self.home, torch.empty(0), names, {}, now, now + seconds, said)
+        return Job(residence or self.home, torch.empty(0), names, {}, now, now + seconds, said)
 
 
 @pytest.fixture
@@ -43,14 +43,14 @@ def people(loop: asyncio.AbstractEventLoop) -> People:
     return People(loop)
 
 
-def filled(people: People, line: Line, count: int) -> list[Work]:
+def filled(people: People, line: BatchQueue, count: int) -> list[Job]:
     works = [people.work() for _ in range(count)]
     for work in works:
         line.join(work)
     return works
 
 
-def taken(line: Line, lane: int) -> Batch:
+def taken(line: BatchQueue, lane: int) -> Batch:
     batch = line.take(lane)
     assert batch is not None
     return batch
@@ -59,12 +59,12 @@ def taken(line: Line, lane: int) -> Batch:
 class Waiting:
     """A lane that waits for its batch, in a thread."""
 
-    def __init__(self, line: Line, lane: int) -> None:
+    def __init__(self, line: BatchQueue, lane: int) -> None:
         self.batch: Batch | None = None
         self._thread = threading.Thread(target=self._take, args=(line, lane), daemon=True)
         self._thread.start()
 
-    def _take(self, line: Line, lane: int) -> None:
+    def _take(self, line: BatchQueue, lane: int) -> None:
         self.batch = line.take(lane)
 
     def has_ended(self, within_s: float = 30) -> bool:
@@ -72,7 +72,7 @@ class Waiting:
         return not self._thread.is_alive()
 
 
-def waits(line: Line, lane: int) -> Waiting:
+def waits(line: BatchQueue, lane: int) -> Waiting:
     """A lane that has been given time to take what it must not."""
     waiting = Waiting(line, lane)
     assert not waiting.has_ended(within_s=0.1)
@@ -80,7 +80,7 @@ def waits(line: Line, lane: int) -> Waiting:
 
 
 def test_idle_lanes_share_what_waits_and_a_single_one_takes_what_it_may(people: People) -> None:
-    line = Line(lanes=2, max_pictures=4, max_pairs=100)
+    line = BatchQueue(lanes=2, max_pictures=4, max_pairs=100)
     works = filled(people, line, 6)
 
     assert list(taken(line, 0).works) == works[:3]
@@ -91,12 +91,12 @@ def test_idle_lanes_share_what_waits_and_a_single_one_takes_what_it_may(people: 
 
 
 def test_a_lone_picture_is_the_soloists_and_nobody_begins_beside_it(people: People) -> None:
-    line = Line(lanes=2, max_pictures=4, max_pairs=100)
+    line = BatchQueue(lanes=2, max_pictures=4, max_pairs=100)
     other = waits(line, OTHER)
     (lone,) = filled(people, line, 1)
     assert not other.has_ended(within_s=0.1)
 
-    batch = taken(line, SOLOIST)
+    batch = taken(line, SINGLE_WORKER)
     assert (list(batch.works), batch.is_alone) == ([lone], True)
     late = filled(people, line, 3)
     assert not other.has_ended(within_s=0.1)
@@ -107,9 +107,9 @@ def test_a_lone_picture_is_the_soloists_and_nobody_begins_beside_it(people: Peop
 
 
 def test_a_single_picture_beside_a_batch_is_not_alone(people: People) -> None:
-    line = Line(lanes=2, max_pictures=4, max_pairs=100)
+    line = BatchQueue(lanes=2, max_pictures=4, max_pairs=100)
     filled(people, line, 4)
-    taken(line, SOLOIST)
+    taken(line, SINGLE_WORKER)
     taken(line, OTHER)
     line.end()
     (single,) = filled(people, line, 1)
@@ -118,9 +118,9 @@ def test_a_single_picture_beside_a_batch_is_not_alone(people: People) -> None:
 
 
 def test_a_lane_that_waits_ends_when_nothing_is_left_for_it_though_nobody_ends_a_batch(people: People) -> None:
-    line = Line(lanes=2, max_pictures=4, max_pairs=100)
+    line = BatchQueue(lanes=2, max_pictures=4, max_pairs=100)
     filled(people, line, 1)
-    taken(line, SOLOIST)  # alone, and for ever
+    taken(line, SINGLE_WORKER)  # alone, and for ever
     other = waits(line, OTHER)
     filled(people, line, 1)
     line.close()
@@ -133,9 +133,9 @@ def test_a_lane_that_waits_ends_when_nothing_is_left_for_it_though_nobody_ends_a
 
 
 def test_who_found_no_room_comes_first_alone_when_all_others_are_done(people: People) -> None:
-    line = Line(lanes=2, max_pictures=4, max_pairs=100)
+    line = BatchQueue(lanes=2, max_pictures=4, max_pairs=100)
     works = filled(people, line, 6)
-    first, second = taken(line, SOLOIST), taken(line, OTHER)
+    first, second = taken(line, SINGLE_WORKER), taken(line, OTHER)
     late = filled(people, line, 1)
     line.make_room()
     line.put_back(second.works)
@@ -145,27 +145,27 @@ def test_who_found_no_room_comes_first_alone_when_all_others_are_done(people: Pe
     line.end()  # of the first
     assert not other.has_ended(within_s=0.1)  # it is the soloist's
     assert list(first.works) == works[:3]
-    assert taken(line, SOLOIST) == Batch([*works[3:]][:2], is_alone=True)
+    assert taken(line, SINGLE_WORKER) == Batch([*works[3:]][:2], is_alone=True)
     line.end()
     assert other.has_ended()
     assert other.batch is not None
     assert [*other.batch.works] == [works[5]]
-    assert taken(line, SOLOIST).works == late
+    assert taken(line, SINGLE_WORKER).works == late
 
 
 def test_who_is_put_back_for_others_of_the_batch_is_next(people: People) -> None:
-    line = Line(lanes=1, max_pictures=4, max_pairs=100)
+    line = BatchQueue(lanes=1, max_pictures=4, max_pairs=100)
     works = filled(people, line, 6)
-    batch = taken(line, SOLOIST)
+    batch = taken(line, SINGLE_WORKER)
 
     line.put_back(batch.works[2:])
     line.end()
 
-    assert list(taken(line, SOLOIST).works) == works[2:]
+    assert list(taken(line, SINGLE_WORKER).works) == works[2:]
 
 
 def test_a_batch_has_no_more_pairs_than_it_may_and_one_residence(people: People) -> None:
-    line = Line(lanes=1, max_pictures=9, max_pairs=10)
+    line = BatchQueue(lanes=1, max_pictures=9, max_pairs=10)
     large, huge, elsewhere, small = (
         people.work(6),
         people.work(20),
@@ -176,55 +176,55 @@ def test_a_batch_has_no_more_pairs_than_it_may_and_one_residence(people: People)
         line.join(work)
 
     for expected in ([large, small], [huge], [elsewhere]):
-        assert list(taken(line, SOLOIST).works) == expected
+        assert list(taken(line, SINGLE_WORKER).works) == expected
         line.end()
 
 
 def test_who_is_not_wanted_any_more_is_not_taken(people: People, loop: asyncio.AbstractEventLoop) -> None:
-    line = Line(lanes=1, max_pictures=9, max_pairs=10)
+    line = BatchQueue(lanes=1, max_pictures=9, max_pairs=10)
     gone, late, wanted = people.work(), people.work(seconds=0), people.work()
     for work in (gone, late, wanted):
         line.join(work)
     gone.said.cancel()
 
-    assert list(taken(line, SOLOIST).works) == [wanted]
+    assert list(taken(line, SINGLE_WORKER).works) == [wanted]
     loop.run_until_complete(asyncio.sleep(0))
     assert type(late.said.exception()).__name__ == "DeadlinePassed"
 
 
 def test_a_closed_line_is_emptied_and_takes_nobody_in(people: People) -> None:
-    line = Line(lanes=2, max_pictures=2, max_pairs=10)
+    line = BatchQueue(lanes=2, max_pictures=2, max_pairs=10)
     works = filled(people, line, 3)
     line.close()
 
     with pytest.raises(Overloaded):
         line.join(people.work())
-    assert list(taken(line, SOLOIST).works) == works[:2]
+    assert list(taken(line, SINGLE_WORKER).works) == works[:2]
     assert list(taken(line, OTHER).works) == works[2:]
-    assert line.take(SOLOIST) is None
+    assert line.take(SINGLE_WORKER) is None
     assert line.take(OTHER) is None
 
 
 def test_a_lane_that_waits_for_the_soloist_ends_when_he_finds_nobody_who_is_wanted(people: People) -> None:
-    line = Line(lanes=2, max_pictures=2, max_pairs=10)
+    line = BatchQueue(lanes=2, max_pictures=2, max_pairs=10)
     (gone,) = filled(people, line, 1)
     gone.said.cancel()
     other = waits(line, OTHER)
     line.close()
 
-    assert line.take(SOLOIST) is None
+    assert line.take(SINGLE_WORKER) is None
     assert other.has_ended()
     assert other.batch is None
 
 
 def test_who_is_put_back_after_the_soloist_has_gone_is_taken_all_the_same(people: People) -> None:
-    line = Line(lanes=2, max_pictures=2, max_pairs=10)
+    line = BatchQueue(lanes=2, max_pictures=2, max_pairs=10)
     filled(people, line, 2)
-    taken(line, SOLOIST)
+    taken(line, SINGLE_WORKER)
     batch = taken(line, OTHER)
     line.end()
     line.close()
-    assert line.take(SOLOIST) is None
+    assert line.take(SINGLE_WORKER) is None
 
     line.make_room()
     line.put_back(batch.works)
@@ -237,16 +237,16 @@ def test_who_is_put_back_after_the_soloist_has_gone_is_taken_all_the_same(people
 
 
 def test_lanes_take_everyone_exactly_once(people: People) -> None:
-    line = Line(lanes=3, max_pictures=4, max_pairs=100)
-    seen: list[Work] = []
-    begun = {SOLOIST: 0}
+    line = BatchQueue(lanes=3, max_pictures=4, max_pairs=100)
+    seen: list[Job] = []
+    begun = {SINGLE_WORKER: 0}
     faults: list[str] = []
 
     def compute(lane: int) -> None:
         put_back = 0
         while (batch := line.take(lane)) is not None:
             begun[lane] = 1
-            if batch.is_alone and (lane != SOLOIST or sum(begun.values()) != 1):
+            if batch.is_alone and (lane != SINGLE_WORKER or sum(begun.values()) != 1):
                 faults.append(f"lane {lane} was not alone")
             time.sleep(0.0003)
             if put_back < 20 and not batch.is_alone:

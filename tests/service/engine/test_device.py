@@ -12,17 +12,17 @@ from torch import Tensor
 from alacarte.prompting.predict import Answer
 from registry.access.usable_set import UsablePrompt
 from service.engine import decode
-from service.engine.backbones import Backbones
+from service.engine.backbone_cache import BackboneCache
 from service.engine.compose import compose
-from service.engine.decode import prepare
+from service.engine.decode import decode_picture
 from service.engine.device import MAX_LANES, lanes_of
 from service.engine.engine import Engine
 from service.engine.errors import ComputationFailed, Overloaded
-from service.engine.job import Said
-from service.engine.prompt_cache import Residence
+from service.engine.job import PictureLogits
+from service.engine.prompt_cache import PromptCache
 from service.engine.settings import EngineSettings
 from tests.prompting.reference import small_prompt
-from tests.service.engine.fixtures import ANN, BEN, Stage, picture, same, until
+from tests.service.engine.fixtures import ANN, BEN, EngineHarness, picture, same, until
 
 pytestmark = pytest.mark.anyio
 
@@ -30,29 +30,29 @@ TWO = EngineSettings(decode_threads=1, compute_threads=2)
 
 
 @pytest.fixture
-def prompts(stage: Stage) -> list[UsablePrompt]:
-    return [stage.add(small_prompt(stage.backbone, seed=seed), source=seed) for seed in range(4)]
+def prompts(harness: EngineHarness) -> list[UsablePrompt]:
+    return [harness.add(small_prompt(harness.backbone, seed=seed), source=seed) for seed in range(4)]
 
 
 async def begin_together(
-    stage: Stage, engine: Engine, asked: list[tuple[bytes, list[UsablePrompt]]]
+    harness: EngineHarness, engine: Engine, asked: list[tuple[bytes, list[UsablePrompt]]]
 ) -> list[asyncio.Task[list[Answer]]]:
-    """Questions that wait until all lanes are free, and are then begun by all of them; the gate is closed."""
-    stage.passes.close()
-    first = asyncio.create_task(stage.ask(engine, [picture(99)], asked[0][1], user=BEN))
-    await stage.passes.reached()
+    """Questions that wait until all lanes are free, and are then begun by all of them; the pause_point is closed."""
+    harness.forward_pause.pause()
+    first = asyncio.create_task(harness.ask(engine, [picture(99)], asked[0][1], user=BEN))
+    await harness.forward_pause.wait_until_reached()
     tasks = []
     for number, (image, prompts) in enumerate(asked, 1):
-        tasks.append(asyncio.create_task(stage.ask(engine, [image], prompts, user=ANN)))
+        tasks.append(asyncio.create_task(harness.ask(engine, [image], prompts, user=ANN)))
         await until(partial(has_ready, engine, number))
-    stage.passes.open()
-    stage.passes.close()
+    harness.forward_pause.resume()
+    harness.forward_pause.pause()
     await first
     return tasks
 
 
 def has_ready(engine: Engine, count: int) -> bool:
-    return engine.facts().ready_pictures == count
+    return engine.stats().ready_pictures == count
 
 
 @pytest.mark.parametrize(
@@ -71,71 +71,71 @@ async def test_a_cpu_has_lanes_and_an_accelerator_one(device: str, threads: int,
 
 
 async def test_batches_are_computed_side_by_side_each_with_its_share_of_the_threads(
-    stage: Stage, prompts: list[UsablePrompt], monkeypatch: pytest.MonkeyPatch
+    harness: EngineHarness, prompts: list[UsablePrompt], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     seen: list[tuple[int, int]] = []  # pictures of a pass, and the threads that computed them
-    embed = stage.backbone.embed
+    embed = harness.backbone.embed
 
     def noted(images: Tensor) -> Tensor:
         seen.append((len(images), torch.get_num_threads()))
         return embed(images)
 
-    monkeypatch.setattr(stage.backbone, "embed", noted)
+    monkeypatch.setattr(harness.backbone, "embed", noted)
     settings = EngineSettings(decode_threads=1, compute_threads=6)
-    async with stage.engine(settings) as engine:
-        asked = await begin_together(stage, engine, [(picture(n), prompts[n % 2 :]) for n in range(8)])
+    async with harness.engine(settings) as engine:
+        asked = await begin_together(harness, engine, [(picture(n), prompts[n % 2 :]) for n in range(8)])
         for _ in range(MAX_LANES):
-            await stage.passes.reached()  # all at once
-        stage.passes.open()
+            await harness.forward_pause.wait_until_reached()  # all at once
+        harness.forward_pause.resume()
         answers = await asyncio.gather(*asked)
-        await stage.ask(engine, [picture(9)], prompts)
+        await harness.ask(engine, [picture(9)], prompts)
 
     assert seen == [(1, 6), *[(2, 1)] * MAX_LANES, (1, 6)]
     for n, answer in enumerate(answers):
-        same(answer, stage.expect([picture(n)], prompts[n % 2 :]))
+        same(answer, harness.expect([picture(n)], prompts[n % 2 :]))
 
 
-async def test_a_poisonous_picture_fails_alone_in_its_lane(stage: Stage, prompts: list[UsablePrompt]) -> None:
-    stage.poison = stage.image(picture(13))
-    async with stage.engine(TWO) as engine:
-        asked = await begin_together(stage, engine, [(picture(n), prompts) for n in (1, 13, 2, 3)])
-        await stage.passes.reached()
-        await stage.passes.reached()
-        stage.passes.open()
+async def test_a_poisonous_picture_fails_alone_in_its_lane(harness: EngineHarness, prompts: list[UsablePrompt]) -> None:
+    harness.poison = harness.image(picture(13))
+    async with harness.engine(TWO) as engine:
+        asked = await begin_together(harness, engine, [(picture(n), prompts) for n in (1, 13, 2, 3)])
+        await harness.forward_pause.wait_until_reached()
+        await harness.forward_pause.wait_until_reached()
+        harness.forward_pause.resume()
         answers = await asyncio.gather(*asked, return_exceptions=True)
 
-        assert engine.facts().failures == 1
+        assert engine.stats().failures == 1
     assert isinstance(answers.pop(1), ComputationFailed)
     for n, answer in zip((1, 2, 3), answers, strict=True):
         assert not isinstance(answer, BaseException)
-        same(answer, stage.expect([picture(n)], prompts))
+        same(answer, harness.expect([picture(n)], prompts))
 
 
 async def test_those_whose_prompts_do_not_fit_beside_anothers_are_answered_after_them(
-    stage: Stage, prompts: list[UsablePrompt]
+    harness: EngineHarness, prompts: list[UsablePrompt]
 ) -> None:
-    settings = EngineSettings(prompt_bytes=stage.slots_for(2), decode_threads=1, compute_threads=2)
-    async with stage.engine(settings) as engine:
-        asked = await begin_together(stage, engine, [(picture(1), prompts[:2]), (picture(2), prompts[2:])])
-        await stage.passes.reached()
-        await until(lambda: engine.facts().ready_pictures == 1)  # put back
-        stage.passes.open()
+    settings = EngineSettings(prompt_bytes=harness.slots_for(2), decode_threads=1, compute_threads=2)
+    async with harness.engine(settings) as engine:
+        asked = await begin_together(harness, engine, [(picture(1), prompts[:2]), (picture(2), prompts[2:])])
+        await harness.forward_pause.wait_until_reached()
+        await until(lambda: engine.stats().ready_pictures == 1)  # put back
+        harness.forward_pause.resume()
         answers = await asyncio.gather(*asked)
 
-    assert stage.images == [1, 1, 1]
+    assert harness.images == [1, 1, 1]
     for n, own in ((1, prompts[:2]), (2, prompts[2:])):
-        same(answers[n - 1], stage.expect([picture(n)], own))
+        same(answers[n - 1], harness.expect([picture(n)], own))
 
 
 async def test_who_found_no_room_is_not_overtaken_for_ever(
-    stage: Stage, prompts: list[UsablePrompt], monkeypatch: pytest.MonkeyPatch
+    harness: EngineHarness, prompts: list[UsablePrompt], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    settings = EngineSettings(prompt_bytes=stage.slots_for(3), decode_threads=1, compute_threads=2)
+    settings = EngineSettings(prompt_bytes=harness.slots_for(3), decode_threads=1, compute_threads=2)
     many, other = prompts[:2], prompts[2:]
-    known = [stage.image(picture(n)) for n in range(6)]
+    known = [harness.image(picture(n)) for n in range(6)]
     passes: list[list[int]] = []  # which pictures were in each
     is_put_back = threading.Event()
-    embed = stage.backbone.embed
+    embed = harness.backbone.embed
 
     def noted(images: Tensor) -> Tensor:
         found = embed(images)
@@ -144,15 +144,15 @@ async def test_who_found_no_room_is_not_overtaken_for_ever(
             assert is_put_back.wait(60)
         return found
 
-    monkeypatch.setattr(stage.backbone, "embed", noted)
-    async with stage.engine(settings) as engine:
+    monkeypatch.setattr(harness.backbone, "embed", noted)
+    async with harness.engine(settings) as engine:
         # One lane begins with 0 and 1; in the other 2 finds no room beside them, and 3 needs none.
-        asked = await begin_together(stage, engine, [(picture(n), other if n == 2 else many) for n in range(4)])
-        await stage.passes.reached()
-        await stage.passes.reached()
-        asked += [asyncio.create_task(stage.ask(engine, [picture(n)], many, user=BEN)) for n in (4, 5)]
+        asked = await begin_together(harness, engine, [(picture(n), other if n == 2 else many) for n in range(4)])
+        await harness.forward_pause.wait_until_reached()
+        await harness.forward_pause.wait_until_reached()
+        asked += [asyncio.create_task(harness.ask(engine, [picture(n)], many, user=BEN)) for n in (4, 5)]
         await until(partial(has_ready, engine, 2))
-        stage.passes.open()
+        harness.forward_pause.resume()
         try:
             await until(partial(has_ready, engine, 3))
         finally:
@@ -163,33 +163,35 @@ async def test_who_found_no_room_is_not_overtaken_for_ever(
     assert sorted(passes[1:3]) == [[0, 1], [3]]
     assert passes[3] == [2]
     assert sorted(n for later in passes[4:] for n in later) == [4, 5]
-    same(answers[2], stage.expect([picture(2)], other))
+    same(answers[2], harness.expect([picture(2)], other))
 
 
 async def test_who_finds_no_room_though_nobody_else_is_there_is_told_so(
-    stage: Stage, prompts: list[UsablePrompt], monkeypatch: pytest.MonkeyPatch
+    harness: EngineHarness, prompts: list[UsablePrompt], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    async with stage.engine(TWO) as engine:
-        await stage.ask(engine, [picture(0)], prompts)
+    async with harness.engine(TWO) as engine:
+        await harness.ask(engine, [picture(0)], prompts)
         with monkeypatch.context() as full:
-            full.setattr(Residence, "_seat_one", lambda _, place, *rest: rest[-1].later.append(place))
+            full.setattr(PromptCache, "_seat_one", lambda _, place, *rest: rest[-1].later.append(place))
             with pytest.raises(ComputationFailed):
-                await stage.ask(engine, [picture(1)], prompts)
+                await harness.ask(engine, [picture(1)], prompts)
 
-        same(await stage.ask(engine, [picture(1)], prompts), stage.expect([picture(1)], prompts))
+        same(await harness.ask(engine, [picture(1)], prompts), harness.expect([picture(1)], prompts))
 
 
-async def test_slots_become_narrow_again_though_lanes_are_never_idle(stage: Stage, prompts: list[UsablePrompt]) -> None:
-    wide = stage.add(small_prompt(stage.backbone, seed=50, memory=12), source=50)
-    settings = EngineSettings(prompt_bytes=stage.slots_for(6), decode_threads=1, compute_threads=2)
+async def test_slots_become_narrow_again_though_lanes_are_never_idle(
+    harness: EngineHarness, prompts: list[UsablePrompt]
+) -> None:
+    wide = harness.add(small_prompt(harness.backbone, seed=50, memory=12), source=50)
+    settings = EngineSettings(prompt_bytes=harness.slots_for(6), decode_threads=1, compute_threads=2)
     asking = True
 
     async def ask_on(number: int) -> None:
         while asking:
-            await stage.ask(engine, [picture(number)], prompts[:1], user=(ANN, BEN)[number % 2])
+            await harness.ask(engine, [picture(number)], prompts[:1], user=(ANN, BEN)[number % 2])
 
-    async with stage.engine(settings) as engine:
-        await stage.ask(engine, [picture(0)], [wide])
+    async with harness.engine(settings) as engine:
+        await harness.ask(engine, [picture(0)], [wide])
         (residence,) = engine._residences
         assert residence.capacity == 2
         busy = [asyncio.create_task(ask_on(number)) for number in range(6)]
@@ -201,13 +203,13 @@ async def test_slots_become_narrow_again_though_lanes_are_never_idle(stage: Stag
 
 
 async def test_when_a_lane_ends_the_others_finish_what_they_have_begun(
-    stage: Stage, prompts: list[UsablePrompt], monkeypatch: pytest.MonkeyPatch
+    harness: EngineHarness, prompts: list[UsablePrompt], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     class Ended(BaseException):
         pass
 
-    ending = stage.image(picture(13))
-    embed = stage.backbone.embed
+    ending = harness.image(picture(13))
+    embed = harness.backbone.embed
 
     def end(images: Tensor) -> Tensor:
         found = embed(images)
@@ -215,29 +217,31 @@ async def test_when_a_lane_ends_the_others_finish_what_they_have_begun(
             raise Ended
         return found
 
-    monkeypatch.setattr(stage.backbone, "embed", end)
-    async with stage.engine(TWO) as engine:
-        asked = await begin_together(stage, engine, [(picture(n), prompts) for n in (13, 1)])
-        await stage.passes.reached()
-        await stage.passes.reached()
-        waiting = asyncio.create_task(stage.ask(engine, [picture(2)], prompts, user=BEN))
-        await until(lambda: engine.facts().ready_pictures == 1)
-        stage.passes.open()
+    monkeypatch.setattr(harness.backbone, "embed", end)
+    async with harness.engine(TWO) as engine:
+        asked = await begin_together(harness, engine, [(picture(n), prompts) for n in (13, 1)])
+        await harness.forward_pause.wait_until_reached()
+        await harness.forward_pause.wait_until_reached()
+        waiting = asyncio.create_task(harness.ask(engine, [picture(2)], prompts, user=BEN))
+        await until(lambda: engine.stats().ready_pictures == 1)
+        harness.forward_pause.resume()
 
         with pytest.raises(ComputationFailed, match="Ended"):
             await asked[0]
-        same(await asked[1], stage.expect([picture(1)], prompts))
+        same(await asked[1], harness.expect([picture(1)], prompts))
         found = (await asyncio.gather(waiting, return_exceptions=True))[0]
         # Whichever lane was the first; one that took it and missed the prompts of the pass that failed, asked in vain.
         assert isinstance(found, ComputationFailed | Overloaded | list)
-        await until(lambda: not engine.is_well)
+        await until(lambda: not engine.is_healthy)
         with pytest.raises(Overloaded):
-            await stage.ask(engine, [picture(2)], prompts)
+            await harness.ask(engine, [picture(2)], prompts)
 
 
-async def test_only_the_device_computes_with_several_threads(stage: Stage, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_only_the_device_computes_with_several_threads(
+    harness: EngineHarness, monkeypatch: pytest.MonkeyPatch
+) -> None:
     seen: dict[str, int] = {}
-    embed = stage.backbone.embed
+    embed = harness.backbone.embed
 
     def note(who: str) -> None:
         seen[who] = torch.get_num_threads()
@@ -248,27 +252,27 @@ async def test_only_the_device_computes_with_several_threads(stage: Stage, monke
 
     def noted_prepare(*arguments: object) -> Tensor:
         note("decoder")
-        return prepare(*arguments)  # type: ignore[arg-type]
+        return decode_picture(*arguments)  # type: ignore[arg-type]
 
     def read(prompt: UsablePrompt) -> bytes:
         note("loader")
-        return stage.read(prompt)
+        return harness.read(prompt)
 
-    monkeypatch.setattr(stage.backbone, "embed", noted_embed)
-    monkeypatch.setattr(decode, "prepare", noted_prepare)
+    monkeypatch.setattr(harness.backbone, "embed", noted_embed)
+    monkeypatch.setattr(decode, "decode_picture", noted_prepare)
     settings = EngineSettings(decode_threads=1, compute_threads=3)
     before = torch.get_num_threads()
-    prompt = stage.add(small_prompt(stage.backbone))
+    prompt = harness.add(small_prompt(harness.backbone))
 
-    def compose_noted(logits: list[Said]) -> list[Answer]:
+    def compose_noted(logits: list[PictureLogits]) -> list[Answer]:
         answers = compose([prompt], logits, "average", "none")
         note("composer")
         return answers
 
-    async with Engine(Backbones(settings, lambda *_: stage.backbone), read, settings) as engine:
+    async with Engine(BackboneCache(settings, lambda *_: harness.backbone), read, settings) as engine:
         for number in range(2):  # also after the others have chosen theirs
             deadline = time.monotonic() + 60
-            logits = await engine.run(stage.task, [picture(number)], [prompt], user=ANN, deadline=deadline)
+            logits = await engine.run(harness.task, [picture(number)], [prompt], user=ANN, deadline=deadline)
             await asyncio.to_thread(compose_noted, logits)
             assert seen == {"decoder": 1, "loader": 1, "device": 3, "composer": 1}
             seen = {"loader": seen["loader"]}  # it reads once

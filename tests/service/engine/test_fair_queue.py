@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from service.engine.errors import Overloaded
-from service.engine.fair_queue import Turn, Turns
+from service.engine.fair_queue import FairQueue, Ticket
 from tests.service.engine.fixtures import ANN, BEN, CAT
 
 pytestmark = pytest.mark.anyio
@@ -16,11 +16,11 @@ pytestmark = pytest.mark.anyio
 USERS = (ANN, BEN, CAT)
 
 
-def turns_of(places: int, waiting: int = 100) -> Turns:
-    return Turns(places, waiting, lambda: 2.0)
+def turns_of(places: int, waiting: int = 100) -> FairQueue:
+    return FairQueue(places, waiting, lambda: 2.0)
 
 
-def begun(turns: list[Turn]) -> int:
+def begun(turns: list[Ticket]) -> int:
     return sum(turn.is_going for turn in turns)
 
 
@@ -116,7 +116,7 @@ def test_places_and_lines_stay_within_their_bounds_and_nobody_is_forgotten(
 ) -> None:
     async def story() -> None:
         turns = turns_of(places=4, waiting=6)
-        joined: list[Turn] = []
+        joined: list[Ticket] = []
         for user, number, is_joining in steps:
             if is_joining:
                 try:

@@ -4,10 +4,11 @@ import pytest
 import torch
 
 from alacarte.prompting.backbone.vit import Backbone
-from service.engine.prompt_cache import Residence
-from service.engine.prompt_loader import Loaded
+from service.engine.prompt_cache import PromptCache
+from service.engine.prompt_loader import LoadedPrompt
 from tests.prompting.reference import small_prompt
-from tests.service.engine.cache_fixtures import (
+from tests.service.engine.fixtures import EngineHarness
+from tests.service.engine.prompt_cache_fixtures import (
     ask,
     here,
     is_cleared,
@@ -18,11 +19,10 @@ from tests.service.engine.cache_fixtures import (
     usable_of,
     use,
 )
-from tests.service.engine.fixtures import Stage
 
 
-def test_who_was_used_longest_ago_leaves_for_who_comes(stage: Stage, cast: list[Loaded]) -> None:
-    residence = residence_of(stage, slots=3)
+def test_who_was_used_longest_ago_leaves_for_who_comes(harness: EngineHarness, cast: list[LoadedPrompt]) -> None:
+    residence = residence_of(harness, slots=3)
     use(residence, *cast[:3])
     residence.missing([usable_of(cast[0])])  # to look for one is to use it
 
@@ -31,8 +31,8 @@ def test_who_was_used_longest_ago_leaves_for_who_comes(stage: Stage, cast: list[
     assert here(residence, cast) == [0, 2, 3]
 
 
-def test_nobody_who_is_in_the_batch_leaves_for_another_in_it(stage: Stage, cast: list[Loaded]) -> None:
-    residence = residence_of(stage, slots=3)
+def test_nobody_who_is_in_the_batch_leaves_for_another_in_it(harness: EngineHarness, cast: list[LoadedPrompt]) -> None:
+    residence = residence_of(harness, slots=3)
     use(residence, *cast[:3])
 
     seating, _ = residence.seat([ask(cast[0]), ask(cast[3]), ask(cast[4]), ask(cast[5])])
@@ -45,8 +45,8 @@ def test_nobody_who_is_in_the_batch_leaves_for_another_in_it(stage: Stage, cast:
     assert here(residence, cast) == [0, 3, 4]
 
 
-def test_who_asks_for_a_prompt_that_has_left_is_told_so(stage: Stage, cast: list[Loaded]) -> None:
-    residence = residence_of(stage, slots=3)
+def test_who_asks_for_a_prompt_that_has_left_is_told_so(harness: EngineHarness, cast: list[LoadedPrompt]) -> None:
+    residence = residence_of(harness, slots=3)
     use(residence, cast[0])
 
     seating, _ = residence.seat([([cast[0].digest], {}), ([cast[1].digest], {})])
@@ -55,8 +55,10 @@ def test_who_asks_for_a_prompt_that_has_left_is_told_so(stage: Stage, cast: list
     assert (seating.seated, seating.missed) == ([0], [1])
 
 
-def test_who_asks_for_more_than_there_are_slots_is_told_to_ask_for_less(stage: Stage, cast: list[Loaded]) -> None:
-    residence = residence_of(stage, slots=3)
+def test_who_asks_for_more_than_there_are_slots_is_told_to_ask_for_less(
+    harness: EngineHarness, cast: list[LoadedPrompt]
+) -> None:
+    residence = residence_of(harness, slots=3)
 
     seating = use(residence, *cast[:4])
 
@@ -64,8 +66,8 @@ def test_who_asks_for_more_than_there_are_slots_is_told_to_ask_for_less(stage: S
     assert residence.count == 0
 
 
-def test_the_slot_of_who_was_evicted_is_cleared_at_once(stage: Stage, cast: list[Loaded]) -> None:
-    residence = residence_of(stage, slots=3)
+def test_the_slot_of_who_was_evicted_is_cleared_at_once(harness: EngineHarness, cast: list[LoadedPrompt]) -> None:
+    residence = residence_of(harness, slots=3)
     gone = use(residence, *cast[:2]).residents[cast[1].digest]
     assert not is_cleared(residence, gone)
 
@@ -76,8 +78,10 @@ def test_the_slot_of_who_was_evicted_is_cleared_at_once(stage: Stage, cast: list
     assert is_cleared(residence, gone)
 
 
-def test_who_is_evicted_while_in_use_stays_readable_until_the_batch_ends(stage: Stage, cast: list[Loaded]) -> None:
-    residence = residence_of(stage, slots=3)
+def test_who_is_evicted_while_in_use_stays_readable_until_the_batch_ends(
+    harness: EngineHarness, cast: list[LoadedPrompt]
+) -> None:
+    residence = residence_of(harness, slots=3)
     seating, pool = residence.seat([ask(*cast[:2])])
     gone = seating.residents[cast[1].digest]
     before = pool.keys[:, gone.seat.slot].clone()
@@ -90,8 +94,8 @@ def test_who_is_evicted_while_in_use_stays_readable_until_the_batch_ends(stage: 
     assert is_cleared(residence, gone)
 
 
-def test_who_was_evicted_on_the_way_is_used_once_and_leaves(stage: Stage, cast: list[Loaded]) -> None:
-    residence = residence_of(stage, slots=3)
+def test_who_was_evicted_on_the_way_is_used_once_and_leaves(harness: EngineHarness, cast: list[LoadedPrompt]) -> None:
+    residence = residence_of(harness, slots=3)
     cast[1].stays = False
 
     seating = use(residence, *cast[:2])
@@ -101,10 +105,10 @@ def test_who_was_evicted_on_the_way_is_used_once_and_leaves(stage: Stage, cast: 
     assert is_cleared(residence, seating.residents[cast[1].digest])
 
 
-def test_either_owner_of_the_same_bytes_evicts_them(stage: Stage, cast: list[Loaded]) -> None:
-    residence = residence_of(stage, slots=3)
+def test_either_owner_of_the_same_bytes_evicts_them(harness: EngineHarness, cast: list[LoadedPrompt]) -> None:
+    residence = residence_of(harness, slots=3)
     use(residence, cast[0])
-    twin = loaded(stage, stage.add(stage.prompts[str(usable_of(cast[0]).id)], source=77))
+    twin = loaded(harness, harness.add(harness.prompts[str(usable_of(cast[0]).id)], source=77))
     assert residence.missing([usable_of(twin)]) == [usable_of(twin)]  # so that it is fetched in its own name
     use(residence, twin)
 
@@ -113,8 +117,8 @@ def test_either_owner_of_the_same_bytes_evicts_them(stage: Stage, cast: list[Loa
     assert here(residence, [cast[0], twin]) == []
 
 
-def test_after_a_failed_batch_nothing_that_it_used_is_trusted(stage: Stage, cast: list[Loaded]) -> None:
-    residence = residence_of(stage, slots=3)
+def test_after_a_failed_batch_nothing_that_it_used_is_trusted(harness: EngineHarness, cast: list[LoadedPrompt]) -> None:
+    residence = residence_of(harness, slots=3)
     use(residence, cast[0])
 
     seating, _ = residence.seat([ask(*cast[1:3])])
@@ -123,8 +127,8 @@ def test_after_a_failed_batch_nothing_that_it_used_is_trusted(stage: Stage, cast
     assert here(residence, cast) == [0]
 
 
-def test_the_pinned_leave_last(stage: Stage, cast: list[Loaded]) -> None:
-    residence = residence_of(stage, slots=3)
+def test_the_pinned_leave_last(harness: EngineHarness, cast: list[LoadedPrompt]) -> None:
+    residence = residence_of(harness, slots=3)
     residence.pin([cast[0].digest])
     use(residence, *cast[:3])
 
@@ -135,10 +139,10 @@ def test_the_pinned_leave_last(stage: Stage, cast: list[Loaded]) -> None:
     assert here(residence, cast) == [1, 2, 3]
 
 
-def test_a_wider_prompt_makes_all_slots_wider_and_fewer(stage: Stage, cast: list[Loaded]) -> None:
-    residence = residence_of(stage, slots=6)
+def test_a_wider_prompt_makes_all_slots_wider_and_fewer(harness: EngineHarness, cast: list[LoadedPrompt]) -> None:
+    residence = residence_of(harness, slots=6)
     use(residence, *cast)
-    wide = loaded(stage, stage.add(small_prompt(stage.backbone, seed=50, memory=12)))
+    wide = loaded(harness, harness.add(small_prompt(harness.backbone, seed=50, memory=12)))
 
     seating, pool = residence.seat([ask(wide), ([cast[0].digest], {})])
     residence.release(seating)
@@ -150,9 +154,11 @@ def test_a_wider_prompt_makes_all_slots_wider_and_fewer(stage: Stage, cast: list
     assert torch.equal(numbers_of(residence, cast[5]), ready_numbers(cast[5]))
 
 
-def test_slots_are_narrow_again_when_the_wider_prompt_has_left(stage: Stage, cast: list[Loaded]) -> None:
-    residence = residence_of(stage, slots=6)
-    wide = loaded(stage, stage.add(small_prompt(stage.backbone, seed=50, memory=12), source=50))
+def test_slots_are_narrow_again_when_the_wider_prompt_has_left(
+    harness: EngineHarness, cast: list[LoadedPrompt]
+) -> None:
+    residence = residence_of(harness, slots=6)
+    wide = loaded(harness, harness.add(small_prompt(harness.backbone, seed=50, memory=12), source=50))
     use(residence, wide)
     use(residence, cast[0])
     assert residence.capacity == 2
@@ -166,13 +172,13 @@ def test_slots_are_narrow_again_when_the_wider_prompt_has_left(stage: Stage, cas
 
 
 def test_heads_are_within_the_budget_too(backbone: Backbone) -> None:
-    stage = Stage(backbone)
+    harness = EngineHarness(backbone)
     labels = tuple(f"label {n:04}" for n in range(300))
     heads = [
-        loaded(stage, stage.add(small_prompt(backbone, "head-only", seed=seed, labels=labels))) for seed in range(6)
+        loaded(harness, harness.add(small_prompt(backbone, "head-only", seed=seed, labels=labels))) for seed in range(6)
     ]
     each = 300 * 4 * (backbone.width + 1) + 4 * 4 * backbone.width
-    residence = Residence(backbone, 2 * 4 * each)
+    residence = PromptCache(backbone, 2 * 4 * each)
 
     for head in heads:
         use(residence, head)
@@ -181,8 +187,10 @@ def test_heads_are_within_the_budget_too(backbone: Backbone) -> None:
     assert residence.size_bytes == 4 * each
 
 
-def test_one_prompt_that_is_larger_than_the_budget_is_seated_alone(stage: Stage, cast: list[Loaded]) -> None:
-    residence = Residence(stage.backbone, 1)
+def test_one_prompt_that_is_larger_than_the_budget_is_seated_alone(
+    harness: EngineHarness, cast: list[LoadedPrompt]
+) -> None:
+    residence = PromptCache(harness.backbone, 1)
 
     seating, _ = residence.seat([ask(cast[0]), ask(cast[1])])
     residence.release(seating)
@@ -193,9 +201,9 @@ def test_one_prompt_that_is_larger_than_the_budget_is_seated_alone(stage: Stage,
 
 
 def test_a_prompt_that_could_not_be_copied_is_nobodys(
-    stage: Stage, cast: list[Loaded], monkeypatch: pytest.MonkeyPatch
+    harness: EngineHarness, cast: list[LoadedPrompt], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    residence = residence_of(stage, slots=3)
+    residence = residence_of(harness, slots=3)
     use(residence, cast[0])
 
     def fail(*_: object) -> None:
@@ -211,9 +219,9 @@ def test_a_prompt_that_could_not_be_copied_is_nobodys(
 
 
 def test_a_slot_that_cannot_be_cleared_keeps_no_other_from_being_free(
-    stage: Stage, cast: list[Loaded], monkeypatch: pytest.MonkeyPatch
+    harness: EngineHarness, cast: list[LoadedPrompt], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    residence = residence_of(stage, slots=3)
+    residence = residence_of(harness, slots=3)
     seating, _ = residence.seat([ask(*cast[:3])])
 
     def fail(*_: object) -> None:

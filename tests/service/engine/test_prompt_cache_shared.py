@@ -7,9 +7,10 @@ from functools import partial
 
 import torch
 
-from service.engine.prompt_loader import Loaded
+from service.engine.prompt_loader import LoadedPrompt
 from tests.prompting.reference import small_prompt
-from tests.service.engine.cache_fixtures import (
+from tests.service.engine.fixtures import EngineHarness
+from tests.service.engine.prompt_cache_fixtures import (
     ask,
     here,
     is_cleared,
@@ -19,11 +20,10 @@ from tests.service.engine.cache_fixtures import (
     residence_of,
     use,
 )
-from tests.service.engine.fixtures import Stage
 
 
-def test_what_two_batches_use_leaves_after_the_last_of_them(stage: Stage, cast: list[Loaded]) -> None:
-    residence = residence_of(stage, slots=3)
+def test_what_two_batches_use_leaves_after_the_last_of_them(harness: EngineHarness, cast: list[LoadedPrompt]) -> None:
+    residence = residence_of(harness, slots=3)
     one, pool = residence.seat([ask(*cast[:2])])
     other, _ = residence.seat([([cast[1].digest], {})])
     gone = one.residents[cast[1].digest]
@@ -39,8 +39,8 @@ def test_what_two_batches_use_leaves_after_the_last_of_them(stage: Stage, cast: 
     assert here(residence, cast) == [0]
 
 
-def test_nobody_takes_the_slot_of_who_is_in_another_batch(stage: Stage, cast: list[Loaded]) -> None:
-    residence = residence_of(stage, slots=3)
+def test_nobody_takes_the_slot_of_who_is_in_another_batch(harness: EngineHarness, cast: list[LoadedPrompt]) -> None:
+    residence = residence_of(harness, slots=3)
     one, _ = residence.seat([ask(*cast[:2])])
 
     other, _ = residence.seat([ask(*cast[2:4]), ask(cast[4]), ask(cast[0], cast[4])])
@@ -53,8 +53,10 @@ def test_nobody_takes_the_slot_of_who_is_in_another_batch(stage: Stage, cast: li
     assert use(residence, *cast[2:4]).seated == [0]
 
 
-def test_who_is_evicted_and_comes_again_meanwhile_gets_another_slot(stage: Stage, cast: list[Loaded]) -> None:
-    residence = residence_of(stage, slots=3)
+def test_who_is_evicted_and_comes_again_meanwhile_gets_another_slot(
+    harness: EngineHarness, cast: list[LoadedPrompt]
+) -> None:
+    residence = residence_of(harness, slots=3)
     one, _ = residence.seat([ask(cast[0])])
     residence.evict(lambda prompt: prompt.source_id.int == 0)
 
@@ -69,10 +71,10 @@ def test_who_is_evicted_and_comes_again_meanwhile_gets_another_slot(stage: Stage
     assert here(residence, cast) == [0]
 
 
-def test_slots_become_no_wider_under_a_batch_that_reads_them(stage: Stage, cast: list[Loaded]) -> None:
-    residence = residence_of(stage, slots=6)
+def test_slots_become_no_wider_under_a_batch_that_reads_them(harness: EngineHarness, cast: list[LoadedPrompt]) -> None:
+    residence = residence_of(harness, slots=6)
     one, _ = residence.seat([ask(cast[0])])
-    wide = loaded(stage, stage.add(small_prompt(stage.backbone, seed=50, memory=12)))
+    wide = loaded(harness, harness.add(small_prompt(harness.backbone, seed=50, memory=12)))
 
     other, _ = residence.seat([ask(wide), ask(cast[1])])
 
@@ -82,9 +84,11 @@ def test_slots_become_no_wider_under_a_batch_that_reads_them(stage: Stage, cast:
     assert use(residence, wide).seated == [0]
 
 
-def test_slots_become_no_narrower_under_a_batch_that_reads_them(stage: Stage, cast: list[Loaded]) -> None:
-    residence = residence_of(stage, slots=6)
-    wide = loaded(stage, stage.add(small_prompt(stage.backbone, seed=50, memory=12), source=50))
+def test_slots_become_no_narrower_under_a_batch_that_reads_them(
+    harness: EngineHarness, cast: list[LoadedPrompt]
+) -> None:
+    residence = residence_of(harness, slots=6)
+    wide = loaded(harness, harness.add(small_prompt(harness.backbone, seed=50, memory=12), source=50))
     one, pool = residence.seat([ask(wide)])
     residence.evict(lambda prompt: prompt.source_id.int == 50)
 
@@ -102,8 +106,8 @@ def test_slots_become_no_narrower_under_a_batch_that_reads_them(stage: Stage, ca
     assert here(residence, cast) == [0, 1, 2]
 
 
-def test_many_batches_at_once_each_find_their_own_numbers(stage: Stage, cast: list[Loaded]) -> None:
-    residence = residence_of(stage, slots=4)
+def test_many_batches_at_once_each_find_their_own_numbers(harness: EngineHarness, cast: list[LoadedPrompt]) -> None:
+    residence = residence_of(harness, slots=4)
     faults: list[str] = []
     is_over = threading.Event()
 

@@ -195,7 +195,7 @@ def test_requests_are_measured_by_their_route(world: World) -> None:
 
     assert 'route="/sources/{source_id}"' in text
     assert str(world.source) not in text
-    for name in ("queue_seconds", "batch_pictures", "batch_pairs", "resident_prompts", "prompt_cache_hits_total"):
+    for name in ("queue_seconds", "batch_pictures", "batch_pairs", "cached_prompts", "prompt_cache_hits_total"):
         assert f"alacarte_{name}" in text
 
 

@@ -39,7 +39,7 @@ def test_a_forgotten_source_is_gone_from_answers_memory_and_stores(make_world: M
     source = world.add_source()
     world.publish(source, 5)
     assert sources_used(world) == sorted([str(world.source), str(source)])
-    assert measured(world, "alacarte_resident_prompts") == 2
+    assert measured(world, "alacarte_cached_prompts") == 2
 
     answer = world.ask("forgetter", "DELETE", f"/sources/{source}")
 
@@ -50,7 +50,7 @@ def test_a_forgotten_source_is_gone_from_answers_memory_and_stores(make_world: M
     assert erasure["receipt"]["source"] == str(source)
     verdict = world.ask("forgetter", "GET", f"/erasures/{erasure['id']}/verdict").json()
     assert verdict["holds"], verdict
-    assert measured(world, "alacarte_resident_prompts") == 1
+    assert measured(world, "alacarte_cached_prompts") == 1
     wait_for(lambda: measured(world, "alacarte_erasure_seconds_count") == 1)
     assert world.ask("owner", "GET", f"/sources/{source}").status_code == 404
     body = prompt_bytes(5)

@@ -24,7 +24,7 @@ from registry.access.rights import usable
 from registry.access.usable_set import UsablePrompt, UsableSet
 from service.engine.compose import compose
 from service.engine.engine import Engine
-from service.engine.job import Said
+from service.engine.job import PictureLogits
 from service.http.request_session import Visit
 from service.prediction.predict import CheckedResponse
 from service.prediction.request import PredictionQuery
@@ -72,10 +72,10 @@ class ComputedAtMiddleware:
         await self._app(scope, receive, send_with_header)
 
 
-class RecordedLogits(list[Said]):
+class RecordedLogits(list[PictureLogits]):
     """The logits of a request, with its record: the thread that composes them does not see the request's context."""
 
-    def __init__(self, logits: Iterable[Said], record: RequestRecord) -> None:
+    def __init__(self, logits: Iterable[PictureLogits], record: RequestRecord) -> None:
         super().__init__(logits)
         self.record = record
 
@@ -83,7 +83,7 @@ class RecordedLogits(list[Said]):
 class RecordingEngine(Engine):
     """Computes as ever; its logits carry the record of their request."""
 
-    async def run(self, *given: Any, **named: Any) -> list[Said]:  # Any: whatever the engine takes
+    async def run(self, *given: Any, **named: Any) -> list[PictureLogits]:  # Any: whatever the engine takes
         """The engine's logits."""
         return RecordedLogits(await super().run(*given, **named), _record.get())
 

@@ -6,18 +6,18 @@ import torch
 
 from alacarte.prompting.attention.prompt_slots import make_ready
 from registry.access.usable_set import UsablePrompt
-from service.engine.prompt_cache import Residence, Resident, Seating
-from service.engine.prompt_loader import Loaded
-from tests.service.engine.fixtures import Stage
+from service.engine.prompt_cache import BatchPlacement, CachedPrompt, PromptCache
+from service.engine.prompt_loader import LoadedPrompt
+from tests.service.engine.fixtures import EngineHarness
 
 
-def loaded(stage: Stage, prompt: UsablePrompt) -> Loaded:
-    read = stage.prompts[str(prompt.id)]
-    ready = make_ready(stage.backbone, read.tensors)
-    return Loaded(prompt.digest, ready, read.facts.labels, read.tensors.prototypes, {prompt.id: prompt})
+def loaded(harness: EngineHarness, prompt: UsablePrompt) -> LoadedPrompt:
+    read = harness.prompts[str(prompt.id)]
+    ready = make_ready(harness.backbone, read.tensors)
+    return LoadedPrompt(prompt.digest, ready, read.facts.labels, read.tensors.prototypes, {prompt.id: prompt})
 
 
-def usable_of(prompt: Loaded) -> UsablePrompt:
+def usable_of(prompt: LoadedPrompt) -> UsablePrompt:
     (usable,) = prompt.owners.values()
     return usable
 
@@ -26,36 +26,36 @@ def is_of(source: int, prompt: UsablePrompt) -> bool:
     return prompt.source_id.int == source
 
 
-def ask(*prompts: Loaded) -> tuple[list[str], dict[str, Loaded]]:
+def ask(*prompts: LoadedPrompt) -> tuple[list[str], dict[str, LoadedPrompt]]:
     """A picture that has fetched all it asks for."""
     return [prompt.digest for prompt in prompts], {prompt.digest: prompt for prompt in prompts}
 
 
-def use(residence: Residence, *prompts: Loaded) -> Seating:
+def use(residence: PromptCache, *prompts: LoadedPrompt) -> BatchPlacement:
     """A whole batch of one picture."""
     seating, _ = residence.seat([ask(*prompts)])
     residence.release(seating)
     return seating
 
 
-def here(residence: Residence, prompts: Sequence[Loaded]) -> list[int]:
+def here(residence: PromptCache, prompts: Sequence[LoadedPrompt]) -> list[int]:
     """Which of the prompts are resident."""
     return [n for n, prompt in enumerate(prompts) if not residence.missing([usable_of(prompt)])]
 
 
-def residence_of(stage: Stage, slots: int) -> Residence:
-    residence = Residence(stage.backbone, stage.slots_for(slots))
+def residence_of(harness: EngineHarness, slots: int) -> PromptCache:
+    residence = PromptCache(harness.backbone, harness.slots_for(slots))
     assert residence.capacity == slots
     return residence
 
 
-def is_cleared(residence: Residence, resident: Resident) -> bool:
+def is_cleared(residence: PromptCache, resident: CachedPrompt) -> bool:
     _, pool = residence.seat([])
     slot = resident.seat.slot
     return not any(numbers.any() for numbers in (pool.tokens[slot], pool.keys[:, slot], pool.values[:, slot]))
 
 
-def numbers_of(residence: Residence, prompt: Loaded) -> torch.Tensor:
+def numbers_of(residence: PromptCache, prompt: LoadedPrompt) -> torch.Tensor:
     """The keys and values of a prompt that is here."""
     seating, pool = residence.seat([([prompt.digest], {})])
     residence.release(seating)
@@ -63,6 +63,6 @@ def numbers_of(residence: Residence, prompt: Loaded) -> torch.Tensor:
     return torch.stack([pool.keys[:, slot], pool.values[:, slot]], dim=1)
 
 
-def ready_numbers(prompt: Loaded) -> torch.Tensor:
+def ready_numbers(prompt: LoadedPrompt) -> torch.Tensor:
     assert prompt.ready.keys_values is not None
     return prompt.ready.keys_values

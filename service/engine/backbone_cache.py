@@ -13,7 +13,7 @@ from alacarte.prompting.backbone.vit import Backbone
 from alacarte.prompting.errors import PromptingError
 from registry.access.usable_set import TaskFacts
 from service.concurrency import start_aside
-from service.engine.errors import BackboneUnavailable, IdentityMismatch
+from service.engine.errors import BackboneUnavailable, BackboneWeightsMismatch
 from service.engine.settings import EngineSettings
 
 log = logging.getLogger(__name__)
@@ -30,7 +30,7 @@ def build(name: str, size: int | None, settings: EngineSettings) -> Backbone:
     return build_backbone(name, settings.weights, size, settings.device, dtype, say=log.info)
 
 
-class Backbones:
+class BackboneCache:
     """At most `settings.backbones` of them; the one that was asked for longest ago leaves."""
 
     def __init__(self, settings: EngineSettings, build: Build = build) -> None:
@@ -56,7 +56,7 @@ class Backbones:
         while len(self._kept) > self._settings.backbones:
             del self._kept[next(iter(self._kept))]
         if task.identity is not None and task.identity != backbone.identity:
-            raise IdentityMismatch(task.backbone, task.identity, backbone.identity)
+            raise BackboneWeightsMismatch(task.backbone, task.identity, backbone.identity)
         return backbone
 
     async def _built(self, key: Key) -> Backbone:

@@ -1,0 +1,113 @@
+"""BackboneCache are built when they are first asked for, once, and with the weights that the task needs."""
+
+import asyncio
+import dataclasses
+
+import pytest
+
+from alacarte.prompting.backbone.vit import Backbone
+from alacarte.prompting.errors import WeightsUnavailable
+from registry.access.usable_set import TaskFacts
+from service.engine.backbone_cache import RETRY_SECONDS, BackboneCache, build
+from service.engine.errors import BackboneUnavailable, BackboneWeightsMismatch
+from service.engine.settings import EngineSettings
+from tests.service.engine.fixtures import EngineHarness
+
+pytestmark = pytest.mark.anyio
+
+
+class Builder:
+    """Builds the same backbone each time, and counts; held while its pause_point is closed."""
+
+    def __init__(self, harness: EngineHarness) -> None:
+        self.harness = harness
+        self.built: list[str] = []
+        self.errors: list[Exception] = []
+
+    def __call__(self, name: str, *_: object) -> Backbone:
+        self.harness.read_pause.wait_if_paused()
+        self.built.append(name)
+        if self.errors:
+            raise self.errors.pop()
+        return self.harness.backbone
+
+
+def named(harness: EngineHarness, name: str) -> TaskFacts:
+    return dataclasses.replace(harness.task, backbone=name)
+
+
+async def test_a_backbone_is_built_once_for_all_who_wait(harness: EngineHarness) -> None:
+    builder = Builder(harness)
+    backbones = BackboneCache(EngineSettings(), builder)
+    harness.read_pause.pause()
+    waiting = [asyncio.create_task(backbones.get(harness.task)) for _ in range(3)]
+    await harness.read_pause.wait_until_reached()
+    waiting[0].cancel()
+    harness.read_pause.resume()
+
+    assert await waiting[1] is await waiting[2] is harness.backbone
+    assert await backbones.get(harness.task) is harness.backbone
+    assert len(builder.built) == 1
+
+
+async def test_the_backbone_that_was_asked_for_longest_ago_leaves(harness: EngineHarness) -> None:
+    builder = Builder(harness)
+    backbones = BackboneCache(EngineSettings(backbones=2), builder)
+
+    for name in ("a", "b", "a", "c", "a", "b"):
+        await backbones.get(named(harness, name))
+
+    assert builder.built == ["a", "b", "c", "b"]
+    assert len(backbones.kept) == 2
+
+
+async def test_other_weights_than_the_tasks_are_refused(harness: EngineHarness) -> None:
+    task = dataclasses.replace(harness.task, identity="0" * 64)
+
+    with pytest.raises(BackboneWeightsMismatch, match="give it the same weights") as caught:
+        await BackboneCache(EngineSettings(), Builder(harness)).get(task)
+
+    assert caught.value.status == 503
+
+
+async def test_a_task_without_an_identity_takes_the_weights_that_there_are(harness: EngineHarness) -> None:
+    task = dataclasses.replace(harness.task, identity=None)
+
+    assert await BackboneCache(EngineSettings(), Builder(harness)).get(task) is harness.backbone
+
+
+async def test_a_build_that_failed_is_not_begun_again_for_a_moment(harness: EngineHarness) -> None:
+    builder = Builder(harness)
+    builder.errors = [WeightsUnavailable("no hub answers")]
+    backbones = BackboneCache(EngineSettings(), builder)
+
+    for _ in range(3):
+        with pytest.raises(BackboneUnavailable, match="no hub answers") as caught:
+            await backbones.get(harness.task)
+        assert 1 <= caught.value.retry_after <= RETRY_SECONDS
+
+    assert len(builder.built) == 1
+    assert await backbones.get(named(harness, "another")) is harness.backbone
+
+
+async def test_a_build_that_failed_is_tried_again_after_a_moment(
+    harness: EngineHarness, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("service.engine.backbone_cache.RETRY_SECONDS", 0.0)
+    builder = Builder(harness)
+    builder.errors = [WeightsUnavailable("no hub answers")]
+    backbones = BackboneCache(EngineSettings(), builder)
+
+    with pytest.raises(BackboneUnavailable, match="no hub answers") as caught:
+        await backbones.get(harness.task)
+
+    assert caught.value.status == 503
+    assert await backbones.get(harness.task) is harness.backbone
+
+
+def test_the_settings_say_which_weights_and_numbers(capsys: pytest.CaptureFixture[str]) -> None:
+    backbone = build("vit_tiny_patch16_224", 32, EngineSettings(weights="random", precision="bfloat16"))
+
+    assert (backbone.architecture, backbone.preprocessing.size) == ("vit_tiny_patch16_224", 32)
+    assert str(backbone.dtype) == "torch.bfloat16"
+    assert capsys.readouterr().err == ""
