@@ -1,4 +1,4 @@
-"""The production shape with replicas that tell when they had computed an answer, shared by the races of a module."""
+"""The production shape with instrumented replicas, shared by the races of a module."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-if TYPE_CHECKING:  # torch takes seconds, and the tests of the checker never need it
+if TYPE_CHECKING:  # importing torch takes seconds, and the tests of the checker do not need it
     from tests.e2e.cluster import Cluster
 
 REPLICA = (sys.executable, "-m", "tests.stress.race.replica")
@@ -28,7 +28,7 @@ def race_cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
 
 @pytest.fixture(autouse=True)
 def attach_logs(request: pytest.FixtureRequest) -> Iterator[None]:
-    """How the logs end is shown with a test that fails."""
+    """Attach the end of the logs to the report of a failed test."""
     yield
     if "race_cluster" in request.fixturenames:
         request.node.add_report_section("teardown", "logs", request.getfixturevalue("race_cluster").logs())

@@ -1,4 +1,4 @@
-"""Forgetting and revoking against asking, on the production shape: what was taken is in no answer from then on."""
+"""Deletion and revocation race against prediction on the production shape: no later answer uses what was removed."""
 
 import sys
 
@@ -15,7 +15,7 @@ FULL, FULL_SECONDS = 10_000, 7200.0
 
 
 def race(cluster: Cluster, raced: int, limit_s: float, seed: int = 0) -> RaceReport:
-    """Through the proxy and at each replica, as clients of both kinds do."""
+    """Run a race through the proxy and directly at each replica."""
     setup = create_race_setup(cluster.url, cluster.admin_token)
     addresses = [cluster.url, *cluster.replica_urls]
     report = check_history(run_race(addresses, cluster.admin_token, setup, raced=raced, limit_s=limit_s, seed=seed))
@@ -30,18 +30,18 @@ def test_deletion_and_revocation_are_linearizable(race_cluster: Cluster) -> None
     assert report.overlaps.raced >= SHORT
 
 
-def test_without_the_last_look_at_rights_the_checker_finds_violations(race_cluster: Cluster) -> None:
+def test_the_checker_finds_violations_without_the_recheck_of_rights(race_cluster: Cluster) -> None:
     race_cluster.restart_replicas((*REPLICA, "unchecked"))
 
     report = race(race_cluster, SHORT, SHORT_SECONDS)
 
     assert report.kinds["unchecked"] > 0
-    assert report.kinds["gone"] == 0  # the first look is still there: none was sent after what it uses had gone
+    assert report.kinds["gone"] == 0  # rights are still read first, so no request was sent after the removal
 
 
 @pytest.mark.stress
 @pytest.mark.parametrize(("fault", "kind"), [("cached", "gone"), ("unnamed", "scores")])
-def test_other_faults_are_found_and_called_by_their_names(race_cluster: Cluster, fault: str, kind: str) -> None:
+def test_the_checker_finds_and_names_other_faults(race_cluster: Cluster, fault: str, kind: str) -> None:
     race_cluster.restart_replicas((*REPLICA, fault))
 
     assert race(race_cluster, SHORT, SHORT_SECONDS).kinds[kind] > 0

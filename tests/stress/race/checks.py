@@ -1,4 +1,4 @@
-"""What came of a race, in numbers."""
+"""The report of a race: counts and violations."""
 
 from collections import Counter
 from dataclasses import dataclass
@@ -11,11 +11,11 @@ from tests.stress.race.overlaps import Overlaps, count_overlaps
 
 @dataclass(frozen=True)
 class RaceReport:
-    """The counts of a race, and everything that was wrong."""
+    """The counts and the violations of a race."""
 
     overlaps: Overlaps
     statuses: Counter[int]
-    deeds: Counter[str]
+    operations: Counter[str]
     seconds: float
     violations: tuple[Violation, ...]
 
@@ -27,21 +27,21 @@ class RaceReport:
     def __str__(self) -> str:
         counts = self.overlaps
         lines = [
-            f"{counts.raced} of {counts.asks} answered predictions overlapped one of {counts.takings} deletions and "
+            f"{counts.raced} of {counts.calls} answered predictions overlapped one of {counts.removals} deletions and "
             f"revocations of something in their user's set, {counts.pairs} times in all, within {self.seconds:.0f} s",
-            f"answers by status: {dict(self.statuses)}; writes: {dict(self.deeds)}",
+            f"answers by status: {dict(self.statuses)}; writes: {dict(self.operations)}",
             f"violations: {len(self.violations)} {dict(self.kinds)}",
-            *(f"  {one.kind}: {one.ask.client} {one.detail}" for one in self.violations[:5]),
+            *(f"  {one.kind}: {one.call.client} {one.detail}" for one in self.violations[:5]),
         ]
         return "\n".join(lines)
 
 
 def check_history(history: History) -> RaceReport:
-    """The report over a race of the setup's prompts."""
+    """Check a history against the true scores of the race's prompts."""
     return RaceReport(
         overlaps=count_overlaps(history),
-        statuses=Counter(ask.status for ask in history.asks),
-        deeds=Counter(write.operation for write in history.writes),
-        seconds=max(ask.received for ask in history.asks) - min(ask.sent for ask in history.asks),
+        statuses=Counter(call.status for call in history.calls),
+        operations=Counter(write.operation for write in history.writes),
+        seconds=max(call.received for call in history.calls) - min(call.sent for call in history.calls),
         violations=tuple(find_violations(history, true_scores)),
     )

@@ -1,4 +1,4 @@
-"""What a race is run with: prompts that each shout a label of their own, pictures, people, and the true scores."""
+"""The setup of a race: prompts that each prefer their own label, pictures, users, and the true scores."""
 
 import io
 from base64 import b64encode
@@ -18,12 +18,12 @@ from alacarte.prompting.prompt.tensors import Prompt
 from tests.prompting.reference import small_prompt
 from tests.service.deployment import BACKBONE, SIZE, backbone
 
-SLOTS = 4  # sources at a time, beside the one that always stays
-VARIANTS = 3  # prompts of a slot, taken in turns, so that a source that comes again says something else
+SLOTS = 4  # sources at a time, beside the permanent one
+VARIANTS = 3  # prompts per slot, used in turn, so that a re-created source gives another answer
 PROMPTS = SLOTS * VARIANTS + 1
-PERMANENT = PROMPTS - 1  # the prompt of the source that stays
+PERMANENT = PROMPTS - 1  # the prompt of the permanent source
 LABELS = tuple(f"label {number:02d}" for number in range(PROMPTS))
-LABEL_BIAS = 12.0  # in logits: a source that is in a set takes its share of the scores for its own label
+LABEL_BIAS = 12.0  # in logits: each source of a set takes its share of the scores for its own label
 PICTURES = 2
 USERS = ("eva", "fay")
 
@@ -32,7 +32,7 @@ _numbers = count()
 
 @dataclass(frozen=True)
 class RaceSetup:
-    """Where a race takes place, and who takes part."""
+    """The task and the users of a race."""
 
     task: str
     users: Mapping[str, str]  # ids by name
@@ -41,7 +41,7 @@ class RaceSetup:
 
 @cache
 def biased_prompt(number: int) -> Prompt:
-    """A random prompt that is nearly sure of its own label."""
+    """Return a random prompt that strongly prefers its own label."""
     prompt = small_prompt(backbone(), seed=number, labels=LABELS)
     bias = prompt.tensors.head_bias.clone()
     bias[number] += LABEL_BIAS
@@ -50,13 +50,13 @@ def biased_prompt(number: int) -> Prompt:
 
 @cache
 def prompt_bytes(number: int) -> bytes:
-    """The prompt as it is sent."""
+    """Return the prompt as bytes."""
     return prompt_to_bytes(biased_prompt(number))
 
 
 @cache
 def picture_bytes(number: int) -> bytes:
-    """One of the pictures."""
+    """Return one of the pictures as PNG."""
     file = io.BytesIO()
     Image.linear_gradient("L").resize((24, 24)).rotate(90 * number).convert("RGB").save(file, "PNG")
     return file.getvalue()
@@ -64,26 +64,26 @@ def picture_bytes(number: int) -> bytes:
 
 @cache
 def picture_text(number: int) -> str:
-    """The picture as JSON has it."""
+    """Return the picture in base64."""
     return b64encode(picture_bytes(number)).decode()
 
 
 @cache
 def predictor() -> Predictor:
-    """The library's own, with all prompts."""
+    """Return the library's predictor with all prompts."""
     return Predictor(backbone(), {str(number): biased_prompt(number) for number in range(PROMPTS)})
 
 
 @cache
 def true_scores(prompts: frozenset[int], picture: int) -> Mapping[str, float]:
-    """What exactly these prompts say of the picture."""
+    """Return the scores of the picture under exactly these prompts."""
     images = torch.stack([backbone().preprocessing(decode(picture_bytes(picture)))])
     [answer] = predictor().predict(images, [[str(number) for number in prompts]])
     return dict(zip(answer.labels, answer.scores.tolist(), strict=True))
 
 
 def create_race_setup(url: str, admin_token: str) -> RaceSetup:
-    """A task and users of its own, without any grant."""
+    """Create a task and users without any grant."""
     number = next(_numbers)
     with Client(url, admin_token) as admin:
         task = admin.create_task(f"race {number}", backbone=BACKBONE, size=SIZE).id

@@ -1,4 +1,4 @@
-"""What clients and admins did and were told, each with its times by one clock: the whole evidence of a race."""
+"""The history of a race: every write and every prediction with its times by one clock."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -6,27 +6,27 @@ from typing import Literal
 
 Operation = Literal["publish", "grant", "revoke", "delete"]
 
-# Moments are of time.monotonic(), which is one clock for all processes of a machine.
+# All times are of time.monotonic(), which is one clock for all processes of a machine.
 
 
 @dataclass(frozen=True)
 class Write:
-    """Something that an admin did to a source; those to one source follow each other, and none is in doubt.
+    """A completed write of an admin to a source. Writes to one source never overlap.
 
-    One that is tried until it is done is one write, from the first sending to the last answer.
+    Retries count as one write, from the first request to the last response.
     """
 
     operation: Operation
     source: str
     sent: float
     answered: float
-    user: str = ""  # of a grant or a revocation
-    prompt: int = 0  # of a publishing: which prompt it was
+    user: str = ""  # for grant and revoke
+    prompt: int = 0  # for publish: the number of the prompt
 
 
 @dataclass(frozen=True)
-class Ask:
-    """A prediction that was asked for, and the answer."""
+class PredictCall:
+    """A prediction request and its answer."""
 
     client: str
     user: str
@@ -34,20 +34,20 @@ class Ask:
     sent: float
     received: float
     status: int
-    asked: str | None = None  # the one source that was named, if any
-    computed: float | None = None  # when the scores were there, and only the look at the rights was left to do
-    sources: frozenset[str] = frozenset()  # those that the answer says it rests on
+    named_source: str | None = None  # the one source that the request named, if any
+    computed: float | None = None  # when the scores were computed, before the recheck
+    sources: frozenset[str] = frozenset()  # that the answer names
     scores: Mapping[str, float] | None = None  # by label
 
     @property
     def is_answered(self) -> bool:
-        """Whether it says what may be used: by labels, or that what was named may not."""
-        return self.status == 200 or (self.status == 404 and self.asked is not None)
+        """Whether the answer shows what was usable: labels, or 404 for the named source."""
+        return self.status == 200 or (self.status == 404 and self.named_source is not None)
 
 
 @dataclass(frozen=True)
 class History:
-    """All that was done and asked."""
+    """All writes and calls of a race."""
 
     writes: tuple[Write, ...]
-    asks: tuple[Ask, ...]
+    calls: tuple[PredictCall, ...]

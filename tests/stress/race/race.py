@@ -1,4 +1,4 @@
-"""The race: clients predict without pause, while admins delete, re-create, revoke and grant under them."""
+"""The race: clients predict without pause while admins delete, re-create, revoke and grant."""
 
 import threading
 import time
@@ -15,19 +15,19 @@ from tests.stress.race.recorder import Recorder
 
 ADMINS = 2
 CLIENTS_EACH = 2  # for each user and address
-PROGRESS_CHECKS = 20  # whether it is enough, at least
+PROGRESS_CHECKS = 20  # per race, at least
 
 
 def run_race(
     addresses: Sequence[str], admin_token: str, setup: RaceSetup, *, raced: int, limit_s: float, seed: int = 0
 ) -> History:
-    """The history of a race in which so many asks met a deletion or revocation; what takes too long is no race."""
+    """Run until `raced` calls have overlapped a deletion or revocation, and return the history."""
     recorder = Recorder()
     with closing(Admin(addresses, admin_token, setup, recorder, seed)) as admin:
         admin.create_source(PERMANENT, f"stays {time.monotonic_ns()}")
     work: list[Callable[[], None]] = [
-        Client(f"{user}-{number}-{place}", address, user, setup, recorder, seed).predict_until_stopped
-        for place, address in enumerate(addresses)
+        Client(f"{user}-{number}-{position}", address, user, setup, recorder, seed).predict_until_stopped
+        for position, address in enumerate(addresses)
         for user in USERS
         for number in range(CLIENTS_EACH)
     ]
@@ -40,10 +40,10 @@ def run_race(
     end = time.monotonic() + limit_s
     try:
         while not recorder.is_over:
-            recorder.await_asks(1 + raced // PROGRESS_CHECKS)
+            recorder.await_calls(1 + raced // PROGRESS_CHECKS)
             if count_overlaps(recorder.history()).raced >= raced:
                 break
-            assert time.monotonic() < end, f"not {raced} raced asks within {limit_s} s"
+            assert time.monotonic() < end, f"not {raced} raced calls within {limit_s} s"
     finally:
         recorder.finish()
         for thread in threads:
@@ -55,5 +55,5 @@ def run_race(
 def _run(work: Callable[[], None], recorder: Recorder) -> None:
     try:
         work()
-    except BaseException as error:  # told by the thread that waits for all
+    except BaseException as error:  # raised again by the thread that joins all
         recorder.finish(error)

@@ -1,4 +1,4 @@
-"""Whether one user may use one source, over time: certain but for the moments at which it was being changed."""
+"""Whether one user may use one source over time; uncertain only while a write is in progress."""
 
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
@@ -11,7 +11,7 @@ from tests.stress.race.history import Write
 
 @dataclass(frozen=True)
 class Change:
-    """Something that turned the answer to `may it be used?` round, at one moment from its sending to its answer."""
+    """A write that changed whether the source is usable, at one moment between its request and its response."""
 
     becomes: bool
     sent: float
@@ -21,7 +21,7 @@ class Change:
 
 @dataclass(frozen=True)
 class Register:
-    """Not usable at first, then turned round by each of the changes, in their order."""
+    """Whether a source is usable by a user: false at first, inverted by each change."""
 
     user: str
     source: str
@@ -29,37 +29,37 @@ class Register:
 
     @property
     def begins(self) -> float:
-        """Before this it is certainly not usable."""
+        """Return the time before which the source is certainly not usable."""
         return self.changes[0].sent if self.changes else inf
 
     @property
     def ends(self) -> float:
-        """After this it certainly never is again."""
+        """Return the time after which the source is certainly never usable again."""
         if not self.changes:
             return -inf
         return inf if self.changes[-1].becomes else self.changes[-1].answered
 
     def spans(self, value: bool) -> list[tuple[float, float]]:
-        """When it may have had this value: from the sending of what gave it to the answer to what took it."""
+        """Return the spans in which it may have had this value: from request to response of the surrounding changes."""
         starts = [(-inf, False), *((change.sent, change.becomes) for change in self.changes)]
         ends = [*(change.answered for change in self.changes), inf]
         return [(start, end) for (start, has), end in zip(starts, ends, strict=True) if has is value]
 
     def certain_spans(self, value: bool) -> list[tuple[float, float]]:
-        """When it certainly had this value: from the answer to what gave it to the sending of what took it."""
+        """Return the spans in which it certainly had this value: between the surrounding changes."""
         starts = [(-inf, False), *((change.answered, change.becomes) for change in self.changes)]
         ends = [*(change.sent for change in self.changes), inf]
         return [(start, end) for (start, has), end in zip(starts, ends, strict=True) if has is value]
 
 
 def registers_of(writes: Iterable[Write], users: Iterable[str]) -> dict[str, list[Register]]:
-    """The registers of each user, by when they begin."""
+    """Return the registers of each user, sorted by begin."""
     by_source: dict[str, list[Write]] = defaultdict(list)
     for write in sorted(writes, key=lambda write: write.sent):
         by_source[write.source].append(write)
     for done in by_source.values():
         for one, following in pairwise(done):
-            assert one.answered <= following.sent, "two writes to one source at once: nobody can tell their order"
+            assert one.answered <= following.sent, "two writes to one source overlap: their order is unknown"
     return {
         user: sorted((_register(user, source, done) for source, done in by_source.items()), key=lambda one: one.begins)
         for user in users

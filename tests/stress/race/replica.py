@@ -1,7 +1,7 @@
-"""`alacarte serve` for races: it tells when the scores of an answer were there, and breaks a promise if it is told to.
+"""`alacarte serve` with instrumentation for races, and optionally with a fault that breaks a promise.
 
-Nothing of the product knows of this: the faults are put into its modules from here, before the service starts.
-Called as `python -m tests.stress.race.replica [FAULT]`, with the settings of the service in its environment.
+Each response says in a header when its scores were computed. The product has no hook for this: this module patches it
+before the service starts. Run it as `python -m tests.stress.race.replica [FAULT]`; settings come from the environment.
 """
 
 import sys
@@ -44,7 +44,7 @@ _create_app = service.app.create_app
 
 @dataclass
 class RequestRecord:
-    """What is to be told of a request."""
+    """What is recorded of a request."""
 
     computed: float | None = None
     found: UsableSet | None = None  # the rights as they were read first
@@ -54,13 +54,13 @@ _record: ContextVar[RequestRecord] = ContextVar("record")
 
 
 class ComputedAtMiddleware:
-    """The outermost layer: puts into the answer when its scores were there."""
+    """Outermost middleware: adds the time at which the scores were computed to the response."""
 
     def __init__(self, app: ASGIApp) -> None:
         self._app = app
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Serves one request."""
+        """Serve one request."""
         record = RequestRecord()
         _record.set(record)
 
@@ -73,7 +73,7 @@ class ComputedAtMiddleware:
 
 
 class RecordedLogits(list[PictureLogits]):
-    """The logits of a request, with its record: the thread that composes them does not see the request's context."""
+    """Logits with the record of their request; the thread that composes them has no access to the request's context."""
 
     def __init__(self, logits: Iterable[PictureLogits], record: RequestRecord) -> None:
         super().__init__(logits)
@@ -81,36 +81,36 @@ class RecordedLogits(list[PictureLogits]):
 
 
 class RecordingEngine(Engine):
-    """Computes as ever; its logits carry the record of their request."""
+    """An engine whose logits carry the record of their request."""
 
     async def run(self, *given: Any, **named: Any) -> list[PictureLogits]:  # Any: whatever the engine takes
-        """The engine's logits."""
+        """Return the engine's logits with the record."""
         return RecordedLogits(await super().run(*given, **named), _record.get())
 
 
 def compose_recorded(prompts: Sequence[UsablePrompt], logits: RecordedLogits, *how: Any) -> list[Answer]:
-    """The answers; notes the moment when they are there."""
+    """Compose the answers and record the time."""
     answers = compose(prompts, logits, *how)
     logits.record.computed = time.monotonic()
     return answers
 
 
 def create_instrumented_app(settings: ServiceSettings) -> FastAPI:
-    """The service, told of."""
+    """Create the service with the header that says when scores were computed."""
     app = _create_app(settings)
     app.add_middleware(ComputedAtMiddleware)
     return app
 
 
 async def read_rights_once(visit: Visit, query: PredictionQuery, which: Phase) -> UsableSet:
-    """Rights as they were when the request came: nothing is looked at again before the answer leaves."""
+    """Read the rights once per request, without a recheck."""
     record = _record.get()
     record.found = record.found or await _read_query_rights(visit, query, which)
     return record.found
 
 
 async def read_cached_rights(visit: Visit, query: PredictionQuery, which: Phase) -> UsableSet:
-    """Rights from a cache that is a moment old at most."""
+    """Read the rights through a cache with a short lifetime."""
     key = _key_of(visit, query)
     if key not in _cached_rights or time.monotonic() > _cached_rights[key][0] + CACHE_SECONDS:
         _cached_rights[key] = (time.monotonic(), await _read_query_rights(visit, query, which))
@@ -122,22 +122,22 @@ def _key_of(visit: Visit, query: PredictionQuery) -> tuple[str, str]:
 
 
 def skip_recheck(_visit: Visit, _query: PredictionQuery, _found: UsableSet) -> bool:
-    """The last look, with closed eyes."""
+    """Recheck nothing."""
     return True
 
 
 def recheck_from_cache(visit: Visit, query: PredictionQuery, found: UsableSet) -> bool:
-    """The last look, into the same cache as the first."""
-    read_at, kept = _cached_rights[_key_of(visit, query)]
+    """Recheck the rights against the same cache."""
+    read_at, cached = _cached_rights[_key_of(visit, query)]
     if time.monotonic() > read_at + CACHE_SECONDS:
         return _is_still_authorized(visit, query, found)
-    return set(found.prompts) <= set(kept.prompts)
+    return set(found.prompts) <= set(cached.prompts)
 
 
 def respond_without_removed_names(
     visit: Visit, query: PredictionQuery, allowed: UsableSet, logits: RecordedLogits
 ) -> CheckedResponse:
-    """A response that leaves out the names of what has gone, and rests on it all the same."""
+    """Respond with scores of all prompts, but omit the names of the sources that are no longer usable."""
     options = query.options
     composition, weighting = service.prediction.predict._composition(query, allowed)
     answers = compose_recorded(allowed.prompts, logits, composition, weighting)
@@ -148,28 +148,28 @@ def respond_without_removed_names(
 
 
 def inject_fault(fault: str) -> None:
-    """From now on the service has this fault."""
-    looks: dict[str, tuple[Any, Any]] = {
+    """Patch this fault into the service."""
+    patches: dict[str, tuple[Any, Any]] = {
         "unchecked": (read_rights_once, skip_recheck),
         "unnamed": (read_rights_once, skip_recheck),
         "cached": (read_cached_rights, recheck_from_cache),
     }
-    for name, look in zip(("_read_query_rights", "_is_still_authorized"), looks[fault], strict=True):
-        put(service.prediction.predict, name, look)
+    for name, replacement in zip(("_read_query_rights", "_is_still_authorized"), patches[fault], strict=True):
+        patch(service.prediction.predict, name, replacement)
     if fault == "unnamed":
-        put(service.prediction.predict, "_respond", respond_without_removed_names)
+        patch(service.prediction.predict, "_respond", respond_without_removed_names)
 
 
-def put(module: ModuleType, name: str, value: object) -> None:
-    """The module finds this under that name, which it has already."""
+def patch(module: ModuleType, name: str, value: object) -> None:
+    """Replace an existing attribute of the module."""
     assert hasattr(module, name), f"{module.__name__} has no {name} any more"
     setattr(module, name, value)
 
 
 if __name__ == "__main__":
-    put(service.app, "Engine", RecordingEngine)
-    put(service.prediction.predict, "compose", compose_recorded)
-    put(service.app, "create_app", create_instrumented_app)
+    patch(service.app, "Engine", RecordingEngine)
+    patch(service.prediction.predict, "compose", compose_recorded)
+    patch(service.app, "create_app", create_instrumented_app)
     for fault in sys.argv[1:]:
         inject_fault(fault)
     serve()
