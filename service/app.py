@@ -15,25 +15,25 @@ from starlette.types import Lifespan
 from alacarte.prompting.errors import PromptingError
 from registry.bootstrap import open_registry
 from registry.errors import DomainError
-from service.auth.authenticator import Prover
+from service.auth.authenticator import Authenticator
 from service.auth.oidc import open_issuer
-from service.auth.rate_limit import Rates
-from service.auth.token_cache import Gate
-from service.background.in_flight import Flights
-from service.background.maintenance import Housekeeping
+from service.auth.rate_limit import RateLimiter
+from service.auth.token_cache import TokenCache
+from service.background.in_flight import InFlightRequests
+from service.background.maintenance import ServiceMaintenance
 from service.background.readiness import Readiness
-from service.background.release_pinner import Pinning
-from service.background.replica_sync import ReplicaKeeper
-from service.concurrency import Door, Places
+from service.background.release_pinner import ReleasePinner
+from service.background.replica_sync import ReplicaSync
+from service.concurrency import ThreadPool, UserLimiter
 from service.engine.backbone_cache import BackboneCache
 from service.engine.engine import Engine
 from service.engine.settings import EngineSettings, validate_device
-from service.http.openapi import DescribedApp
-from service.http.problems import answer_with
-from service.middleware.authentication import Authentication
-from service.middleware.body_limits import Bodies
-from service.middleware.request_context import Edge
-from service.middleware.route_table import Addresses
+from service.http.openapi import ApiApp
+from service.http.problems import problem_response
+from service.middleware.authentication import AuthenticationMiddleware
+from service.middleware.body_limits import BodyLimitMiddleware
+from service.middleware.request_lifecycle import RequestLifecycleMiddleware
+from service.middleware.route_table import RouteTable
 from service.observability.metrics import Metrics
 from service.routes import (
     console,
@@ -51,7 +51,7 @@ from service.routes import (
     users,
 )
 from service.settings import ServiceSettings
-from service.state import Service
+from service.state import AppState
 
 ROUTES = (predict, tasks, sources, uploads, prompts, erasures, users, tokens, grants, releases, health, oip, console)
 DESCRIPTION = """
@@ -69,15 +69,15 @@ def create_app(settings: ServiceSettings) -> FastAPI:
     """
     validate_device(engine_settings(settings))
     metrics = Metrics()
-    app = DescribedApp(
+    app = ApiApp(
         title="alacarte",
         version="1",
         description=DESCRIPTION,
         lifespan=_lifespan(settings, metrics),
         middleware=[
-            Middleware(Edge, metrics=metrics),
-            Middleware(Authentication),
-            Middleware(Bodies, settings=settings),
+            Middleware(RequestLifecycleMiddleware, metrics=metrics),
+            Middleware(AuthenticationMiddleware),
+            Middleware(BodyLimitMiddleware, settings=settings),
         ],
         docs_url=None,  # its page would fetch scripts from elsewhere
         redoc_url=None,
@@ -85,52 +85,52 @@ def create_app(settings: ServiceSettings) -> FastAPI:
         generate_unique_id_function=_name_of,
     )
     for kind in (HTTPException, RequestValidationError, DomainError, PromptingError):
-        app.add_exception_handler(kind, answer_with)
+        app.add_exception_handler(kind, problem_response)
     for module in ROUTES:
         app.include_router(module.router)
-    app.state.addresses = Addresses([*app.routes, *(route for module in ROUTES for route in module.router.routes)])
+    app.state.route_table = RouteTable([*app.routes, *(route for module in ROUTES for route in module.router.routes)])
     return app
 
 
 def _lifespan(settings: ServiceSettings, metrics: Metrics) -> Lifespan[FastAPI]:
     @asynccontextmanager
     async def lifespan(app: FastAPI) -> AsyncIterator[None]:
-        door = Door(settings.threads)
-        registry = await door.through(lambda: open_registry(settings))
+        thread_pool = ThreadPool(settings.threads)
+        registry = await thread_pool.run(lambda: open_registry(settings))
         how = engine_settings(settings)
         backbones = BackboneCache(how)
         async with Engine(
             backbones, lambda prompt: registry.objects.read(prompt.key, prompt.digest), how, metrics.observe_batch
         ) as engine:
             metrics.watch_engine(engine.stats)
-            flights = Flights()
-            keeper = ReplicaKeeper(registry.database, engine, flights)
-            housekeeping = Housekeeping(registry, keeper, metrics)
-            app.state.service = Service(
+            in_flight = InFlightRequests()
+            replica_sync = ReplicaSync(registry.database, engine, in_flight)
+            maintenance = ServiceMaintenance(registry, replica_sync, metrics)
+            app.state.service = AppState(
                 settings=settings,
                 registry=registry,
-                prover=Prover(open_issuer(settings)),
-                gate=Gate(),
-                rates=Rates(settings.rate_per_s, settings.rate_burst),
-                door=door,
-                uploading=Door(settings.max_uploads),
-                upload_places=Places(settings.max_uploads),
+                authenticator=Authenticator(open_issuer(settings)),
+                token_cache=TokenCache(),
+                rate_limiter=RateLimiter(settings.rate_per_s, settings.rate_burst),
+                thread_pool=thread_pool,
+                upload_pool=ThreadPool(settings.max_uploads),
+                upload_limiter=UserLimiter(settings.max_uploads),
                 backbones=backbones,
                 engine=engine,
-                flights=flights,
-                keeper=keeper,
-                housekeeping=housekeeping,
-                readiness=Readiness(registry, keeper, engine),
+                in_flight=in_flight,
+                replica_sync=replica_sync,
+                maintenance=maintenance,
+                readiness=Readiness(registry, replica_sync, engine),
                 metrics=metrics,
             )
-            await keeper.poll()
+            await replica_sync.poll()
             async with anyio.create_task_group() as group:
-                group.start_soon(keeper.run)
-                group.start_soon(housekeeping.run)
-                group.start_soon(Pinning(registry.database, engine, settings.pinned_releases).run)
+                group.start_soon(replica_sync.run)
+                group.start_soon(maintenance.run)
+                group.start_soon(ReleasePinner(registry.database, engine, settings.pinned_releases).run)
                 yield
                 group.cancel_scope.cancel()
-            await keeper.leave()
+            await replica_sync.leave()
         registry.database.close()
 
     return lifespan

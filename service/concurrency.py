@@ -21,7 +21,7 @@ LOOK_SECONDS = 10.0
 T = TypeVar("T")
 
 
-class Door:
+class ThreadPool:
     """So many threads for one kind of work; made within the event loop."""
 
     def __init__(self, threads: int) -> None:
@@ -30,7 +30,7 @@ class Door:
         # For what is left behind: half of the price of the others, which may come back to the event loop meanwhile.
         self._quick_threads = ThreadPoolExecutor(threads, "door")
 
-    async def through(self, work: Callable[[], T], *, leave_behind: bool = False) -> T:
+    async def run(self, work: Callable[[], T], *, abandon_on_cancel: bool = False) -> T:
         """What the work returns or raises; it waits for a free thread.
 
         Whoever's scope is cancelled waits for the work to end, so that nothing is undone under it, unless it is left
@@ -42,13 +42,13 @@ class Door:
         except WouldBlock:
             await self._places.acquire_on_behalf_of(place)
         working: asyncio.Future[T]
-        if leave_behind:
+        if abandon_on_cancel:
             working = asyncio.get_running_loop().run_in_executor(self._quick_threads, work)
         else:
             working = asyncio.ensure_future(to_thread.run_sync(work, limiter=self._threads))
         working.add_done_callback(partial(self._give_back, place))
         try:
-            if leave_behind:
+            if abandon_on_cancel:
                 return await asyncio.shield(working)
             with CancelScope(shield=True):
                 await asyncio.wait([working])
@@ -62,19 +62,19 @@ class Door:
             working.exception()  # seen, even if nobody waits any more
 
 
-async def look(door: Door, work: Callable[[], T], seconds: float | None = None) -> T:
+async def look(pool: ThreadPool, work: Callable[[], T], seconds: float | None = None) -> T:
     """What the work reads, or DatabaseUnreachable when the seconds are over; then the work is left behind."""
     seconds = LOOK_SECONDS if seconds is None else seconds
     try:
         async with asyncio.timeout(seconds) as limit:
-            return await door.through(work, leave_behind=True)
+            return await pool.run(work, abandon_on_cancel=True)
     except TimeoutError:
         if not limit.expired():
             raise
         raise DatabaseUnreachable(f"the database did not answer within {seconds:.1f} s") from None
 
 
-def start_aside(name: str, work: Callable[[], T]) -> asyncio.Future[T]:
+def run_detached(name: str, work: Callable[[], T]) -> asyncio.Future[T]:
     """What the work returns or raises; cancelling it stops nothing, but the end of the process cuts it off."""
     loop = asyncio.get_running_loop()
     outcome: asyncio.Future[T] = loop.create_future()
@@ -95,7 +95,7 @@ def start_aside(name: str, work: Callable[[], T]) -> asyncio.Future[T]:
     return outcome
 
 
-class Places:
+class UserLimiter:
     """So many, of which nobody has more than half; taken and left within the event loop."""
 
     def __init__(self, count: int) -> None:
@@ -104,7 +104,7 @@ class Places:
         self._taken: Counter[UUID] = Counter()
 
     @contextmanager
-    def taken_by(self, user: UUID, refusal: str) -> Iterator[None]:
+    def acquire(self, user: UUID, refusal: str) -> Iterator[None]:
         """A place for as long as the block lasts; Busy with the refusal where there is none."""
         # Nobody else comes in between the look and the taking: there is no await.
         if self._taken.total() >= self._count or self._taken[user] >= self._most_of_one:

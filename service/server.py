@@ -8,7 +8,7 @@ from importlib.util import find_spec
 import uvicorn
 from starlette.types import ASGIApp
 
-from service.http.slow_clients import Lobby, Patience, WatchedConnection
+from service.http.slow_clients import ClientTimeouts, ConnectionLimit, LimitedConnection
 from service.observability.logging import log
 from service.process_tuning import OWN_FILES
 from service.settings import ServiceSettings
@@ -18,14 +18,14 @@ FEWEST_CONNECTIONS = 16
 
 def make_server(app: ASGIApp, settings: ServiceSettings) -> uvicorn.Server:
     """The server of the app by its settings, not yet started."""
-    lobby = Lobby(_connections_within(settings.max_connections))
-    patience = Patience(settings.head_timeout_s, settings.send_timeout_s)
+    lobby = ConnectionLimit(_connections_within(settings.max_connections))
+    patience = ClientTimeouts(settings.head_timeout_s, settings.send_timeout_s)
     return uvicorn.Server(
         uvicorn.Config(
             app,
             host=settings.host,
             port=settings.port,
-            http=partial(WatchedConnection, lobby=lobby, patience=patience),  # type: ignore[arg-type]  # it is called only
+            http=partial(LimitedConnection, lobby=lobby, patience=patience),  # type: ignore[arg-type]  # it is called only
             loop="uvloop" if find_spec("uvloop") else "asyncio",  # there is no uvloop for Windows
             ws="none",
             log_config=None,  # logs are ours

@@ -5,14 +5,14 @@ from dataclasses import dataclass
 from starlette.types import Scope
 
 from registry.registry import Registry
-from service.auth.authenticator import Prover
-from service.auth.rate_limit import Rates
-from service.auth.token_cache import Gate
-from service.background.in_flight import Flights
-from service.background.maintenance import Housekeeping
+from service.auth.authenticator import Authenticator
+from service.auth.rate_limit import RateLimiter
+from service.auth.token_cache import TokenCache
+from service.background.in_flight import InFlightRequests
+from service.background.maintenance import ServiceMaintenance
 from service.background.readiness import Readiness
-from service.background.replica_sync import ReplicaKeeper
-from service.concurrency import Door, Places
+from service.background.replica_sync import ReplicaSync
+from service.concurrency import ThreadPool, UserLimiter
 from service.engine.backbone_cache import BackboneCache
 from service.engine.engine import Engine
 from service.observability.metrics import Metrics
@@ -20,28 +20,28 @@ from service.settings import ServiceSettings
 
 
 @dataclass(frozen=True)
-class Service:
+class AppState:
     """The parts, made at the start and taken down at the end."""
 
     settings: ServiceSettings
     registry: Registry
-    prover: Prover
-    gate: Gate
-    rates: Rates
-    door: Door  # to the registry
-    uploading: Door  # for whole uploads, which take their time
-    upload_places: Places
+    authenticator: Authenticator
+    token_cache: TokenCache
+    rate_limiter: RateLimiter
+    thread_pool: ThreadPool  # to the registry
+    upload_pool: ThreadPool  # for whole uploads, which take their time
+    upload_limiter: UserLimiter
     backbones: BackboneCache
     engine: Engine
-    flights: Flights
-    keeper: ReplicaKeeper
-    housekeeping: Housekeeping
+    in_flight: InFlightRequests
+    replica_sync: ReplicaSync
+    maintenance: ServiceMaintenance
     readiness: Readiness
     metrics: Metrics
 
 
-def service_of(scope: Scope) -> Service:
+def app_state(scope: Scope) -> AppState:
     """The service that the request came to."""
     service = scope["app"].state.service
-    assert isinstance(service, Service)
+    assert isinstance(service, AppState)
     return service

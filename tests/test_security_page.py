@@ -5,7 +5,7 @@ import re
 from pathlib import Path
 
 from registry.settings import RegistrySettings
-from service.auth.rate_limit import MAX_NAMES
+from service.auth.rate_limit import MAX_BUCKETS
 from service.settings import ServiceSettings
 
 ROOT = Path(__file__).parents[1]
@@ -49,4 +49,4 @@ def test_every_setting_that_the_page_names_is_one_and_every_number_is_its_defaul
 
     assert f"{fields['rate_per_s'].default:,.0f} a second and {fields['rate_burst'].default:,} at once" in PAGE
     assert f"`ALACARTE_QUOTA_BYTES` ({RegistrySettings.model_fields['quota_bytes'].default // 2**30} GiB)" in PAGE
-    assert f"at most {MAX_NAMES:,} of them" in PAGE
+    assert f"at most {MAX_BUCKETS:,} of them" in PAGE

@@ -19,8 +19,8 @@ import service.prediction.predict
 import service.routes.predict
 from alacarte.cli.commands.serve import serve
 from service.engine.engine import Engine
-from service.middleware.body_limits import Bodies
-from service.middleware.request_context import Edge
+from service.middleware.body_limits import BodyLimitMiddleware
+from service.middleware.request_lifecycle import RequestLifecycleMiddleware
 
 PATH = "/predict"
 
@@ -48,8 +48,8 @@ class Marks:
 def trace(marks: Marks) -> None:
     """Puts a mark at every door; a door that is no longer there fails at once."""
     _trace_edge(marks)
-    _before(marks, "auth", Bodies, "__call__")
-    _after_awaited(marks, "parse", service.routes.predict, "read_question")
+    _before(marks, "auth", BodyLimitMiddleware, "__call__")
+    _after_awaited(marks, "parse", service.routes.predict, "parse_predict_request")
     _before(marks, "rights", Engine, "run")
     _before(marks, "turn", service.engine.decode, "decode_picture")
     _after(marks, "decode", service.engine.decode, "decode_picture")
@@ -61,9 +61,9 @@ def trace(marks: Marks) -> None:
 
 
 def _trace_edge(marks: Marks) -> None:
-    inner = Edge.__call__
+    inner = RequestLifecycleMiddleware.__call__
 
-    async def traced(self: Edge, scope: Scope, receive: Receive, send: Send) -> None:
+    async def traced(self: RequestLifecycleMiddleware, scope: Scope, receive: Receive, send: Send) -> None:
         if scope.get("path") != PATH:
             await inner(self, scope, receive, send)
             return
@@ -78,7 +78,7 @@ def _trace_edge(marks: Marks) -> None:
         await inner(self, scope, receive, send_marked)
         marks.end()
 
-    _replace(Edge, "__call__", traced)
+    _replace(RequestLifecycleMiddleware, "__call__", traced)
 
 
 def _before(marks: Marks, stage: str, home: object, name: str) -> None:

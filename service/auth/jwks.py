@@ -50,11 +50,11 @@ def _is_loopback(host: str) -> bool:
         return host == "localhost"
 
 
-class KeysUnreadable(Exception):
+class InvalidKeySet(Exception):
     """A document that holds no key set."""
 
 
-class PublicKeys:
+class KeySet:
     """The keys of one set that can check one of the allowed algorithms."""
 
     def __init__(self, keys: Mapping[Place, PyJWK]) -> None:
@@ -71,22 +71,22 @@ class PublicKeys:
         return fitting[0] if len(fitting) == 1 else None
 
 
-def read_keys(document: bytes, allowed: Collection[str]) -> PublicKeys:
+def parse_key_set(document: bytes, allowed: Collection[str]) -> KeySet:
     """The keys in a JWK set (RFC 7517); those that are not for checking such signatures are left out."""
     try:
         told = json.loads(document)
     except (ValueError, RecursionError) as error:
-        raise KeysUnreadable("it is no JSON") from error
+        raise InvalidKeySet("it is no JSON") from error
     listed = told.get("keys") if isinstance(told, dict) else None
     if not isinstance(listed, list):
-        raise KeysUnreadable("it is no JWK set: there is no list 'keys'")
+        raise InvalidKeySet("it is no JWK set: there is no list 'keys'")
     keys: dict[Place, PyJWK] = {}
     for one in listed[:MAX_KEYS]:
         if isinstance(one, dict) and one.get("use", "sig") == "sig":
             keys |= {_place(one, name): key for name in _names(one, allowed) if (key := _key(one, name)) is not None}
     if not keys:
-        raise KeysUnreadable("none of its keys is for an allowed algorithm")
-    return PublicKeys(keys)
+        raise InvalidKeySet("none of its keys is for an allowed algorithm")
+    return KeySet(keys)
 
 
 def _names(told: Mapping[str, Any], allowed: Collection[str]) -> list[str]:  # Any: whatever JSON has

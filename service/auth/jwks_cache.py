@@ -7,8 +7,8 @@ from collections.abc import Callable
 import anyio
 from jwt import PyJWK
 
-from service.auth.jwks import KeysUnreadable, PublicKeys
-from service.concurrency import Door
+from service.auth.jwks import InvalidKeySet, KeySet
+from service.concurrency import ThreadPool
 from service.errors import KeysUnavailable
 from service.observability.logging import log
 
@@ -16,21 +16,21 @@ STALE_SECONDS = 600.0  # after which a key that the issuer has withdrawn counts 
 FIRST_SECONDS = 1.0  # between attempts while there is no key at all
 
 
-class Keyring:
+class JwksCache:
     """Keys by their ids. A key that is not known is asked for, though not more often than every so many seconds."""
 
     def __init__(
         self,
-        fetch: Callable[[], PublicKeys],
+        fetch: Callable[[], KeySet],
         refresh_s: float,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._fetch = fetch
         self._refresh_s = refresh_s
         self._clock = clock
-        self._door = Door(1)
+        self._pool = ThreadPool(1)
         self._turn = anyio.Lock()
-        self._keys: PublicKeys | None = None
+        self._keys: KeySet | None = None
         self._fetched_at = 0.0
         self._tried_at: float | None = None
 
@@ -68,8 +68,8 @@ class Keyring:
             if not self._may_try():  # whoever was before us has asked
                 return
             try:
-                await self._door.through(self._take)
-            except KeysUnreadable as error:  # what there is goes on counting
+                await self._pool.run(self._take)
+            except InvalidKeySet as error:  # what there is goes on counting
                 log(logging.WARNING, "issuer.keys-unavailable", reason=str(error))
             finally:
                 self._tried_at = self._clock()

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import httpx
 
-from service.auth.jwks import KeysUnreadable, is_safe_url, is_url
+from service.auth.jwks import InvalidKeySet, is_safe_url, is_url
 
 MAX_BYTES = 256 * 1024
 STEP_SECONDS = 3.0  # for connecting, and for each piece
@@ -25,19 +25,19 @@ def _discovered(issuer: str) -> str:
     try:
         told = json.loads(_fetch(issuer.rstrip("/") + DISCOVERY))
     except (ValueError, RecursionError) as error:
-        raise KeysUnreadable("the issuer's configuration is no JSON") from error
+        raise InvalidKeySet("the issuer's configuration is no JSON") from error
     # It must speak of itself: else one issuer could bring another's keys, or be brought by a careless proxy.
     if not isinstance(told, dict) or told.get("issuer") != issuer:
-        raise KeysUnreadable("the configuration found there is another issuer's")
+        raise InvalidKeySet("the configuration found there is another issuer's")
     place = told.get("jwks_uri")
     if not isinstance(place, str):
-        raise KeysUnreadable("the issuer's configuration names no key set")
+        raise InvalidKeySet("the issuer's configuration names no key set")
     return place
 
 
 def _fetch(url: str) -> bytes:
     if not is_safe_url(url):
-        raise KeysUnreadable("keys are fetched by https, or from this machine: name a file instead")
+        raise InvalidKeySet("keys are fetched by https, or from this machine: name a file instead")
     latest = time.monotonic() + TOTAL_SECONDS
     body = bytearray()
     try:
@@ -46,15 +46,15 @@ def _fetch(url: str) -> bytes:
             client.stream("GET", url, headers={"Accept": "application/json", "Accept-Encoding": "identity"}) as answer,
         ):
             if answer.status_code != httpx.codes.OK:
-                raise KeysUnreadable(f"the answer was {answer.status_code}")
+                raise InvalidKeySet(f"the answer was {answer.status_code}")
             for piece in answer.iter_raw():
                 body += piece
                 if len(body) > MAX_BYTES:
-                    raise KeysUnreadable(f"more than {MAX_BYTES} bytes came")
+                    raise InvalidKeySet(f"more than {MAX_BYTES} bytes came")
                 if time.monotonic() > latest:
-                    raise KeysUnreadable("it came too slowly")
+                    raise InvalidKeySet("it came too slowly")
     except (httpx.HTTPError, httpx.InvalidURL) as error:
-        raise KeysUnreadable(type(error).__name__) from error
+        raise InvalidKeySet(type(error).__name__) from error
     return bytes(body)
 
 
@@ -63,7 +63,7 @@ def _read(path: Path) -> bytes:
         with path.open("rb") as file:
             document = file.read(MAX_BYTES + 1)
     except OSError as error:
-        raise KeysUnreadable(error.strerror or type(error).__name__) from error
+        raise InvalidKeySet(error.strerror or type(error).__name__) from error
     if len(document) > MAX_BYTES:
-        raise KeysUnreadable(f"the file has more than {MAX_BYTES} bytes")
+        raise InvalidKeySet(f"the file has more than {MAX_BYTES} bytes")
     return document

@@ -12,8 +12,8 @@ from jwt.exceptions import PyJWTError
 from registry.access.credentials import SubjectProof
 from registry.access.oidc_subjects import is_subject
 from registry.errors import Unauthenticated
-from service.auth.jwks import read_keys
-from service.auth.jwks_cache import Keyring
+from service.auth.jwks import parse_key_set
+from service.auth.jwks_cache import JwksCache
 from service.auth.jwks_fetch import fetch_key_set
 from service.settings import ServiceSettings
 
@@ -25,7 +25,7 @@ _JWT = re.compile(r"[A-Za-z0-9_-]+\.[A-Za-z0-9_-]+\.[A-Za-z0-9_-]+", re.ASCII)
 
 
 @dataclass(frozen=True)
-class Expected:
+class JwtPolicy:
     """What every JWT must say."""
 
     issuer: str
@@ -34,14 +34,14 @@ class Expected:
     leeway_s: float
 
 
-class Issuer:
+class OidcIssuer:
     """Believes what is signed by the issuer's keys, for this audience, now."""
 
-    def __init__(self, expected: Expected, keyring: Keyring) -> None:
+    def __init__(self, expected: JwtPolicy, keyring: JwksCache) -> None:
         self._expected = expected
         self._keyring = keyring
 
-    async def prove(self, text: str) -> SubjectProof:
+    async def verify(self, text: str) -> SubjectProof:
         """The subject that the JWT is of; Unauthenticated, whichever rule it breaks."""
         # The length first: nothing of a text that is too long is read.
         if len(text) > MAX_LENGTH or _JWT.fullmatch(text) is None:
@@ -88,14 +88,14 @@ class Issuer:
         return SubjectProof(self._expected.issuer, subject, datetime.fromtimestamp(lasts_s, UTC))
 
 
-def open_issuer(settings: ServiceSettings) -> Issuer | None:
+def open_issuer(settings: ServiceSettings) -> OidcIssuer | None:
     """The issuer that the settings name, if they do; its keys are fetched when the first JWT comes."""
     if settings.oidc_issuer is None:
         return None
     assert settings.oidc_audience is not None  # the settings refuse an issuer without
     issuer, place, algorithms = settings.oidc_issuer, settings.oidc_keys, settings.allowed_algorithms
-    keyring = Keyring(lambda: read_keys(fetch_key_set(issuer, place), algorithms), settings.oidc_refresh_s)
-    return Issuer(Expected(issuer, settings.oidc_audience, algorithms, settings.oidc_leeway_s), keyring)
+    keyring = JwksCache(lambda: parse_key_set(fetch_key_set(issuer, place), algorithms), settings.oidc_refresh_s)
+    return OidcIssuer(JwtPolicy(issuer, settings.oidc_audience, algorithms, settings.oidc_leeway_s), keyring)
 
 
 def _latest() -> datetime:

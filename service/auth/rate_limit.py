@@ -7,10 +7,10 @@ from collections.abc import Callable
 
 from service.errors import TooManyRequests
 
-MAX_NAMES = 100_000
+MAX_BUCKETS = 100_000
 
 
-class Rates:
+class RateLimiter:
     """Buckets by the names of tokens. A full bucket is no bucket, so only those who asked lately are remembered."""
 
     def __init__(
@@ -18,7 +18,7 @@ class Rates:
         rate_per_s: float,
         burst: int,
         clock: Callable[[], float] = time.monotonic,
-        max_names: int = MAX_NAMES,
+        max_names: int = MAX_BUCKETS,
     ) -> None:
         self._spacing_s = 1 / rate_per_s if rate_per_s else 0.0
         self._burst = burst
@@ -29,7 +29,7 @@ class Rates:
     def __len__(self) -> int:
         return len(self._full_at)
 
-    def spend(self, name: str) -> None:
+    def acquire(self, name: str) -> None:
         """Takes one request out of the bucket; TooManyRequests, and when to come again, if it is empty."""
         if not self._spacing_s:
             return

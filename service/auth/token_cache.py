@@ -12,11 +12,11 @@ from collections.abc import Callable
 from registry.access.caller import Caller
 from registry.access.credentials import Proof
 
-MEMORY_SECONDS = 1.0
-MAX_NAMES = 10_000
+TTL_SECONDS = 1.0
+MAX_ENTRIES = 10_000
 
 
-class Gate:
+class TokenCache:
     """Callers by the names of their proofs; on the event loop only."""
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
@@ -26,7 +26,7 @@ class Gate:
     def __len__(self) -> int:
         return len(self._known)
 
-    def find(self, proof: Proof) -> Caller | None:
+    def get(self, proof: Proof) -> Caller | None:
         """Whose proof it was a moment ago."""
         self._forget()
         known = self._known.get(proof.name)
@@ -35,9 +35,9 @@ class Gate:
         _, kept, caller = known
         return caller if proof.holds_for(kept) else None
 
-    def remember(self, proof: Proof, caller: Caller) -> None:
+    def put(self, proof: Proof, caller: Caller) -> None:
         """SQL has just said whose proof it is."""
-        self._known[proof.name] = (self._clock() + MEMORY_SECONDS, proof.kept, caller)
+        self._known[proof.name] = (self._clock() + TTL_SECONDS, proof.kept, caller)
         self._known.move_to_end(proof.name)
         self._forget()
 
@@ -45,6 +45,6 @@ class Gate:
         now = self._clock()
         while self._known:
             name, (until, _, _) = next(iter(self._known.items()))
-            if until > now and len(self._known) <= MAX_NAMES:
+            if until > now and len(self._known) <= MAX_ENTRIES:
                 return
             del self._known[name]

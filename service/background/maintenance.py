@@ -12,8 +12,8 @@ from registry.erasure.runner import run_erasures
 from registry.erasure.status import show_erasure
 from registry.registry import Registry
 from registry.storage.write_claims import clear_up
-from service.background.replica_sync import ReplicaKeeper
-from service.concurrency import start_aside
+from service.background.replica_sync import ReplicaSync
+from service.concurrency import run_detached
 from service.observability.logging import log
 from service.observability.metrics import Metrics
 
@@ -22,18 +22,18 @@ CLEAR_UP_EVERY = 10  # rounds
 LEAVE_SECONDS = 5.0
 
 
-class Housekeeping:
+class ServiceMaintenance:
     """Rounds that nothing ends but the end of the process; a wish to forget brings the next one forward."""
 
-    def __init__(self, registry: Registry, keeper: ReplicaKeeper, metrics: Metrics) -> None:
+    def __init__(self, registry: Registry, replica_sync: ReplicaSync, metrics: Metrics) -> None:
         self._registry = registry
-        self._keeper = keeper
+        self._replica_sync = replica_sync
         self._metrics = metrics
         self._is_over = False
         self._wish = anyio.Event()
         self._begun: set[UUID] = set()  # erasures that were asked for here, and are not complete
 
-    def hurry(self, erasure: UUID) -> None:
+    def schedule_erasure(self, erasure: UUID) -> None:
         """The erasure is carried out at once, as far as it can be."""
         self._begun.add(erasure)
         self._wish.set()
@@ -45,7 +45,7 @@ class Housekeeping:
             with anyio.move_on_after(EVERY_SECONDS):
                 await self._wish.wait()
             self._wish = anyio.Event()
-            await self._keeper.poll()  # memory first: erasing looks whether it is let go of
+            await self._replica_sync.poll()  # memory first: erasing looks whether it is let go of
             await self._try("erasures", lambda: run_erasures(self._registry, lambda: self._is_over))
             if self._begun:
                 await self._try("erasure seconds", self._measure)
@@ -54,7 +54,7 @@ class Housekeeping:
             rounds += 1
 
     async def _try(self, what: str, work: Callable[[], object]) -> None:
-        working = start_aside("housekeeping", work)
+        working = run_detached("housekeeping", work)
         try:
             await asyncio.shield(working)
         except asyncio.CancelledError:

@@ -10,8 +10,8 @@ import anyio
 from registry.db import migrate
 from registry.errors import DomainError
 from registry.registry import Registry
-from service.background.replica_sync import ReplicaKeeper
-from service.concurrency import Door
+from service.background.replica_sync import ReplicaSync
+from service.concurrency import ThreadPool
 from service.engine.engine import Engine
 from service.errors import NotReady
 from service.observability.logging import log
@@ -24,9 +24,9 @@ WAIT_SECONDS = 5.0
 class Look:
     """A look at one thing: made by one for all who ask meanwhile, none of whom waits for a second one."""
 
-    def __init__(self, what: str, door: Door, work: Callable[[], object], seconds: float) -> None:
+    def __init__(self, what: str, pool: ThreadPool, work: Callable[[], object], seconds: float) -> None:
         self.what = what
-        self._door = door
+        self._pool = pool
         self._work = work
         self._seconds = seconds  # how long it is believed
         self._looked_at: float | None = None
@@ -46,7 +46,7 @@ class Look:
     async def _look(self) -> bool:
         try:
             with anyio.fail_after(WAIT_SECONDS):
-                await self._door.through(self._work, leave_behind=True)
+                await self._pool.run(self._work, abandon_on_cancel=True)
             self._held = True
         except (DomainError, TimeoutError) as error:
             log(logging.WARNING, "not-ready", what=self.what, reason=str(error) or type(error).__name__)
@@ -59,20 +59,20 @@ class Look:
 class Readiness:
     """Looks at SQL, objects and this replica, each not more often than it costs."""
 
-    def __init__(self, registry: Registry, keeper: ReplicaKeeper, engine: Engine) -> None:
+    def __init__(self, registry: Registry, replica_sync: ReplicaSync, engine: Engine) -> None:
         self._registry = registry
-        self._keeper = keeper
+        self._replica_sync = replica_sync
         self._engine = engine
-        self._door = Door(2)
+        self._pool = ThreadPool(2)
         self._newest = migrate.revisions()[-1]
         self._looks = (
-            Look("the database", self._door, self._look_at_rows, ROWS_SECONDS),
-            Look("the object store", self._door, registry.objects.check, OBJECTS_SECONDS),
+            Look("the database", self._pool, self._look_at_rows, ROWS_SECONDS),
+            Look("the object store", self._pool, registry.objects.check, OBJECTS_SECONDS),
         )
 
     async def require(self) -> None:
         """NotReady says what is missing."""
-        missing = [] if self._keeper.is_enrolled else ["this replica's place among the others"]
+        missing = [] if self._replica_sync.is_enrolled else ["this replica's place among the others"]
         if not self._engine.is_healthy:
             missing.append("a device that computes")
         found = await asyncio.gather(*(look.holds() for look in self._looks))

@@ -10,14 +10,14 @@ from registry.catalog.releases import find_release, show_release
 from registry.catalog.tasks import find_task
 from registry.db.database import Database
 from registry.errors import DomainError, NotFound
-from service.concurrency import Door
+from service.concurrency import ThreadPool
 from service.engine.engine import Engine
 from service.observability.logging import log
 
 EVERY_SECONDS = 10.0
 
 
-class Pinning:
+class ReleasePinner:
     """Looks now and then what the releases hold, for they lose what is forgotten, and may come and go themselves."""
 
     def __init__(self, database: Database, engine: Engine, releases: Sequence[tuple[str, str]]) -> None:
@@ -25,14 +25,14 @@ class Pinning:
         self._database = database
         self._engine = engine
         self._releases = releases
-        self._door = Door(1)
+        self._pool = ThreadPool(1)
         self._missed: set[str] = set()  # what was told to be missing, and is told once
 
     async def run(self) -> None:
         """Looks for ever, unless there is nothing to look for."""
         while self._releases:
             try:
-                self._engine.pin(await self._door.through(self._digests, leave_behind=True))
+                self._engine.pin(await self._pool.run(self._digests, abandon_on_cancel=True))
             except DomainError as error:  # until the next look, what is pinned stays so
                 log(logging.WARNING, "pinning.late", reason=str(error))
             except Exception as error:

@@ -21,8 +21,8 @@ from registry.erasure.replicas import (
     report_epoch,
 )
 from registry.errors import DomainError, LeaseLost
-from service.background.in_flight import Flights
-from service.concurrency import Door
+from service.background.in_flight import InFlightRequests
+from service.concurrency import ThreadPool
 from service.engine.engine import Engine
 from service.engine.prompt_loader import PromptPredicate
 from service.errors import NotReady
@@ -53,14 +53,14 @@ def _everything(_: UsablePrompt) -> bool:
     return True
 
 
-class ReplicaKeeper:
+class ReplicaSync:
     """Keeps memory and SQL in step. No right rests on it: those are read anew for every answer."""
 
-    def __init__(self, database: Database, engine: Engine, flights: Flights) -> None:
+    def __init__(self, database: Database, engine: Engine, in_flight: InFlightRequests) -> None:
         self._database = database
         self._engine = engine
-        self._flights = flights
-        self._door = Door(2)  # its own: a crowd of requests must not keep it from its heartbeat
+        self._in_flight = in_flight
+        self._pool = ThreadPool(2)  # its own: a crowd of requests must not keep it from its heartbeat
         self._id: UUID | None = None
         self._seen = 0  # the epoch up to which evictions are known
         self._reported = 0
@@ -109,7 +109,7 @@ class ReplicaKeeper:
         if replica is not None:
             try:
                 with anyio.fail_after(LEAVE_SECONDS):
-                    await self._door.through(lambda: self._leave(replica), leave_behind=True)
+                    await self._pool.run(lambda: self._leave(replica), abandon_on_cancel=True)
             except (DomainError, TimeoutError) as error:  # then its lease runs out
                 log(logging.WARNING, "replica.left-late", reason=str(error) or type(error).__name__)
 
@@ -119,7 +119,7 @@ class ReplicaKeeper:
         self._letting.clear()
         self._engine.evict(_everything)
         if self._drained is None:
-            self._drained = self._flights.mark()
+            self._drained = self._in_flight.mark()
 
     def _most_seconds(self) -> float:
         """How long a look may take: who counts as dead by then must have let go of everything."""
@@ -132,13 +132,13 @@ class ReplicaKeeper:
         if self._drained is not None and not self._is_gone(self._drained, _everything):
             return
         started = time.monotonic()
-        self._id, self._seen = await self._door.through(self._new_replica, leave_behind=True)
+        self._id, self._seen = await self._pool.run(self._new_replica, abandon_on_cancel=True)
         self._reported, self._renewed_at, self._drained = self._seen, started, None
 
     async def _keep_up(self) -> None:
-        epoch, evictions = await self._door.through(self._news, leave_behind=True)
+        epoch, evictions = await self._pool.run(self._news, abandon_on_cancel=True)
         if evictions:
-            self._letting.append(_Letting(self._seen, tuple(evictions), self._flights.mark()))
+            self._letting.append(_Letting(self._seen, tuple(evictions), self._in_flight.mark()))
         self._seen = epoch
         if self._letting:
             self._engine.evict(lambda prompt: any(letting.takes(prompt) for letting in self._letting))
@@ -146,12 +146,12 @@ class ReplicaKeeper:
         clear = self._letting[0].since if self._letting else self._seen
         if clear > self._reported or time.monotonic() > self._renewed_at + RENEW_SECONDS:
             started = time.monotonic()
-            await self._door.through(lambda: self._report(clear), leave_behind=True)
+            await self._pool.run(lambda: self._report(clear), abandon_on_cancel=True)
             self._reported, self._renewed_at = clear, started
 
     def _is_gone(self, mark: int, matches: PromptPredicate) -> bool:
         """Whether nothing that matches is in memory, and no prediction from before the mark can bring it back."""
-        if not self._flights.have_landed(mark):
+        if not self._in_flight.have_finished(mark):
             return False
         if self._engine.has_in_memory(matches):
             gc.collect()  # what nobody can reach may hold on to it

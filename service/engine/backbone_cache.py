@@ -12,7 +12,7 @@ from alacarte.prompting.backbone.build import build_backbone
 from alacarte.prompting.backbone.vit import Backbone
 from alacarte.prompting.errors import PromptingError
 from registry.access.usable_set import TaskFacts
-from service.concurrency import start_aside
+from service.concurrency import run_detached
 from service.engine.errors import BackboneUnavailable, BackboneWeightsMismatch
 from service.engine.settings import EngineSettings
 
@@ -65,7 +65,7 @@ class BackboneCache:
         if building is None:
             self._require_rest(key)
             # Left behind if the process ends: a download of gigabytes cannot be interrupted.
-            building = start_aside("backbone", partial(self._build, *key, self._settings))
+            building = run_detached("backbone", partial(self._build, *key, self._settings))
             self._building[key] = building
             building.add_done_callback(_forgetting(self._building, key))
         try:

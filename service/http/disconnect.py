@@ -10,7 +10,7 @@ from starlette.requests import ClientDisconnect
 T = TypeVar("T")
 
 
-async def unless_gone(request: Request, work: Coroutine[Any, Any, T]) -> T:  # Any: what a coroutine never uses
+async def cancel_on_disconnect(request: Request, work: Coroutine[Any, Any, T]) -> T:  # Any: what a coroutine never uses
     """What the work returns; ClientDisconnect, and the end of the work, once the client is gone.
 
     The body must have been read before.

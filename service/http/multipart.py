@@ -15,18 +15,18 @@ MAX_PARTS = 2000
 
 
 @dataclass(frozen=True)
-class Beginning:
+class PartStart:
     """A part of this name begins; the bytes that follow are its own."""
 
     name: str
 
 
-def media_type_of(content_type: str) -> str:
+def parse_media_type(content_type: str) -> str:
     """The content type without its parameters."""
     return content_type.partition(";")[0].strip().lower()
 
 
-def boundary_of(content_type: str) -> bytes:
+def parse_boundary(content_type: str) -> bytes:
     """What stands between the parts."""
     try:
         boundary = parse_options_header(content_type)[1].get(b"boundary", b"")
@@ -37,7 +37,7 @@ def boundary_of(content_type: str) -> bytes:
     return boundary
 
 
-async def parts_of(chunks: AsyncIterator[bytes], boundary: bytes) -> AsyncIterator[Beginning | bytes]:
+async def parse_multipart(chunks: AsyncIterator[bytes], boundary: bytes) -> AsyncIterator[PartStart | bytes]:
     """Each part's beginning, and then its bytes in pieces; BodyUnreadable for what is no multipart body."""
     reading = _Reading()
     try:
@@ -58,7 +58,7 @@ class _Reading:
 
     def __init__(self) -> None:
         self.has_ended = False
-        self._events: list[Beginning | bytes] = []
+        self._events: list[PartStart | bytes] = []
         self._header = (bytearray(), bytearray())
         self._disposition = b""
         self._parts = 0
@@ -73,7 +73,7 @@ class _Reading:
             "on_end": self._end,
         }
 
-    def take(self) -> list[Beginning | bytes]:
+    def take(self) -> list[PartStart | bytes]:
         events, self._events = self._events, []
         return events
 
@@ -89,7 +89,7 @@ class _Reading:
             raise BodyUnreadable(f"the multipart body has more than {MAX_PARTS} parts: send fewer")
         options = parse_options_header(self._disposition)[1]
         self._disposition = b""
-        self._events.append(Beginning(options.get(b"name", b"").decode("utf-8", "replace")))
+        self._events.append(PartStart(options.get(b"name", b"").decode("utf-8", "replace")))
 
     def _end(self) -> None:
         self.has_ended = True

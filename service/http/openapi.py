@@ -14,7 +14,7 @@ from service.schemas.sources import SourceToMake
 BY_HAND = (ProblemDocument, Question, SourceToMake, InferAsked)
 
 
-class DescribedApp(FastAPI):
+class ApiApp(FastAPI):
     """An app whose description is whole."""
 
     _written: bytes | None = None  # the description as it is sent

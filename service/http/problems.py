@@ -19,7 +19,7 @@ from registry.storage.ownership import StoreNotOurs
 from registry.storage.scratch import ScratchUnusable
 from service.engine.errors import BackboneUnavailable, BackboneWeightsMismatch
 from service.errors import MethodNotAllowed, TokenMissing
-from service.observability.logging import log, without_secrets
+from service.observability.logging import log, redact_secrets
 
 MEDIA_TYPE = "application/problem+json"
 RETRY_SECONDS = 2
@@ -61,7 +61,7 @@ def title_of(kind: str) -> str:
     return kind.replace("-", " ").capitalize()
 
 
-def problem_of(error: Exception) -> Problem:
+def to_problem(error: Exception) -> Problem:
     """The problem that an error is."""
     if isinstance(error, HTTPException) and isinstance(error.__cause__, DomainError):
         error = error.__cause__  # the framework hides what went wrong while a body came in
@@ -86,9 +86,9 @@ def problem_of(error: Exception) -> Problem:
             return Problem(500, "internal-error", "something went wrong here: the request id names it in the log")
 
 
-async def answer_with(request: Request, error: Exception) -> Response:
+async def problem_response(request: Request, error: Exception) -> Response:
     """The response to a request that ended in this error; what is the operator's to mend is logged."""
-    problem = problem_of(error)
+    problem = to_problem(error)
     request_id = getattr(request.state, "request_id", None)
     if problem.status == HTTPStatus.INTERNAL_SERVER_ERROR:
         log(logging.ERROR, "request.failed", request_id=request_id, error=error)
@@ -111,7 +111,7 @@ def _response(problem: Problem, request_id: str | None, path: str) -> Response:
     if path == OPEN_INFERENCE or path.startswith(f"{OPEN_INFERENCE}/"):
         document["error"] = problem.detail
     # ASCII: what is told of a request may hold characters that no encoding has. And it may hold a token by mistake.
-    return Response(without_secrets(json.dumps(document)), problem.status, dict(problem.headers), MEDIA_TYPE)
+    return Response(redact_secrets(json.dumps(document)), problem.status, dict(problem.headers), MEDIA_TYPE)
 
 
 def _headers(status: int, error: Exception) -> dict[str, str]:

@@ -23,24 +23,24 @@ RETRY_SECONDS = 2
 HOP_HEADERS = frozenset({b"connection", b"upgrade", b"http2-settings"})  # by which another protocol is wished for
 
 
-class Waiting(Protocol):
+class IdleConnection(Protocol):
     """A connection on which no request is under way."""
 
     def let_go(self) -> None:
         """Ends it."""
 
 
-class Lobby:
+class ConnectionLimit:
     """Those who wait, in the order in which they began to; on the event loop only."""
 
     def __init__(self, max_connections: int) -> None:
         self.max_connections = max_connections
-        self._waiting: OrderedDict[Waiting, None] = OrderedDict()
+        self._waiting: OrderedDict[IdleConnection, None] = OrderedDict()
 
     def __len__(self) -> int:
         return len(self._waiting)
 
-    def is_admitted(self, comer: Waiting, connections: int) -> bool:
+    def is_admitted(self, comer: IdleConnection, connections: int) -> bool:
         """Whether there is room for one more, with whom there are so many: made, if need be, by whoever waits longest.
 
         Whoever sends a request does so at once, and waits for nothing; so half-sent requests go before honest ones.
@@ -53,24 +53,24 @@ class Lobby:
         self._waiting[comer] = None
         return True
 
-    def enter(self, waiting: Waiting) -> None:
+    def enter(self, waiting: IdleConnection) -> None:
         """Its request is answered, and the next has not come."""
         self._waiting[waiting] = None
 
-    def leave(self, asking: Waiting) -> None:
+    def leave(self, asking: IdleConnection) -> None:
         """It has asked, or is gone; it may be told twice."""
         self._waiting.pop(asking, None)
 
 
 @dataclass(frozen=True)
-class Patience:
+class ClientTimeouts:
     """How long a client may take."""
 
     head_s: float  # from the first byte, or the connection, to the end of the headers
     send_s: float  # without taking a byte of its answer
 
 
-class WatchedConnection(HttpToolsProtocol):
+class LimitedConnection(HttpToolsProtocol):
     """Uvicorn's, with the limits that it leaves to a proxy."""
 
     def __init__(
@@ -80,8 +80,8 @@ class WatchedConnection(HttpToolsProtocol):
         app_state: dict[str, Any],  # Any: as uvicorn has it
         _loop: asyncio.AbstractEventLoop | None = None,
         *,
-        lobby: Lobby,
-        patience: Patience,
+        lobby: ConnectionLimit,
+        patience: ClientTimeouts,
     ) -> None:
         super().__init__(config, server_state, app_state, _loop)
         self._lobby = lobby

@@ -14,8 +14,8 @@ from registry.access.caller import Caller
 from registry.ids import new_id
 from registry.ingest.receive_body import receive
 from registry.registry import Registry
-from service.http.multipart import MULTIPART, Beginning, boundary_of, media_type_of, parts_of
-from service.http.request_session import Visit
+from service.http.multipart import MULTIPART, PartStart, parse_boundary, parse_media_type, parse_multipart
+from service.http.request_context import RequestContext
 
 ARCHIVE = "archive"  # the field of a multipart upload that holds the pictures
 ARCHIVE_TYPES = (
@@ -35,7 +35,7 @@ M = TypeVar("M", bound=BaseModel)
 
 
 @dataclass(frozen=True)
-class Said:
+class FormField:
     """One thing that is said of an upload, and where: in the query or in the body."""
 
     place: str
@@ -44,15 +44,15 @@ class Said:
 
 
 @dataclass(frozen=True)
-class Delivery:
+class UploadStream:
     """What is said of an upload, and its archive, still on the wire."""
 
-    said: tuple[Said, ...]
+    said: tuple[FormField, ...]
     archive: AsyncIterator[bytes]
 
     def read_as(self, model: type[M]) -> M:
         """What is said, checked; each thing may be said once."""
-        fields: dict[str, Said] = {}
+        fields: dict[str, FormField] = {}
         for said in self.said:
             if said.name in fields:
                 fault = {"loc": (said.place, said.name), "msg": "it is said more than once", "type": "repeated"}
@@ -64,33 +64,35 @@ class Delivery:
             raise RequestValidationError([_placed(one, fields) for one in error.errors(include_url=False)]) from error
 
 
-async def open_delivery(request: Request) -> Delivery:
+async def open_upload(request: Request) -> UploadStream:
     """The delivery in a request: a raw archive with a query, or a multipart form whose last part is the archive."""
     content_type = request.headers.get("content-type", "")
-    by_query = tuple(Said("query", name, text) for name, text in request.query_params.multi_items())
-    if media_type_of(content_type) != MULTIPART:
-        return Delivery(by_query, request.stream())
-    parts = parts_of(request.stream(), boundary_of(content_type))
+    by_query = tuple(FormField("query", name, text) for name, text in request.query_params.multi_items())
+    if parse_media_type(content_type) != MULTIPART:
+        return UploadStream(by_query, request.stream())
+    parts = parse_multipart(request.stream(), parse_boundary(content_type))
     by_fields = await _fields_before_archive(parts)
-    return Delivery((*by_query, *by_fields), _archive_of(parts))
+    return UploadStream((*by_query, *by_fields), _archive_of(parts))
 
 
-async def take_in(visit: Visit, delivery: Delivery, keep: Callable[[Registry, Caller, Path], T]) -> T:
+async def receive_upload(
+    context: RequestContext, delivery: UploadStream, keep: Callable[[Registry, Caller, Path], T]
+) -> T:
     """Streams the archive into a room of the scratch folder, and keeps what is in it; the room is gone in the end.
 
     Busy, before any of the archive is read, where no place is left for an upload of this user.
     """
-    service = visit.service
+    state = context.state
 
     def work() -> T:
         # A room of its own: whoever clears up after this process finds the file, though no source knows it yet.
-        with service.registry.scratch.room(new_id()) as room:
+        with state.registry.scratch.room(new_id()) as room:
             body = room / ARCHIVE
-            receive(_pulled(delivery.archive), body, service.settings.max_upload_bytes)
-            return keep(service.registry, visit.caller_now(), body)
+            receive(_pulled(delivery.archive), body, state.settings.max_upload_bytes)
+            return keep(state.registry, context.caller_now(), body)
 
-    with service.upload_places.taken_by(visit.user_id, "too many uploads are under way: send it again in a moment"):
-        return await service.uploading.through(work)
+    with state.upload_limiter.acquire(context.user_id, "too many uploads are under way: send it again in a moment"):
+        return await state.upload_pool.run(work)
 
 
 def _pulled(chunks: AsyncIterator[bytes]) -> Iterator[bytes]:
@@ -103,14 +105,14 @@ def _pulled(chunks: AsyncIterator[bytes]) -> Iterator[bytes]:
         yield chunk
 
 
-async def _fields_before_archive(parts: AsyncIterator[Beginning | bytes]) -> list[Said]:
+async def _fields_before_archive(parts: AsyncIterator[PartStart | bytes]) -> list[FormField]:
     fields: list[tuple[str, bytearray]] = []
     current = bytearray()
     size_bytes = 0
     async for event in parts:
-        if isinstance(event, Beginning):
+        if isinstance(event, PartStart):
             if event.name == ARCHIVE:
-                return [Said("body", name, value.decode("utf-8", "replace")) for name, value in fields]
+                return [FormField("body", name, value.decode("utf-8", "replace")) for name, value in fields]
             current = bytearray()
             fields.append((event.name, current))
         else:
@@ -121,14 +123,14 @@ async def _fields_before_archive(parts: AsyncIterator[Beginning | bytes]) -> lis
     raise _refused(f"a field {ARCHIVE!r} with the pictures is wanted, after all the others, which are short")
 
 
-async def _archive_of(parts: AsyncIterator[Beginning | bytes]) -> AsyncIterator[bytes]:
+async def _archive_of(parts: AsyncIterator[PartStart | bytes]) -> AsyncIterator[bytes]:
     async for event in parts:
-        if isinstance(event, Beginning):
+        if isinstance(event, PartStart):
             raise _refused(f"the field {ARCHIVE!r} must be the last: {event.name[:100]!r} comes after it")
         yield event
 
 
-def _placed(fault: Any, fields: Mapping[str, Said]) -> dict[str, Any]:  # Any: a fault as pydantic tells it
+def _placed(fault: Any, fields: Mapping[str, FormField]) -> dict[str, Any]:  # Any: a fault as pydantic tells it
     """The fault, told where it was said; what was not said at all is missing in the query."""
     said = fields.get(str(fault["loc"][0])) if fault["loc"] else None
     return {**fault, "loc": ("query" if said is None else said.place, *fault["loc"])}

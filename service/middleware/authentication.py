@@ -10,14 +10,14 @@ from registry.access.credentials import Proof, caller_of
 from service.concurrency import look
 from service.console.files import OPEN_PATHS
 from service.errors import TokenMissing
-from service.middleware.route_table import QUESTIONS, Address, address_of
-from service.state import Service, service_of
+from service.middleware.route_table import PREDICT_PATHS, MatchedRoute, matched_route
+from service.state import AppState, app_state
 
 OPEN = frozenset({"/healthz", "/readyz", "/v2/health/live", "/v2/health/ready"}) | OPEN_PATHS
 _BEARER = re.compile(r"bearer +(?P<token>\S+) *", re.IGNORECASE | re.ASCII)
 
 
-class Authentication:
+class AuthenticationMiddleware:
     """Lets nothing in without a living token, but for the open paths; for a question one that just lived will do."""
 
     def __init__(self, app: ASGIApp) -> None:
@@ -26,20 +26,20 @@ class Authentication:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Puts the caller and their proof into the request's state, or raises Unauthenticated or TooManyRequests."""
         if scope["type"] == "http" and scope["path"] not in OPEN:
-            service = service_of(scope)
-            proof = await service.prover.prove(_token_in(scope))
-            scope["state"]["caller"] = await _caller(service, proof, address_of(scope))
+            state = app_state(scope)
+            proof = await state.authenticator.verify(_token_in(scope))
+            scope["state"]["caller"] = await _caller(state, proof, matched_route(scope))
             scope["state"]["proof"] = proof
-            service.rates.spend(proof.name)  # only now: of strangers nothing is remembered
+            state.rate_limiter.acquire(proof.name)  # only now: of strangers nothing is remembered
         await self._app(scope, receive, send)
 
 
-async def _caller(service: Service, proof: Proof, address: Address) -> Caller:
-    known = service.gate.find(proof) if address.path in QUESTIONS else None
+async def _caller(state: AppState, proof: Proof, route: MatchedRoute) -> Caller:
+    known = state.token_cache.get(proof) if route.path in PREDICT_PATHS else None
     if known is not None:
         return known
-    caller = await look(service.door, lambda: caller_of(service.registry.database, proof))
-    service.gate.remember(proof, caller)
+    caller = await look(state.thread_pool, lambda: caller_of(state.registry.database, proof))
+    state.token_cache.put(proof, caller)
     return caller
 
 

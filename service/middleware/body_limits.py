@@ -8,8 +8,8 @@ from starlette.datastructures import Headers
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from service.errors import BodyTooLarge, BodyTooSlow, BodyUnreadable, Busy, MediaTypeRefused, MethodNotAllowed
-from service.http.multipart import BYTES, JSON, media_type_of
-from service.middleware.route_table import QUESTIONS, Address, address_of
+from service.http.multipart import BYTES, JSON, parse_media_type
+from service.middleware.route_table import PREDICT_PATHS, MatchedRoute, matched_route
 from service.settings import KIB, MIB, ServiceSettings
 
 FRAMING_BYTES = 64 * KIB  # of a multipart body, around an archive of the largest size
@@ -19,7 +19,7 @@ GRACE_SECONDS = 30.0  # before anybody asks how fast an upload is
 
 
 @dataclass(frozen=True)
-class Limits:
+class BodyLimits:
     """How much of a body is read, and for how long."""
 
     max_bytes: int
@@ -34,7 +34,7 @@ class Limits:
         return min(self.max_seconds, max(GRACE_SECONDS, seen_bytes / self.least_bytes_per_s)) - waited_s
 
 
-class Bodies:
+class BodyLimitMiddleware:
     """Refuses what no route reads, and stops reading a body at its limit of bytes or of time."""
 
     def __init__(self, app: ASGIApp, settings: ServiceSettings) -> None:
@@ -47,8 +47,8 @@ class Bodies:
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
-        address = address_of(scope)
-        limits = self._limits(address, _checked_type(scope, address))
+        route = matched_route(scope)
+        limits = self._limits(route, _checked_type(scope, route))
         if _declared(scope) > limits.max_bytes:
             raise BodyTooLarge(limits.max_bytes)
         seen_bytes, is_whole, waited_s = 0, False, 0.0
@@ -85,31 +85,31 @@ class Bodies:
         if self._held_bytes > self._settings.max_bodies_bytes:
             raise Busy("too much is being sent at once: send it again in a moment")
 
-    def _limits(self, address: Address, media_type: str) -> Limits:
+    def _limits(self, route: MatchedRoute, media_type: str) -> BodyLimits:
         """What may be sent there; little, where nothing else is said."""
         told = self._settings
-        match address.path:
+        match route.path:
             case "/sources" | "/sources/{source_id}/samples" if media_type != JSON:
-                return Limits(
+                return BodyLimits(
                     told.max_upload_bytes + FRAMING_BYTES, told.upload_timeout_s, told.upload_least_bytes_per_s, False
                 )
             case "/sources/{source_id}/prompt":
-                return Limits(told.max_prompt_bytes, told.body_timeout_s)
-            case path if path in QUESTIONS:
-                return Limits(told.max_body_bytes, told.body_timeout_s)
+                return BodyLimits(told.max_prompt_bytes, told.body_timeout_s)
+            case path if path in PREDICT_PATHS:
+                return BodyLimits(told.max_body_bytes, told.body_timeout_s)
             case "/tasks":
-                return Limits(min(LABELS_BYTES, told.max_body_bytes), told.body_timeout_s)
-        return Limits(min(DOCUMENT_BYTES, told.max_body_bytes), told.body_timeout_s)
+                return BodyLimits(min(LABELS_BYTES, told.max_body_bytes), told.body_timeout_s)
+        return BodyLimits(min(DOCUMENT_BYTES, told.max_body_bytes), told.body_timeout_s)
 
 
-def _checked_type(scope: Scope, address: Address) -> str:
+def _checked_type(scope: Scope, route: MatchedRoute) -> str:
     """The content type, without its parameters; refused unless it is one that the route reads."""
-    if address.methods and not address.has_method:
-        raise MethodNotAllowed(address.methods)
+    if route.methods and not route.has_method:
+        raise MethodNotAllowed(route.methods)
     content_type = Headers(scope=scope).get("content-type", BYTES)  # as HTTP has it where none is said
-    media_type = media_type_of(content_type)
-    if address.media_types and media_type not in address.media_types:
-        raise MediaTypeRefused(content_type, address.media_types)
+    media_type = parse_media_type(content_type)
+    if route.media_types and media_type not in route.media_types:
+        raise MediaTypeRefused(content_type, route.media_types)
     return media_type
 
 

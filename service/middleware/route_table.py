@@ -9,12 +9,12 @@ from starlette.types import Scope
 
 from service.http.multipart import JSON
 
-QUESTIONS = frozenset({"/predict", "/v2/models/{task}/infer", "/v2/models/{task}/versions/1/infer"})
+PREDICT_PATHS = frozenset({"/predict", "/v2/models/{task}/infer", "/v2/models/{task}/versions/1/infer"})
 UNMATCHED = "unmatched"  # the route of a path that there is none for: paths of strangers are no label
 
 
 @dataclass(frozen=True)
-class Address:
+class MatchedRoute:
     """A path as its route has it, the methods that it has, and what the request's own method reads there."""
 
     path: str = UNMATCHED
@@ -23,37 +23,37 @@ class Address:
     has_method: bool = False
 
 
-class Addresses:
+class RouteTable:
     """All routes, as their own descriptions have them."""
 
     def __init__(self, routes: Iterable[BaseRoute]) -> None:
         self._routes = [(route, _read_by(route)) for route in routes if isinstance(route, Route)]
 
-    def find(self, method: str, path: str) -> Address:
+    def find(self, method: str, path: str) -> MatchedRoute:
         """Where the path leads with this method."""
         there = [(route, read) for route, read in self._routes if route.path_regex.match(path)]
         if not there:
-            return Address()
+            return MatchedRoute()
         methods = {name for route, _ in there for name in route.methods or ()}
         if "GET" in methods:
             methods.add("HEAD")  # which the edge answers as GET
         for route, read in there:
             if method in (route.methods or ()):
-                return Address(route.path, tuple(sorted(methods)), read, has_method=True)
-        return Address(there[0][0].path, tuple(sorted(methods)))
+                return MatchedRoute(route.path, tuple(sorted(methods)), read, has_method=True)
+        return MatchedRoute(there[0][0].path, tuple(sorted(methods)))
 
 
-def find_address(scope: Scope) -> Address:
+def match_route(scope: Scope) -> MatchedRoute:
     """Where the request goes; found once, at the edge."""
-    addresses = scope["app"].state.addresses
-    assert isinstance(addresses, Addresses)
-    return addresses.find(scope["method"], scope["path"])
+    route_table = scope["app"].state.route_table
+    assert isinstance(route_table, RouteTable)
+    return route_table.find(scope["method"], scope["path"])
 
 
-def address_of(scope: Scope) -> Address:
+def matched_route(scope: Scope) -> MatchedRoute:
     """Where the request goes, as the edge has found it."""
     address = scope["state"]["address"]
-    assert isinstance(address, Address)
+    assert isinstance(address, MatchedRoute)
     return address
 
 

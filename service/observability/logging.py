@@ -24,7 +24,7 @@ class JsonLines(logging.Formatter):
         line |= getattr(record, "fields", {"logger": record.name})
         if record.exc_info:
             line["trace"] = self.formatException(record.exc_info)
-        return without_secrets(json.dumps(line, default=str))
+        return redact_secrets(json.dumps(line, default=str))
 
 
 def log(level: int, event: str, *, error: Exception | None = None, **fields: object) -> None:
@@ -33,7 +33,7 @@ def log(level: int, event: str, *, error: Exception | None = None, **fields: obj
     logging.getLogger(LOGGER).log(level, event, exc_info=error, extra={"fields": there})
 
 
-def log_on_stderr(level: str) -> None:
+def configure_logging(level: str) -> None:
     """Everything that this process logs goes to stderr, from this level on."""
     handler = logging.StreamHandler(sys.stderr)
     handler.setFormatter(JsonLines())
@@ -42,6 +42,6 @@ def log_on_stderr(level: str) -> None:
         logging.getLogger(chatty).setLevel(logging.WARNING)
 
 
-def without_secrets(text: str) -> str:
+def redact_secrets(text: str) -> str:
     """The text, whoever put a token into it, and wherever."""
     return _JWT.sub("(a JWT)", _TOKEN.sub(r"\1(...)", text))

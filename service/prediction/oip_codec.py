@@ -8,8 +8,8 @@ from typing import Any
 from pydantic import ValidationError
 
 from registry.errors import Invalid
-from service.prediction.request import OipOutput, PredictionQuery, checked, decoded, parsed
-from service.prediction.response import PredictionResult, best
+from service.prediction.request import OipOutput, PredictionQuery, decode_base64, parse_json, validate_body
+from service.prediction.response import PredictionResult, top_labels
 from service.schemas.oip import InferAsked, InferInput, InferOutput, InferTold
 from service.schemas.predictions import Wish
 
@@ -28,7 +28,7 @@ def read_infer(body: bytes, header_length: int | None, max_pictures: int) -> tup
     behind = b"" if header_length is None else body[header_length:]
     if header_length is not None and header_length > len(body):
         raise Invalid("the header length is more than the request has")
-    asked = checked(InferAsked, lambda: parsed(header))
+    asked = validate_body(InferAsked, lambda: parse_json(header))
     if [found.name for found in asked.inputs] != [IMAGE]:
         raise Invalid(f"one input is wanted, {IMAGE!r}")
     image = asked.inputs[0]
@@ -59,7 +59,7 @@ def to_query(asked: InferAsked, pictures: tuple[bytes, ...], task: str) -> Predi
 
 def serialize_inference(result: PredictionResult, output: OipOutput, top_k: int) -> bytes:
     """The response body of `infer`."""
-    ranked = [best(answer, top_k) for answer in result.answers]
+    ranked = [top_labels(answer, top_k) for answer in result.answers]
     shape = [len(ranked)] if top_k == 1 else [len(ranked), min(len(labels) for labels in ranked)]
     tensors = [
         InferOutput(name="label", datatype="BYTES", shape=shape, data=[one.label for row in ranked for one in row]),
@@ -79,7 +79,7 @@ def _pictures(image: InferInput, behind: bytes, max_pictures: int) -> tuple[byte
     size = image.parameters.get(BINARY_SIZE)
     if size is None:
         texts = list(_flat(image.data or [], len(image.shape)))
-        return decoded(texts, max_pictures)
+        return decode_base64(texts, max_pictures)
     if not isinstance(size, int) or size != len(behind):
         raise Invalid(f"{BINARY_SIZE} is not the size of what stands behind the JSON")
     pictures = tuple(_split(behind))

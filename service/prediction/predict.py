@@ -15,12 +15,12 @@ from service.engine.compose import check_composition, compose
 from service.engine.errors import DeadlinePassed
 from service.engine.job import PictureLogits
 from service.errors import NothingUsable, SetUnsettled
-from service.http.request_session import Visit
+from service.http.request_context import RequestContext
 from service.prediction.oip_codec import serialize_inference
 from service.prediction.request import PredictionQuery
 from service.prediction.response import PredictionResult, serialize_prediction
 
-TRIES = 3
+MAX_ATTEMPTS = 3
 
 
 @dataclass(frozen=True)
@@ -31,66 +31,68 @@ class CheckedResponse:
     is_authorized: bool
 
 
-async def run_prediction(visit: Visit, query: PredictionQuery) -> bytes:
+async def run_prediction(context: RequestContext, query: PredictionQuery) -> bytes:
     """The response body. Rights are read from SQL first, and again when the body is complete.
 
     If the caller lost a prompt in between, the prediction is computed again without it.
     """
-    service = visit.service
-    deadline = time.monotonic() + service.settings.deadline_s
+    state = context.state
+    deadline = time.monotonic() + state.settings.deadline_s
     try:
-        async with asyncio.timeout(service.settings.deadline_s) as limit:
-            with service.flights.flight():
-                service.keeper.require_enrolled()
-                return await _predict_until_authorized(visit, query, deadline)
+        async with asyncio.timeout(state.settings.deadline_s) as limit:
+            with state.in_flight.track():
+                state.replica_sync.require_enrolled()
+                return await _predict_until_authorized(context, query, deadline)
     except TimeoutError:
         if limit.expired():
             raise DeadlinePassed from None
         raise
 
 
-async def read_rights(visit: Visit, task: str) -> UsableSet:
+async def read_rights(context: RequestContext, task: str) -> UsableSet:
     """What the caller may use of a task now."""
-    service = visit.service
-    return await look(service.door, lambda: usable(service.registry.database, visit.proof, task=task))
+    state = context.state
+    return await look(state.thread_pool, lambda: usable(state.registry.database, context.proof, task=task))
 
 
-async def _predict_until_authorized(visit: Visit, query: PredictionQuery, deadline: float) -> bytes:
-    allowed = await _read_query_rights(visit, query, "first")
-    for _ in range(TRIES):
+async def _predict_until_authorized(context: RequestContext, query: PredictionQuery, deadline: float) -> bytes:
+    allowed = await _read_query_rights(context, query, "first")
+    for _ in range(MAX_ATTEMPTS):
         _require_prompts(allowed)
         try:
-            response = await _predict_once(visit, query, allowed, deadline)
+            response = await _predict_once(context, query, allowed, deadline)
         except (ObjectMissing, ObjectDamaged):  # an erasure may have deleted the object meanwhile
-            now = await _read_query_rights(visit, query, "again")
+            now = await _read_query_rights(context, query, "again")
             if set(allowed.prompts) <= set(now.prompts):
                 raise
         else:
             if response.is_authorized:
                 return response.body
-            now = await _read_query_rights(visit, query, "again")
+            now = await _read_query_rights(context, query, "again")
         allowed = now
     raise SetUnsettled
 
 
-async def _predict_once(visit: Visit, query: PredictionQuery, allowed: UsableSet, deadline: float) -> CheckedResponse:
-    service = visit.service
+async def _predict_once(
+    context: RequestContext, query: PredictionQuery, allowed: UsableSet, deadline: float
+) -> CheckedResponse:
+    state = context.state
     check_composition(*_composition(query, allowed))
     assert allowed.caller.user_id is not None
-    logits = await service.engine.run(
+    logits = await state.engine.run(
         allowed.task, query.pictures, allowed.prompts, user=allowed.caller.user_id, deadline=deadline
     )
-    return await look(service.door, lambda: _respond(visit, query, allowed, logits))
+    return await look(state.thread_pool, lambda: _respond(context, query, allowed, logits))
 
 
 def _respond(
-    visit: Visit, query: PredictionQuery, allowed: UsableSet, logits: Sequence[PictureLogits]
+    context: RequestContext, query: PredictionQuery, allowed: UsableSet, logits: Sequence[PictureLogits]
 ) -> CheckedResponse:
     """Compose, serialise, recheck the rights. Nothing is left to do afterwards but to send the body; blocks."""
     composition, weighting = _composition(query, allowed)
     answers = compose(allowed.prompts, logits, composition, weighting)
     body = _serialize(PredictionResult(tuple(answers), allowed, composition, weighting), query)
-    return CheckedResponse(body, _is_still_authorized(visit, query, allowed))
+    return CheckedResponse(body, _is_still_authorized(context, query, allowed))
 
 
 def _serialize(result: PredictionResult, query: PredictionQuery) -> bytes:
@@ -105,24 +107,26 @@ def _composition(query: PredictionQuery, allowed: UsableSet) -> tuple[Compositio
     return options.composition or task.composition, options.weighting or task.weighting
 
 
-async def _read_query_rights(visit: Visit, query: PredictionQuery, which: Literal["first", "again"]) -> UsableSet:
-    service, options = visit.service, query.options
+async def _read_query_rights(
+    context: RequestContext, query: PredictionQuery, which: Literal["first", "again"]
+) -> UsableSet:
+    state, options = context.state, query.options
 
     def read() -> UsableSet:
         return usable(
-            service.registry.database, visit.proof, task=options.task, release=options.release, sources=options.sources
+            state.registry.database, context.proof, task=options.task, release=options.release, sources=options.sources
         )
 
-    with service.metrics.rights_seconds.labels(which).time():
-        return await look(service.door, read)
+    with state.metrics.rights_seconds.labels(which).time():
+        return await look(state.thread_pool, read)
 
 
-def _is_still_authorized(visit: Visit, query: PredictionQuery, allowed: UsableSet) -> bool:
+def _is_still_authorized(context: RequestContext, query: PredictionQuery, allowed: UsableSet) -> bool:
     """Whether the caller may use every prompt of the set at this moment; blocks."""
-    service, options = visit.service, query.options
-    with service.metrics.rights_seconds.labels("again").time():
+    state, options = context.state, query.options
+    with state.metrics.rights_seconds.labels("again").time():
         return still_usable(
-            service.registry.database, visit.proof, allowed, release=options.release, sources=options.sources
+            state.registry.database, context.proof, allowed, release=options.release, sources=options.sources
         )
 
 

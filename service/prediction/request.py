@@ -12,9 +12,9 @@ from fastapi.exceptions import RequestValidationError
 from pydantic import BaseModel, ValidationError
 
 from registry.errors import Invalid
-from service.concurrency import Door
+from service.concurrency import ThreadPool
 from service.errors import BodyUnreadable
-from service.http.multipart import MULTIPART, Beginning, boundary_of, media_type_of, parts_of
+from service.http.multipart import MULTIPART, PartStart, parse_boundary, parse_media_type, parse_multipart
 from service.schemas.predictions import Question, Wish
 
 MAX_VALUES = 100_000  # in one document: parsing more would keep everybody waiting
@@ -41,23 +41,23 @@ class PredictionQuery:
     oip: OipOutput | None = None  # None: the JSON of /predict
 
 
-async def read_question(request: Request, door: Door, max_pictures: int) -> PredictionQuery:
+async def parse_predict_request(request: Request, pool: ThreadPool, max_pictures: int) -> PredictionQuery:
     """What the request asks, with at least one picture."""
     content_type = request.headers.get("content-type", "")
-    if media_type_of(content_type) == MULTIPART:
-        return await _from_parts(parts_of(request.stream(), boundary_of(content_type)), max_pictures)
+    if parse_media_type(content_type) == MULTIPART:
+        return await _from_parts(parse_multipart(request.stream(), parse_boundary(content_type)), max_pictures)
     body = await request.body()
-    return await door.through(lambda: _from_json(body, max_pictures))
+    return await pool.run(lambda: _from_json(body, max_pictures))
 
 
-def parsed(body: bytes) -> Any:  # Any: whatever JSON has
+def parse_json(body: bytes) -> Any:  # Any: whatever JSON has
     """The document in a body; ValueError or RecursionError if there is none."""
     if body.count(b",") > MAX_VALUES:
         raise Invalid(f"one document holds at most {MAX_VALUES} values: send several")
     return json.loads(body)
 
 
-def checked(model: type[M], read: Callable[[], Any]) -> M:  # Any: whatever JSON or a form has
+def validate_body(model: type[M], read: Callable[[], Any]) -> M:  # Any: whatever JSON or a form has
     """The document as the model has it; a fault is told as the framework tells those of other bodies."""
     try:
         return model.model_validate(read())
@@ -68,7 +68,7 @@ def checked(model: type[M], read: Callable[[], Any]) -> M:  # Any: whatever JSON
         raise BodyUnreadable("the body is no JSON") from error
 
 
-def decoded(texts: Sequence[str], max_pictures: int) -> tuple[bytes, ...]:
+def decode_base64(texts: Sequence[str], max_pictures: int) -> tuple[bytes, ...]:
     """The pictures that texts in base64 hold."""
     if len(texts) > max_pictures:
         raise _too_many(max_pictures)
@@ -82,17 +82,17 @@ def decoded(texts: Sequence[str], max_pictures: int) -> tuple[bytes, ...]:
 
 
 def _from_json(body: bytes, max_pictures: int) -> PredictionQuery:
-    question = checked(Question, lambda: parsed(body))
+    question = validate_body(Question, lambda: parse_json(body))
     wish = Wish.model_validate(question.model_dump(exclude={"images"}))
-    return PredictionQuery(decoded(question.images, max_pictures), wish)
+    return PredictionQuery(decode_base64(question.images, max_pictures), wish)
 
 
-async def _from_parts(parts: AsyncIterator[Beginning | bytes], max_pictures: int) -> PredictionQuery:
+async def _from_parts(parts: AsyncIterator[PartStart | bytes], max_pictures: int) -> PredictionQuery:
     pictures: list[bytearray] = []
     fields: dict[str, list[bytearray]] = {}
     current = bytearray()
     async for event in parts:
-        if not isinstance(event, Beginning):
+        if not isinstance(event, PartStart):
             current += event
             continue
         current = bytearray()
@@ -105,7 +105,7 @@ async def _from_parts(parts: AsyncIterator[Beginning | bytes], max_pictures: int
     if not pictures:
         fault = {"loc": ("body", IMAGE), "msg": "a file in this field is wanted, or several", "type": "missing"}
         raise RequestValidationError([fault])
-    wish = checked(Wish, lambda: {name: _value(name, found) for name, found in fields.items()})
+    wish = validate_body(Wish, lambda: {name: _value(name, found) for name, found in fields.items()})
     return PredictionQuery(tuple(bytes(picture) for picture in pictures), wish)
 
 

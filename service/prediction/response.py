@@ -36,7 +36,7 @@ def _prediction(result: PredictionResult, options: Wish) -> Prediction:
         weighting=result.weighting,
         results=[
             Result(
-                labels=best(answer, options.top_k),
+                labels=top_labels(answer, options.top_k),
                 explain=_explained(answer, prompts, options.top_k) if options.explain else None,
             )
             for answer in result.answers
@@ -44,7 +44,7 @@ def _prediction(result: PredictionResult, options: Wish) -> Prediction:
     )
 
 
-def best(answer: Answer, top_k: int) -> list[Scored]:
+def top_labels(answer: Answer, top_k: int) -> list[Scored]:
     """The best labels of an answer, with their scores."""
     scores = answer.scores[:top_k].tolist()
     return [Scored(label=label, score=score) for label, score in zip(answer.labels, scores, strict=False)]

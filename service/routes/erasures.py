@@ -13,7 +13,7 @@ from registry.erasure.status import Progress, list_erasures, progress_of, show_e
 from registry.erasure.verify import verify_receipt
 from registry.errors import Conflict
 from registry.registry import Registry
-from service.http.request_session import Visit, Visiting
+from service.http.request_context import Context, RequestContext
 from service.schemas.base import DEFAULT_PAGE, DIGEST_EXAMPLE, After, Limit, PageOf, page_of
 from service.schemas.erasures import CheckTold, ErasureTold, VerdictTold
 from service.schemas.problem import located, problems
@@ -27,12 +27,12 @@ Digest = Annotated[
 @router.delete(
     "/sources/{source_id}", status_code=202, summary="Forget a source", responses=located(202) | problems(403, 404)
 )
-async def source(response: Response, visit: Visiting, source_id: UUID) -> ErasureTold:
+async def source(response: Response, context: Context, source_id: UUID) -> ErasureTold:
     """Nobody sees or uses the source from the moment of this answer on; the rest follows, and ends in a receipt.
 
     Asked again by whoever asked, or by an admin, it answers with the same erasure.
     """
-    return await _forget(visit, response, lambda registry, caller: forget_source(registry, caller, source_id))
+    return await _forget(context, response, lambda registry, caller: forget_source(registry, caller, source_id))
 
 
 @router.delete(
@@ -41,12 +41,14 @@ async def source(response: Response, visit: Visiting, source_id: UUID) -> Erasur
     summary="Forget a shard",
     responses=located(202) | problems(403, 404),
 )
-async def shard(response: Response, visit: Visiting, source_id: UUID, shard_id: UUID) -> ErasureTold:
+async def shard(response: Response, context: Context, source_id: UUID, shard_id: UUID) -> ErasureTold:
     """Nobody uses the shard from the moment of this answer on, and none of its pictures comes back unasked.
 
     Asked again by whoever asked, or by an admin, it answers with the same erasure.
     """
-    return await _forget(visit, response, lambda registry, caller: forget_shard(registry, caller, source_id, shard_id))
+    return await _forget(
+        context, response, lambda registry, caller: forget_shard(registry, caller, source_id, shard_id)
+    )
 
 
 @router.delete(
@@ -55,30 +57,30 @@ async def shard(response: Response, visit: Visiting, source_id: UUID, shard_id: 
     summary="Forget a picture",
     responses=located(202) | problems(403, 404),
 )
-async def sample(response: Response, visit: Visiting, source_id: UUID, digest: Digest) -> ErasureTold:
+async def sample(response: Response, context: Context, source_id: UUID, digest: Digest) -> ErasureTold:
     """The picture's shard stops serving at once, is trained again without it, and comes back.
 
     Asked again by whoever asked, or by an admin, it answers with the same erasure.
     """
-    return await _forget(visit, response, lambda registry, caller: forget_sample(registry, caller, source_id, digest))
+    return await _forget(context, response, lambda registry, caller: forget_sample(registry, caller, source_id, digest))
 
 
 @router.get("/erasures", summary="List erasures")
-async def index(visit: Visiting, after: After = None, limit: Limit = DEFAULT_PAGE) -> PageOf[ErasureTold]:
+async def index(context: Context, after: After = None, limit: Limit = DEFAULT_PAGE) -> PageOf[ErasureTold]:
     """What you asked to be forgotten, or all for admins, the oldest first."""
-    return await visit.read(
+    return await context.read(
         lambda session, caller: page_of(list_erasures(session, caller, after=after, limit=limit), _told)
     )
 
 
 @router.get("/erasures/{erasure_id}", summary="Show an erasure", responses=problems(404))
-async def show(visit: Visiting, erasure_id: UUID) -> ErasureTold:
+async def show(context: Context, erasure_id: UUID) -> ErasureTold:
     """Its steps, what each waits for, and the signed receipt once all is done."""
-    return await visit.read(lambda session, caller: _told(show_erasure(session, caller, erasure_id)))
+    return await context.read(lambda session, caller: _told(show_erasure(session, caller, erasure_id)))
 
 
 @router.get("/erasures/{erasure_id}/verdict", summary="Check a receipt", responses=problems(404, 409))
-async def verdict(visit: Visiting, erasure_id: UUID) -> VerdictTold:
+async def verdict(context: Context, erasure_id: UUID) -> VerdictTold:
     """Checks the signature of the erasure's receipt, and looks again for what it says is gone."""
 
     def work(registry: Registry, caller: Caller) -> VerdictTold:
@@ -89,18 +91,20 @@ async def verdict(visit: Visiting, erasure_id: UUID) -> VerdictTold:
         found = verify_receipt(registry, progress.receipt)
         return VerdictTold(holds=found.holds, checks=[CheckTold.model_validate(check) for check in found.checks])
 
-    return await visit.do(work)
+    return await context.do(work)
 
 
-async def _forget(visit: Visit, response: Response, begin: Callable[[Registry, Caller], Erasure]) -> ErasureTold:
+async def _forget(
+    context: RequestContext, response: Response, begin: Callable[[Registry, Caller], Erasure]
+) -> ErasureTold:
     def work(registry: Registry, caller: Caller) -> ErasureTold:
         erasure = begin(registry, caller)
         with registry.database.reading() as session:
             return _told(progress_of(session, erasure))
 
-    begun = await visit.do(work)
+    begun = await context.do(work)
     if begun.state == "running":
-        visit.service.housekeeping.hurry(begun.id)
+        context.state.maintenance.schedule_erasure(begun.id)
     response.headers["Location"] = f"/erasures/{begun.id}"
     return begun
 

@@ -7,7 +7,7 @@ from fastapi import APIRouter, Query
 
 from registry.access.grants import grant, list_grants, revoke
 from registry.db.models.users import Right
-from service.http.request_session import Visiting
+from service.http.request_context import Context
 from service.schemas.base import DEFAULT_PAGE, After, Limit, PageOf, page_of
 from service.schemas.problem import problems
 from service.schemas.users import GrantToGive, GrantTold
@@ -19,10 +19,10 @@ OfUser = Annotated[UUID | None, Query(description="Only those of this user or gr
 
 @router.get("/grants", summary="List grants")
 async def index(
-    visit: Visiting, source: OfSource = None, user: OfUser = None, after: After = None, limit: Limit = DEFAULT_PAGE
+    context: Context, source: OfSource = None, user: OfUser = None, after: After = None, limit: Limit = DEFAULT_PAGE
 ) -> PageOf[GrantTold]:
     """The grants to sources that you own or manage, and your own, the oldest first."""
-    return await visit.read(
+    return await context.read(
         lambda session, caller: page_of(
             list_grants(session, caller, source, user, after, limit), GrantTold.model_validate
         )
@@ -30,19 +30,19 @@ async def index(
 
 
 @router.post("/grants", status_code=201, summary="Grant a right", responses=problems(403, 404))
-async def give(visit: Visiting, given: GrantToGive) -> GrantTold:
+async def give(context: Context, given: GrantToGive) -> GrantTold:
     """Gives a user or group a right to a source; one that they have already stays as it is."""
-    return await visit.write(
+    return await context.write(
         lambda session, caller: GrantTold.model_validate(grant(session, caller, given.user, given.source, given.right))
     )
 
 
 @router.delete("/grants", status_code=204, summary="Revoke a right", responses=problems(403, 404))
 async def take_back(
-    visit: Visiting,
+    context: Context,
     user: Annotated[UUID, Query(description="The user or group.")],
     source: Annotated[UUID, Query(description="The source.")],
     right: Annotated[Right, Query(description="The right.")] = "use",
 ) -> None:
     """Takes a right back at once: also from requests that are under way."""
-    await visit.write(lambda session, caller: revoke(session, caller, user, source, right))
+    await context.write(lambda session, caller: revoke(session, caller, user, source, right))

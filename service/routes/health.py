@@ -4,10 +4,10 @@ from fastapi import APIRouter, Request, Response
 from prometheus_client import CONTENT_TYPE_LATEST, generate_latest
 
 from registry.access.caller import require_admin
-from service.http.request_session import Visiting
+from service.http.request_context import Context
 from service.schemas.base import Told
 from service.schemas.problem import problems
-from service.state import service_of
+from service.state import app_state
 
 router = APIRouter(tags=["health"])
 
@@ -27,7 +27,7 @@ async def live() -> Health:
 @router.get("/readyz", summary="Whether requests can be answered")
 async def ready(request: Request) -> Health:
     """Whether database and object store can be reached and this replica has its place; needs no token."""
-    await service_of(request.scope).readiness.require()
+    await app_state(request.scope).readiness.require()
     return Health(status="ready")
 
 
@@ -37,7 +37,7 @@ async def ready(request: Request) -> Health:
     response_class=Response,
     responses={**problems(403), 200: {"content": {"text/plain": {"schema": {"type": "string"}}}}},
 )
-async def metrics(visit: Visiting) -> Response:
+async def metrics(context: Context) -> Response:
     """All that this replica has counted, for admins."""
-    await visit.read(lambda _, caller: require_admin(caller))
-    return Response(generate_latest(visit.service.metrics.registry), media_type=CONTENT_TYPE_LATEST)
+    await context.read(lambda _, caller: require_admin(caller))
+    return Response(generate_latest(context.state.metrics.registry), media_type=CONTENT_TYPE_LATEST)

@@ -7,8 +7,8 @@ from fastapi import APIRouter, Header, Path, Request, Response
 
 from service.errors import NothingUsable
 from service.http import multipart
-from service.http.disconnect import unless_gone
-from service.http.request_session import Visiting
+from service.http.disconnect import cancel_on_disconnect
+from service.http.request_context import Context
 from service.prediction.oip_codec import BYTES, IMAGE, VERSION, read_infer, to_query
 from service.prediction.predict import read_rights, run_prediction
 from service.schemas.base import component, example_of
@@ -23,7 +23,7 @@ from service.schemas.oip import (
     TensorTold,
 )
 from service.schemas.problem import problems
-from service.state import service_of
+from service.state import app_state
 
 router = APIRouter(tags=["open inference protocol"])
 VERSIONED = f"/v2/models/{{task}}/versions/{VERSION}"
@@ -40,7 +40,7 @@ Task = Annotated[str, Path(description="A task's name or id.")]
 
 
 @router.get("/v2", summary="About the server")
-async def server(visit: Visiting) -> ServerTold:  # noqa: ARG001  # it wants a token, whoever's it is
+async def server(context: Context) -> ServerTold:  # noqa: ARG001  # it wants a token, whoever's it is
     """The server's name and version, and the extensions that it knows."""
     return ServerTold(name="alacarte", version=version("alacarte"), extensions=["binary_tensor_data"])
 
@@ -54,15 +54,15 @@ async def live() -> Alive:
 @router.get("/v2/health/ready", summary="Whether the server can answer")
 async def ready(request: Request) -> ServerReady:
     """As `/readyz`; needs no token."""
-    await service_of(request.scope).readiness.require()
+    await app_state(request.scope).readiness.require()
     return ServerReady()
 
 
 @router.get(VERSIONED, name="model_version", summary="About the one version of a task", responses=problems(404))
 @router.get("/v2/models/{task}", summary="About a task", responses=problems(404))
-async def model(visit: Visiting, task: Task) -> ModelTold:
+async def model(context: Context, task: Task) -> ModelTold:
     """What the task reads and answers with."""
-    found = (await read_rights(visit, task)).task
+    found = (await read_rights(context, task)).task
     return ModelTold(
         name=found.name,
         versions=[VERSION],
@@ -82,9 +82,9 @@ async def model(visit: Visiting, task: Task) -> ModelTold:
     responses=problems(404, 409),
 )
 @router.get("/v2/models/{task}/ready", summary="Whether a task can answer you", responses=problems(404, 409))
-async def model_ready(visit: Visiting, task: Task) -> ModelReady:
+async def model_ready(context: Context, task: Task) -> ModelReady:
     """Whether there is a prompt that you may use."""
-    found = await read_rights(visit, task)
+    found = await read_rights(context, task)
     if not found.prompts:
         raise NothingUsable("there is no prompt that you may use: ask for a grant, or wait for training")
     return ModelReady(name=found.task.name, ready=True)
@@ -107,7 +107,7 @@ async def model_ready(visit: Visiting, task: Task) -> ModelReady:
 )
 async def infer(
     request: Request,
-    visit: Visiting,
+    context: Context,
     task: Task,
     header_length: Annotated[
         int | None,
@@ -120,8 +120,8 @@ async def infer(
     `composition`, `weighting`, `release` and `sources` (names with commas between them) mean what they mean to
     `/predict`; with a `top_k` above one the outputs have a second dimension.
     """
-    service = visit.service
+    state = context.state
     body = await request.body()
-    asked, pictures = await service.door.through(lambda: read_infer(body, header_length, service.settings.max_pictures))
+    asked, pictures = await state.thread_pool.run(lambda: read_infer(body, header_length, state.settings.max_pictures))
     query = to_query(asked, pictures, task)
-    return Response(await unless_gone(request, run_prediction(visit, query)), media_type=multipart.JSON)
+    return Response(await cancel_on_disconnect(request, run_prediction(context, query)), media_type=multipart.JSON)

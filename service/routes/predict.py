@@ -4,11 +4,11 @@ from typing import Any
 
 from fastapi import APIRouter, Request, Response
 
-from service.http.disconnect import unless_gone
+from service.http.disconnect import cancel_on_disconnect
 from service.http.multipart import JSON, MULTIPART
-from service.http.request_session import Visiting
+from service.http.request_context import Context
 from service.prediction.predict import run_prediction
-from service.prediction.request import IMAGE, read_question
+from service.prediction.request import IMAGE, parse_predict_request
 from service.schemas.base import component, example_of
 from service.schemas.predictions import Prediction, Question, Wish
 from service.schemas.problem import problems
@@ -40,12 +40,12 @@ def _form() -> dict[str, Any]:  # Any: a JSON schema
         }
     },
 )
-async def predict(request: Request, visit: Visiting) -> Response:
+async def predict(request: Request, context: Context) -> Response:
     """Answers each picture by the prompts of the sources that you own or were granted, and by no others.
 
     Send picture files as multipart fields `image`, or base64 in JSON. Rights are read when the request comes and
     again just before the answer leaves: what was revoked or forgotten meanwhile is not in it.
     """
-    service = visit.service
-    query = await read_question(request, service.door, service.settings.max_pictures)
-    return Response(await unless_gone(request, run_prediction(visit, query)), media_type=JSON)
+    state = context.state
+    query = await parse_predict_request(request, state.thread_pool, state.settings.max_pictures)
+    return Response(await cancel_on_disconnect(request, run_prediction(context, query)), media_type=JSON)

@@ -13,7 +13,7 @@ from registry.access.usable_set import TaskFacts
 from registry.catalog.tasks import find_task
 from registry.registry import Registry
 from registry.training.publish import PublishedFacts, publish_remote
-from service.http.request_session import Visiting
+from service.http.request_context import Context
 from service.schemas.problem import problems
 from service.schemas.sources import PromptTold
 
@@ -32,15 +32,15 @@ TYPES = ("application/octet-stream", "application/x-safetensors")
         }
     },
 )
-async def publish(request: Request, visit: Visiting, source_id: UUID) -> PromptTold:
+async def publish(request: Request, context: Context, source_id: UUID) -> PromptTold:
     """Takes the bytes of a `.prompt` file (safetensors) as a new shard of the source, served from now on.
 
     It counts once its backbone is the task's, its shapes fit, and all its numbers are finite.
     """
-    task = await visit.read(lambda session, caller: _task_to_manage(session, caller, source_id))
+    task = await context.read(lambda session, caller: _task_to_manage(session, caller, source_id))
     data = await request.body()
-    service = visit.service
-    prompt = await service.door.through(lambda: prompt_from_bytes(data, service.settings.max_prompt_bytes))
+    service = context.state
+    prompt = await service.thread_pool.run(lambda: prompt_from_bytes(data, service.settings.max_prompt_bytes))
     backbone = await service.backbones.get(task)
     require_own(backbone, "sent", prompt)
 
@@ -50,7 +50,7 @@ async def publish(request: Request, visit: Visiting, source_id: UUID) -> PromptT
             publish_remote(registry, caller, source_id, prompt_to_bytes(prompt), PublishedFacts.of(prompt.facts))
         )
 
-    return await visit.do(keep)
+    return await context.do(keep)
 
 
 def _task_to_manage(session: Session, caller: Caller, source_id: UUID) -> TaskFacts:

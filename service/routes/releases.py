@@ -9,7 +9,7 @@ from sqlalchemy.orm import Session
 from registry.access.caller import Caller
 from registry.catalog.releases import list_releases, pin_release, remove_release, show_release
 from registry.catalog.tasks import find_task
-from service.http.request_session import Visiting
+from service.http.request_context import Context
 from service.schemas.base import DEFAULT_PAGE, After, Limit, PageOf, page_of
 from service.schemas.problem import located, problems
 from service.schemas.releases import ContentsTold, LossTold, MemberTold, ReleaseTold, ReleaseToPin
@@ -20,7 +20,7 @@ OfTask = Annotated[str | None, Query(description="Only those of this task, by na
 
 @router.get("/releases", summary="List releases", responses=problems(404))
 async def index(
-    visit: Visiting, task: OfTask = None, after: After = None, limit: Limit = DEFAULT_PAGE
+    context: Context, task: OfTask = None, after: After = None, limit: Limit = DEFAULT_PAGE
 ) -> PageOf[ReleaseTold]:
     """All releases, or those of a task, the oldest first."""
 
@@ -28,24 +28,24 @@ async def index(
         task_id = None if task is None else find_task(session, task).id
         return page_of(list_releases(session, task_id, after, limit), ReleaseTold.model_validate)
 
-    return await visit.read(work)
+    return await context.read(work)
 
 
 @router.post("/releases", status_code=201, summary="Pin a release", responses=located(201) | problems(403, 404, 409))
-async def pin(visit: Visiting, release: ReleaseToPin, response: Response) -> ReleaseTold:
+async def pin(context: Context, release: ReleaseToPin, response: Response) -> ReleaseTold:
     """Pins all prompts that the task has now, for admins."""
 
     def work(session: Session, caller: Caller) -> ReleaseTold:
         task_id = find_task(session, release.task).id
         return ReleaseTold.model_validate(pin_release(session, caller, task_id, release.name))
 
-    made = await visit.write(work)
+    made = await context.write(work)
     response.headers["Location"] = f"/releases/{made.id}"
     return made
 
 
 @router.get("/releases/{release_id}", summary="Show a release", responses=problems(404))
-async def show(visit: Visiting, release_id: UUID) -> ContentsTold:
+async def show(context: Context, release_id: UUID) -> ContentsTold:
     """What the release pins and what it lost to erasures, as far as you may see the sources."""
 
     def work(session: Session, caller: Caller) -> ContentsTold:
@@ -56,10 +56,10 @@ async def show(visit: Visiting, release_id: UUID) -> ContentsTold:
             losses=[LossTold.model_validate(loss) for loss in contents.losses],
         )
 
-    return await visit.read(work)
+    return await context.read(work)
 
 
 @router.delete("/releases/{release_id}", status_code=204, summary="Remove a release", responses=problems(403, 404))
-async def remove(visit: Visiting, release_id: UUID) -> None:
+async def remove(context: Context, release_id: UUID) -> None:
     """Unpins everything, for admins; the prompts themselves stay."""
-    await visit.write(lambda session, caller: remove_release(session, caller, release_id))
+    await context.write(lambda session, caller: remove_release(session, caller, release_id))

@@ -12,7 +12,7 @@ from registry.catalog.source_status import SourceState, show_source
 from registry.catalog.sources import list_sources
 from registry.catalog.tasks import find_task
 from registry.training.control import cancel_training, resume_training
-from service.http.request_session import Visiting
+from service.http.request_context import Context
 from service.schemas.base import DEFAULT_PAGE, After, Limit, PageOf, page_of
 from service.schemas.problem import problems
 from service.schemas.sources import SampleTold, ShardTold, SourceStateTold, SourceTold, TrainingTold
@@ -24,7 +24,7 @@ OfLabel = Annotated[str | None, Query(description="Only those of this label.")]
 
 @router.get("/sources", summary="List sources", responses=problems(404))
 async def index(
-    visit: Visiting, task: OfTask = None, after: After = None, limit: Limit = DEFAULT_PAGE
+    context: Context, task: OfTask = None, after: After = None, limit: Limit = DEFAULT_PAGE
 ) -> PageOf[SourceTold]:
     """The sources that you own or have a right to, or all for admins, the oldest first."""
 
@@ -32,25 +32,25 @@ async def index(
         task_id = None if task is None else find_task(session, task).id
         return page_of(list_sources(session, caller, task_id, after, limit), SourceTold.model_validate)
 
-    return await visit.read(work)
+    return await context.read(work)
 
 
 @router.get("/sources/{source_id}", summary="Show a source", responses=problems(404))
-async def show(visit: Visiting, source_id: UUID) -> SourceStateTold:
+async def show(context: Context, source_id: UUID) -> SourceStateTold:
     """What the source holds, and how far the training of each shard has come."""
-    return await visit.read(lambda session, caller: _told(show_source(session, caller, source_id)))
+    return await context.read(lambda session, caller: _told(show_source(session, caller, source_id)))
 
 
 @router.get("/sources/{source_id}/samples", summary="List a source's samples", responses=problems(403, 404))
 async def samples(
-    visit: Visiting,
+    context: Context,
     source_id: UUID,
     label: OfLabel = None,
     after: After = None,
     limit: Limit = DEFAULT_PAGE,
 ) -> PageOf[SampleTold]:
     """Which pictures the source holds, by their digests, for those who manage it or may have some of it forgotten."""
-    return await visit.read(
+    return await context.read(
         lambda session, caller: page_of(
             list_samples(session, caller, source_id, after, limit, label=label), SampleTold.model_validate
         )
@@ -58,15 +58,15 @@ async def samples(
 
 
 @router.post("/sources/{source_id}/cancel", summary="Stop training", responses=problems(403, 404))
-async def cancel(visit: Visiting, source_id: UUID) -> TrainingTold:
+async def cancel(context: Context, source_id: UUID) -> TrainingTold:
     """Nobody trains the source's untrained shards until it is resumed."""
-    return await visit.write(lambda session, caller: TrainingTold(shards=cancel_training(session, caller, source_id)))
+    return await context.write(lambda session, caller: TrainingTold(shards=cancel_training(session, caller, source_id)))
 
 
 @router.post("/sources/{source_id}/resume", summary="Let training go on", responses=problems(403, 404))
-async def resume(visit: Visiting, source_id: UUID) -> TrainingTold:
+async def resume(context: Context, source_id: UUID) -> TrainingTold:
     """All untrained shards of the source are work again, at once, whatever failed before."""
-    return await visit.write(lambda session, caller: TrainingTold(shards=resume_training(session, caller, source_id)))
+    return await context.write(lambda session, caller: TrainingTold(shards=resume_training(session, caller, source_id)))
 
 
 def _told(state: SourceState) -> SourceStateTold:

@@ -16,10 +16,10 @@ from registry.catalog.tasks import find_task
 from registry.ingest.pipeline import Admission
 from registry.ingest.upload import add_samples, upload_source
 from registry.registry import Registry
-from service.http.multipart import JSON, MULTIPART, media_type_of
-from service.http.request_session import Visit, Visiting
-from service.http.upload_body import ARCHIVE, ARCHIVE_TYPES, open_delivery, take_in
-from service.prediction.request import checked, parsed
+from service.http.multipart import JSON, MULTIPART, parse_media_type
+from service.http.request_context import Context, RequestContext
+from service.http.upload_body import ARCHIVE, ARCHIVE_TYPES, open_upload, receive_upload
+from service.prediction.request import parse_json, validate_body
 from service.schemas.base import component, example_of
 from service.schemas.problem import LOCATION, located, problems
 from service.schemas.sources import (
@@ -63,18 +63,18 @@ def _bodies(model: type[UploadOfSource] | type[UploadOfSamples], *others: dict[s
         {JSON: {"schema": component(SourceToMake), "example": example_of(SourceToMake)}},
     ),
 )
-async def upload(request: Request, response: Response, visit: Visiting) -> AdmissionTold:
+async def upload(request: Request, response: Response, context: Context) -> AdmissionTold:
     """Takes in a zip or tar of class folders, a tar of WebDataset pairs, or a CSV with its images: all or nothing.
 
     Send the archive as the body and the rest in the query, or a form whose last field is `archive`. A JSON body
     makes a source without pictures instead (`201`), for prompts that are trained elsewhere. What is answered `202`
     is kept, and its training is done in the end: see `GET /sources/{id}`.
     """
-    if media_type_of(request.headers.get("content-type", "")) == JSON:
-        made = await _make_empty(visit, await request.body())
+    if parse_media_type(request.headers.get("content-type", "")) == JSON:
+        made = await _make_empty(context, await request.body())
         response.status_code = 201
     else:
-        made = await _take_source(visit, request)
+        made = await _take_source(context, request)
     response.headers["Location"] = f"/sources/{made.source}"
     return made
 
@@ -86,14 +86,14 @@ async def upload(request: Request, response: Response, visit: Visiting) -> Admis
     responses=located(202) | problems(403, 404, 409),
     openapi_extra=_bodies(UploadOfSamples),
 )
-async def add(request: Request, response: Response, visit: Visiting, source_id: UUID) -> AdmissionTold:
+async def add(request: Request, response: Response, context: Context, source_id: UUID) -> AdmissionTold:
     """Takes in more pictures, which form new shards; those that are trained are not touched.
 
     Pictures that were forgotten come back only with `readmit`, which takes the right to have them forgotten too.
     """
-    quota_bytes = visit.service.registry.quota_bytes
-    await visit.read(lambda session, caller: _require_to_add(session, caller, source_id, quota_bytes))
-    delivery = await open_delivery(request)
+    quota_bytes = context.state.registry.quota_bytes
+    await context.read(lambda session, caller: _require_to_add(session, caller, source_id, quota_bytes))
+    delivery = await open_upload(request)
     said = delivery.read_as(UploadOfSamples)
 
     def keep(registry: Registry, caller: Caller, archive: Path) -> Admission:
@@ -109,23 +109,23 @@ async def add(request: Request, response: Response, visit: Visiting, source_id: 
             consume=True,
         )
 
-    made = _told(await take_in(visit, delivery, keep))
+    made = _told(await receive_upload(context, delivery, keep))
     response.headers["Location"] = f"/sources/{source_id}"
     return made
 
 
-async def _take_source(visit: Visit, request: Request) -> AdmissionTold:
-    delivery = await open_delivery(request)
+async def _take_source(context: RequestContext, request: Request) -> AdmissionTold:
+    delivery = await open_upload(request)
     said = delivery.read_as(UploadOfSource)
 
     def approach(session: Session, caller: Caller) -> UUID:
         # Refused before the archive is read, not after.
         task_id = find_task(session, said.task).id
         require_new_source(session, caller, task_id, checked_name("source", said.name), said.owner)
-        require_room(session, said.owner or caller.user_id, visit.service.registry.quota_bytes)
+        require_room(session, said.owner or caller.user_id, context.state.registry.quota_bytes)
         return task_id
 
-    task_id = await visit.read(approach)
+    task_id = await context.read(approach)
 
     def keep(registry: Registry, caller: Caller, archive: Path) -> Admission:
         return upload_source(
@@ -141,18 +141,18 @@ async def _take_source(visit: Visit, request: Request) -> AdmissionTold:
             consume=True,
         )
 
-    return _told(await take_in(visit, delivery, keep))
+    return _told(await receive_upload(context, delivery, keep))
 
 
-async def _make_empty(visit: Visit, body: bytes) -> AdmissionTold:
-    source = checked(SourceToMake, lambda: parsed(body))
+async def _make_empty(context: RequestContext, body: bytes) -> AdmissionTold:
+    source = validate_body(SourceToMake, lambda: parse_json(body))
 
     def work(session: Session, caller: Caller) -> AdmissionTold:
         task_id = find_task(session, source.task).id
         made = create_source(session, caller, task_id, source.name, source.owner)
         return AdmissionTold(source=made.id, shards=[], samples=0, size_bytes=0, refused=0, refusals=[])
 
-    return await visit.write(work)
+    return await context.write(work)
 
 
 def _require_to_add(session: Session, caller: Caller, source_id: UUID, quota_bytes: int | None) -> None:

@@ -19,7 +19,7 @@ from registry.access.users import (
     remove_user,
 )
 from registry.errors import Invalid
-from service.http.request_session import Visiting
+from service.http.request_context import Context
 from service.schemas.base import DEFAULT_PAGE, After, Limit, PageOf, page_of
 from service.schemas.problem import located, problems
 from service.schemas.users import QuotaTold, QuotaToSet, SubjectToBind, UserTold, UserToMake
@@ -29,17 +29,17 @@ Users = PageOf[UserTold]
 
 
 @router.get("/users", summary="List users")
-async def index(visit: Visiting, after: After = None, limit: Limit = DEFAULT_PAGE) -> Users:
+async def index(context: Context, after: After = None, limit: Limit = DEFAULT_PAGE) -> Users:
     """The users and groups that you may see, the oldest first: all for admins, else yourself and your groups."""
-    return await visit.read(
+    return await context.read(
         lambda session, caller: page_of(list_users(session, caller, after, limit), UserTold.model_validate)
     )
 
 
 @router.post("/users", status_code=201, summary="Make a user or a group", responses=located(201) | problems(403, 409))
-async def make(visit: Visiting, user: UserToMake, response: Response) -> UserTold:
+async def make(context: Context, user: UserToMake, response: Response) -> UserTold:
     """Makes a user, or a group, which holds grants for its members; for admins."""
-    made = await visit.write(
+    made = await context.write(
         lambda session, caller: UserTold.model_validate(
             create_user(session, caller, user.name, user.role, is_group=user.is_group)
         )
@@ -49,35 +49,37 @@ async def make(visit: Visiting, user: UserToMake, response: Response) -> UserTol
 
 
 @router.get("/users/me", summary="Show yourself")
-async def show_me(visit: Visiting) -> UserTold:
+async def show_me(context: Context) -> UserTold:
     """Whose token it is."""
-    return await visit.read(lambda session, caller: UserTold.model_validate(find_user(session, caller, visit.user_id)))
+    return await context.read(
+        lambda session, caller: UserTold.model_validate(find_user(session, caller, context.user_id))
+    )
 
 
 @router.get("/users/{user_id}", summary="Show a user", responses=problems(404))
-async def show(visit: Visiting, user_id: UUID) -> UserTold:
+async def show(context: Context, user_id: UUID) -> UserTold:
     """A user or group that you may see."""
-    return await visit.read(lambda session, caller: UserTold.model_validate(find_user(session, caller, user_id)))
+    return await context.read(lambda session, caller: UserTold.model_validate(find_user(session, caller, user_id)))
 
 
 @router.delete("/users/{user_id}", status_code=204, summary="Remove a user", responses=problems(403, 404, 409))
-async def remove(visit: Visiting, user_id: UUID) -> None:
+async def remove(context: Context, user_id: UUID) -> None:
     """Removes a user with their tokens, grants and memberships, for admins; their sources stay, without an owner."""
-    await visit.write(lambda session, caller: remove_user(session, caller, user_id))
+    await context.write(lambda session, caller: remove_user(session, caller, user_id))
 
 
 @router.get("/users/{user_id}/groups", summary="List a user's groups", responses=problems(404))
-async def groups(visit: Visiting, user_id: UUID, after: After = None, limit: Limit = DEFAULT_PAGE) -> Users:
+async def groups(context: Context, user_id: UUID, after: After = None, limit: Limit = DEFAULT_PAGE) -> Users:
     """The groups that a user is in, for admins and for the user."""
-    return await visit.read(
+    return await context.read(
         lambda session, caller: page_of(groups_of(session, caller, user_id, after, limit), UserTold.model_validate)
     )
 
 
 @router.get("/users/{group_id}/members", summary="List a group's members", responses=problems(403, 404))
-async def members(visit: Visiting, group_id: UUID, after: After = None, limit: Limit = DEFAULT_PAGE) -> Users:
+async def members(context: Context, group_id: UUID, after: After = None, limit: Limit = DEFAULT_PAGE) -> Users:
     """The members of a group, for admins."""
-    return await visit.read(
+    return await context.read(
         lambda session, caller: page_of(members_of(session, caller, group_id, after, limit), UserTold.model_validate)
     )
 
@@ -85,52 +87,52 @@ async def members(visit: Visiting, group_id: UUID, after: After = None, limit: L
 @router.put(
     "/users/{group_id}/members/{user_id}", status_code=204, summary="Add a member", responses=problems(403, 404)
 )
-async def join(visit: Visiting, group_id: UUID, user_id: UUID) -> None:
+async def join(context: Context, group_id: UUID, user_id: UUID) -> None:
     """Lets a user have what the group is granted, for admins."""
-    await visit.write(lambda session, caller: add_member(session, caller, group_id, user_id))
+    await context.write(lambda session, caller: add_member(session, caller, group_id, user_id))
 
 
 @router.delete(
     "/users/{group_id}/members/{user_id}", status_code=204, summary="Remove a member", responses=problems(403, 404)
 )
-async def part(visit: Visiting, group_id: UUID, user_id: UUID) -> None:
+async def part(context: Context, group_id: UUID, user_id: UUID) -> None:
     """Ends what a user has through the group, for admins."""
-    await visit.write(lambda session, caller: remove_member(session, caller, group_id, user_id))
+    await context.write(lambda session, caller: remove_member(session, caller, group_id, user_id))
 
 
 @router.put("/users/{user_id}/subject", summary="Bind a subject", responses=problems(403, 404, 409))
-async def bind(visit: Visiting, user_id: UUID, told: SubjectToBind) -> UserTold:
+async def bind(context: Context, user_id: UUID, told: SubjectToBind) -> UserTold:
     """Lets a subject of an issuer prove to be this user, by its JWTs, instead of any that did so before; for admins."""
-    issuer = told.issuer or visit.service.settings.oidc_issuer
+    issuer = told.issuer or context.state.settings.oidc_issuer
     if issuer is None:
         raise Invalid("this service believes no issuer: name one, or set ALACARTE_OIDC_ISSUER")
-    return await visit.write(
+    return await context.write(
         lambda session, caller: UserTold.model_validate(bind_subject(session, caller, user_id, issuer, told.subject))
     )
 
 
 @router.delete("/users/{user_id}/subject", status_code=204, summary="Unbind a subject", responses=problems(403, 404))
-async def unbind(visit: Visiting, user_id: UUID) -> None:
+async def unbind(context: Context, user_id: UUID) -> None:
     """Ends what the user's subject proves, at once, however long its JWTs are still good for; for admins."""
-    await visit.write(lambda session, caller: unbind_subject(session, caller, user_id))
+    await context.write(lambda session, caller: unbind_subject(session, caller, user_id))
 
 
 @router.get("/users/{user_id}/quota", summary="Show a user's quota", responses=problems(404))
-async def quota(visit: Visiting, user_id: UUID) -> QuotaTold:
+async def quota(context: Context, user_id: UUID) -> QuotaTold:
     """What a user that you may see stores, and may store."""
-    default = visit.service.registry.quota_bytes
-    return await visit.read(
+    default = context.state.registry.quota_bytes
+    return await context.read(
         lambda session, caller: QuotaTold.model_validate(show_quota(session, caller, user_id, default))
     )
 
 
 @router.put("/users/{user_id}/quota", summary="Set a user's quota", responses=problems(403, 404))
-async def allow(visit: Visiting, user_id: UUID, told: QuotaToSet) -> QuotaTold:
+async def allow(context: Context, user_id: UUID, told: QuotaToSet) -> QuotaTold:
     """Says what a user may store, for admins; what is stored already stays."""
-    default = visit.service.registry.quota_bytes
+    default = context.state.registry.quota_bytes
 
     def work(session: Session, caller: Caller) -> QuotaTold:
         set_quota(session, caller, user_id, told.quota_bytes)
         return QuotaTold.model_validate(show_quota(session, caller, user_id, default))
 
-    return await visit.write(work)
+    return await context.write(work)

@@ -9,7 +9,7 @@ import anyio
 import pytest
 
 from registry.errors import DatabaseUnreachable
-from service.concurrency import Door, Places, look
+from service.concurrency import ThreadPool, UserLimiter, look
 from service.errors import Busy
 
 pytestmark = pytest.mark.anyio
@@ -49,15 +49,15 @@ async def spin() -> None:
 
 
 async def test_tasks_that_are_cancelled_make_no_more_threads_work_than_there_may_be() -> None:
-    door, work = Door(THREADS), Work()
+    pool, work = ThreadPool(THREADS), Work()
     for count in range(1, THREADS + 1):
-        leaving = asyncio.create_task(door.through(work))
+        leaving = asyncio.create_task(pool.run(work))
         await until_begun(work, count)
         leaving.cancel()
         with pytest.raises(asyncio.CancelledError):
             await leaving
 
-    following = [asyncio.create_task(door.through(work)) for _ in range(3)]
+    following = [asyncio.create_task(pool.run(work)) for _ in range(3)]
     await spin()
 
     assert work.begun == THREADS
@@ -69,8 +69,8 @@ async def test_tasks_that_are_cancelled_make_no_more_threads_work_than_there_may
 
 
 async def test_who_is_cancelled_in_the_line_is_not_begun_and_keeps_nobody() -> None:
-    door, work = Door(1), Work()
-    first, second, third = (asyncio.create_task(door.through(work)) for _ in range(3))
+    pool, work = ThreadPool(1), Work()
+    first, second, third = (asyncio.create_task(pool.run(work)) for _ in range(3))
     await until_begun(work, 1)
     await spin()
 
@@ -82,13 +82,13 @@ async def test_who_is_cancelled_in_the_line_is_not_begun_and_keeps_nobody() -> N
 
 
 async def test_a_scope_that_is_cancelled_waits_for_the_work() -> None:
-    door, work = Door(1), Work()
+    pool, work = ThreadPool(1), Work()
     ended_before: list[int] = []
 
     async def go() -> None:
         with anyio.CancelScope() as scope:
             scopes.append(scope)
-            await door.through(work)
+            await pool.run(work)
         ended_before.append(work.ended)
 
     scopes: list[anyio.CancelScope] = []
@@ -105,14 +105,14 @@ async def test_a_scope_that_is_cancelled_waits_for_the_work() -> None:
 
 
 async def test_what_is_left_behind_keeps_its_thread() -> None:
-    door, work = Door(1), Work()
+    pool, work = ThreadPool(1), Work()
     with anyio.CancelScope() as scope:
         async with anyio.create_task_group() as group:
-            group.start_soon(lambda: door.through(work, leave_behind=True))
+            group.start_soon(lambda: pool.run(work, abandon_on_cancel=True))
             await until_begun(work, 1)
             scope.cancel()
 
-    following = asyncio.create_task(door.through(work))
+    following = asyncio.create_task(pool.run(work))
     await spin()
 
     assert work.begun == 1
@@ -121,24 +121,24 @@ async def test_what_is_left_behind_keeps_its_thread() -> None:
 
 
 async def test_an_error_of_the_work_comes_through() -> None:
-    door = Door(1)
+    pool = ThreadPool(1)
 
     def fail() -> None:
         raise KeyError("x")
 
     for _ in range(2):
         with pytest.raises(KeyError):
-            await door.through(fail)
+            await pool.run(fail)
 
 
 async def test_a_look_that_takes_too_long_is_given_up() -> None:
-    door, work = Door(1), Work()
+    pool, work = ThreadPool(1), Work()
 
     with pytest.raises(DatabaseUnreachable):
-        await look(door, work, seconds=0.01)
+        await look(pool, work, seconds=0.01)
 
     work.may_end.set()
-    assert await look(door, lambda: 3, seconds=30) == 3
+    assert await look(pool, lambda: 3, seconds=30) == 3
 
 
 USERS = [UUID(int=number) for number in range(6)]
@@ -146,11 +146,11 @@ USERS = [UUID(int=number) for number in range(6)]
 
 def test_of_those_who_come_at_once_as_many_are_let_in_as_there_are_places() -> None:
     async def main() -> list[object]:
-        places, door, may_end = Places(2), Door(2), Event()
+        places, pool, may_end = UserLimiter(2), ThreadPool(2), Event()
 
         async def upload(user: UUID) -> str:
-            with places.taken_by(user, "full"):
-                await door.through(may_end.wait)
+            with places.acquire(user, "full"):
+                await pool.run(may_end.wait)
             return "done"
 
         burst = [asyncio.ensure_future(upload(user)) for user in USERS]
@@ -166,27 +166,27 @@ def test_of_those_who_come_at_once_as_many_are_let_in_as_there_are_places() -> N
 
 @pytest.mark.parametrize(("count", "most"), [(1, 1), (2, 1), (3, 1), (4, 2), (9, 4)])
 def test_nobody_has_more_than_half(count: int, most: int) -> None:
-    places = Places(count)
-    held = [places.taken_by(USERS[0], "full") for _ in range(most)]
+    places = UserLimiter(count)
+    held = [places.acquire(USERS[0], "full") for _ in range(most)]
     for one in held:
         one.__enter__()
 
-    with pytest.raises(Busy, match="full"), places.taken_by(USERS[0], "full"):
+    with pytest.raises(Busy, match="full"), places.acquire(USERS[0], "full"):
         pass
     if count > most:
-        with places.taken_by(USERS[1], "full"):
+        with places.acquire(USERS[1], "full"):
             pass
     for one in held:
         one.__exit__(None, None, None)
-    with places.taken_by(USERS[0], "full"):
+    with places.acquire(USERS[0], "full"):
         pass
 
 
 def test_a_place_is_free_again_when_its_taker_fails() -> None:
-    places = Places(1)
+    places = UserLimiter(1)
 
-    with pytest.raises(KeyError), places.taken_by(USERS[0], "full"):
+    with pytest.raises(KeyError), places.acquire(USERS[0], "full"):
         raise KeyError
 
-    with places.taken_by(USERS[1], "full"):
+    with places.acquire(USERS[1], "full"):
         pass

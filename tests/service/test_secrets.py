@@ -20,8 +20,8 @@ from registry.errors import Unauthenticated
 from registry.log.signing import open_signer
 from registry.registry import Registry
 from service.app import create_app
-from service.middleware.request_context import SAFE_HEADERS
-from service.observability.logging import without_secrets
+from service.middleware.request_lifecycle import SAFE_HEADERS
+from service.observability.logging import redact_secrets
 from service.routes import tasks
 from service.settings import ServiceSettings
 from tests.service.auth.issuer_fixture import LocalIssuer
@@ -120,7 +120,7 @@ def test_a_secret_is_found_nowhere_afterwards(registry: Registry, environment: d
     ],
 )
 def test_of_a_token_in_a_text_the_public_part_stays(text: str, left: str) -> None:
-    assert without_secrets(text) == left
+    assert redact_secrets(text) == left
 
 
 def test_nothing_but_a_comparison_in_constant_time_tells_a_token_from_another(

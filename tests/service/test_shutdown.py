@@ -10,9 +10,9 @@ import pytest
 from alacarte.prompting.backbone.vit import Backbone
 from registry.registry import Registry
 from service.background import maintenance
-from service.background.in_flight import Flights
-from service.background.maintenance import Housekeeping
-from service.background.replica_sync import ReplicaKeeper
+from service.background.in_flight import InFlightRequests
+from service.background.maintenance import ServiceMaintenance
+from service.background.replica_sync import ReplicaSync
 from service.engine.backbone_cache import BackboneCache
 from service.engine.settings import EngineSettings
 from service.observability.metrics import Metrics
@@ -54,10 +54,10 @@ async def test_an_erasure_that_takes_long_is_left_behind_and_none_is_begun_after
     monkeypatch.setattr(maintenance, "run_erasures", erase)
     monkeypatch.setattr(maintenance, "EVERY_SECONDS", 0.01)
     monkeypatch.setattr(maintenance, "LEAVE_SECONDS", 0.01)
-    keeper = ReplicaKeeper(registry.database, EngineHarness(backbone).new_engine(), Flights())
+    replica_sync = ReplicaSync(registry.database, EngineHarness(backbone).new_engine(), InFlightRequests())
 
     async with anyio.create_task_group() as group:
-        group.start_soon(Housekeeping(registry, keeper, Metrics()).run)
+        group.start_soon(ServiceMaintenance(registry, replica_sync, Metrics()).run)
         await pause_point.wait_until_reached()
         group.cancel_scope.cancel()
 

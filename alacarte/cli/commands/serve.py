@@ -16,13 +16,13 @@ Port = Annotated[
 def serve(host: Host = None, port: Port = None) -> None:
     """Serve the HTTP API; its settings are ALACARTE_* variables, and its log is JSON on stderr."""
     from registry.bootstrap import open_registry
-    from service.observability.logging import log_on_stderr
+    from service.observability.logging import configure_logging
     from service.settings import read_service_settings
 
     given = {name: value for name, value in {"host": host, "port": port}.items() if value is not None}
     settings = read_service_settings(**given)
     open_registry(settings).database.close()  # what is wrong with it is told in one line, before anything starts
-    log_on_stderr(settings.log_level)
+    configure_logging(settings.log_level)
 
     from service.process_tuning import prepare_process
 

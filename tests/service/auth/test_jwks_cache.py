@@ -12,8 +12,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from service.auth import jwks_fetch
-from service.auth.jwks import ALGORITHMS, ASYMMETRIC, MAX_KEYS, KeysUnreadable, PublicKeys, is_safe_url, read_keys
-from service.auth.jwks_cache import STALE_SECONDS, Keyring
+from service.auth.jwks import ALGORITHMS, ASYMMETRIC, MAX_KEYS, InvalidKeySet, KeySet, is_safe_url, parse_key_set
+from service.auth.jwks_cache import STALE_SECONDS, JwksCache
 from service.auth.jwks_fetch import MAX_BYTES, fetch_key_set
 from service.errors import KeysUnavailable
 from tests.service.auth.issuer_fixture import DISCOVERY, LocalIssuer, issuing, jwk_of, new_key
@@ -23,8 +23,8 @@ REFRESH_SECONDS = 30.0
 KEY = jwk_of(new_key("EdDSA"), "one")
 
 
-def key_set(*kids: str) -> PublicKeys:
-    return read_keys(json.dumps({"keys": [{**KEY, "kid": kid} for kid in kids]}).encode(), ALLOWED)
+def key_set(*kids: str) -> KeySet:
+    return parse_key_set(json.dumps({"keys": [{**KEY, "kid": kid} for kid in kids]}).encode(), ALLOWED)
 
 
 class Shelf:
@@ -34,12 +34,12 @@ class Shelf:
         self.kids = kids
         self.now = 1000.0
         self.fetches = 0
-        self.ring = Keyring(self.fetch, REFRESH_SECONDS, lambda: self.now)
+        self.ring = JwksCache(self.fetch, REFRESH_SECONDS, lambda: self.now)
 
-    def fetch(self) -> PublicKeys:
+    def fetch(self) -> KeySet:
         self.fetches += 1
         if not self.kids:
-            raise KeysUnreadable("nobody answers")
+            raise InvalidKeySet("nobody answers")
         return key_set(*self.kids)
 
     async def has(self, kid: str) -> bool:
@@ -155,12 +155,12 @@ NO_KEYS: dict[str, Any] = {
 
 @pytest.mark.parametrize("name", NO_KEYS)
 def test_a_set_holds_no_key_if_there_is_only(name: str) -> None:
-    with pytest.raises(KeysUnreadable, match="none of its keys"):
-        read_keys(json.dumps({"keys": [NO_KEYS[name]]}).encode(), ALLOWED)
+    with pytest.raises(InvalidKeySet, match="none of its keys"):
+        parse_key_set(json.dumps({"keys": [NO_KEYS[name]]}).encode(), ALLOWED)
 
 
 def test_a_key_that_cannot_be_used_spoils_no_other() -> None:
-    keys = read_keys(json.dumps({"keys": [*NO_KEYS.values(), KEY]}).encode(), ALLOWED)
+    keys = parse_key_set(json.dumps({"keys": [*NO_KEYS.values(), KEY]}).encode(), ALLOWED)
 
     assert keys.find("one", "EdDSA") is not None
     assert keys.find("one", "RS256") is None
@@ -169,20 +169,20 @@ def test_a_key_that_cannot_be_used_spoils_no_other() -> None:
 def test_an_endless_set_ends() -> None:
     told = {"keys": [{**KEY, "kid": str(number)} for number in range(MAX_KEYS + 50)]}
 
-    assert len(read_keys(json.dumps(told).encode(), ALLOWED)) == MAX_KEYS
+    assert len(parse_key_set(json.dumps(told).encode(), ALLOWED)) == MAX_KEYS
 
 
 @given(
     st.binary() | st.recursive(st.none() | st.text() | st.integers(), st.lists).map(lambda v: json.dumps(v).encode())
 )
 def test_no_bytes_but_a_key_set_are_one(document: bytes) -> None:
-    with pytest.raises(KeysUnreadable):
-        read_keys(document, ALLOWED)
+    with pytest.raises(InvalidKeySet):
+        parse_key_set(document, ALLOWED)
 
 
 def test_every_key_of_a_set_checks_by_its_own_algorithm_only() -> None:
     made = {"RS256": new_key("RS256"), "ES256": new_key("ES256"), "EdDSA": new_key("EdDSA")}
-    keys = read_keys(json.dumps({"keys": [jwk_of(key, name) for name, key in made.items()]}).encode(), ALLOWED)
+    keys = parse_key_set(json.dumps({"keys": [jwk_of(key, name) for name, key in made.items()]}).encode(), ALLOWED)
 
     for kid in made:
         assert [name for name in sorted(ASYMMETRIC) if keys.find(kid, name)] == [kid]
@@ -217,7 +217,7 @@ BAD_ANSWERS = {
 def test_an_issuer_brings_no_keys_if_it_answers_with(answer: str, path: str, issuer: LocalIssuer) -> None:
     issuer.answers[path] = BAD_ANSWERS[answer]
 
-    with pytest.raises(KeysUnreadable):
+    with pytest.raises(InvalidKeySet):
         fetch_key_set(issuer.url, None)
 
 
@@ -228,7 +228,7 @@ def test_an_issuer_brings_no_keys_if_it_answers_with(answer: str, path: str, iss
 def test_a_configuration_that_is_none_brings_no_keys(told: bytes, issuer: LocalIssuer) -> None:
     issuer.answers[DISCOVERY] = (200, told.replace(b"%s", issuer.url.encode()))
 
-    with pytest.raises(KeysUnreadable):
+    with pytest.raises(InvalidKeySet):
         fetch_key_set(issuer.url, None)
     assert issuer.asked == [DISCOVERY]
 
@@ -238,15 +238,15 @@ def test_an_issuer_that_drips_is_given_up(issuer: LocalIssuer, monkeypatch: pyte
 
     issuer.answers["/keys"] = (200, b" ")
 
-    with pytest.raises(KeysUnreadable, match="too slowly"):
+    with pytest.raises(InvalidKeySet, match="too slowly"):
         fetch_key_set(issuer.url, f"{issuer.url}/keys")
 
 
 def test_a_file_that_is_not_there_or_too_large_brings_no_keys(tmp_path: Path) -> None:
-    with pytest.raises(KeysUnreadable, match="No such file"):
+    with pytest.raises(InvalidKeySet, match="No such file"):
         fetch_key_set("https://id.example", str(tmp_path / "nothing"))
     (tmp_path / "large").write_bytes(b" " * (MAX_BYTES + 1))
-    with pytest.raises(KeysUnreadable, match="more than"):
+    with pytest.raises(InvalidKeySet, match="more than"):
         fetch_key_set("https://id.example", str(tmp_path / "large"))
 
 

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from hypothesis import given
 from hypothesis import strategies as st
 
-from service.auth.rate_limit import Rates
+from service.auth.rate_limit import RateLimiter
 from service.errors import TooManyRequests
 from tests.service.conftest import MakeWorld
 
@@ -26,25 +26,25 @@ class Clock:
         return self.now
 
 
-def told_to_wait(rates: Rates, name: str = "a") -> int | None:
+def told_to_wait(limiter: RateLimiter, name: str = "a") -> int | None:
     """Seconds, if the request is not let through."""
     try:
-        rates.spend(name)
+        limiter.acquire(name)
     except TooManyRequests as refusal:
         return refusal.retry_after
     return None
 
 
-def is_let(rates: Rates, name: str = "a") -> bool:
-    return told_to_wait(rates, name) is None
+def is_let(limiter: RateLimiter, name: str = "a") -> bool:
+    return told_to_wait(limiter, name) is None
 
 
-def let_through(rates: Rates, clock: Clock, waits: Sequence[int], name: str = "a") -> list[float]:
+def let_through(limiter: RateLimiter, clock: Clock, waits: Sequence[int], name: str = "a") -> list[float]:
     """When requests were let through."""
     times = []
     for wait in waits:
         clock.now += wait / 16
-        if is_let(rates, name):
+        if is_let(limiter, name):
             times.append(clock.now)
     return times
 
@@ -52,7 +52,7 @@ def let_through(rates: Rates, clock: Clock, waits: Sequence[int], name: str = "a
 @given(RATES, BURSTS, Waits)
 def test_in_no_time_more_goes_through_than_the_burst_and_the_rate(rate: float, burst: int, waits: list[int]) -> None:
     clock = Clock()
-    times = let_through(Rates(rate, burst, clock), clock, waits)
+    times = let_through(RateLimiter(rate, burst, clock), clock, waits)
 
     for first in range(len(times)):
         for last in range(first, len(times)):
@@ -62,7 +62,7 @@ def test_in_no_time_more_goes_through_than_the_burst_and_the_rate(rate: float, b
 @given(RATES, BURSTS, Waits)
 def test_it_refuses_only_when_a_plain_bucket_is_empty(rate: float, burst: int, waits: list[int]) -> None:
     clock = Clock()
-    rates = Rates(rate, burst, clock)
+    limiter = RateLimiter(rate, burst, clock)
     level = float(burst)
     for wait in waits:
         clock.now += wait / 16
@@ -70,27 +70,27 @@ def test_it_refuses_only_when_a_plain_bucket_is_empty(rate: float, burst: int, w
         is_due = level >= 1 - 1e-9
         level -= is_due
 
-        assert is_let(rates) is is_due
+        assert is_let(limiter) is is_due
 
 
 @given(RATES, BURSTS, Waits)
 def test_who_waits_as_long_as_told_is_let_through(rate: float, burst: int, waits: list[int]) -> None:
     clock = Clock()
-    rates = Rates(rate, burst, clock)
+    limiter = RateLimiter(rate, burst, clock)
     for wait in waits:
         clock.now += wait / 16
-        if (seconds := told_to_wait(rates)) is not None:
+        if (seconds := told_to_wait(limiter)) is not None:
             assert 1 <= seconds <= math.ceil(1 / rate)
             clock.now += seconds
-            assert is_let(rates)
+            assert is_let(limiter)
 
 
 @given(RATES, BURSTS, Waits)
 def test_nobody_waits_for_another(rate: float, burst: int, waits: list[int]) -> None:
     alone, beside = Clock(), Clock()
-    busy = Rates(rate, burst, beside)
+    busy = RateLimiter(rate, burst, beside)
 
-    times = let_through(Rates(rate, burst, alone), alone, waits)
+    times = let_through(RateLimiter(rate, burst, alone), alone, waits)
     found = []
     for wait in waits:
         beside.now += wait / 16
@@ -105,31 +105,31 @@ def test_nobody_waits_for_another(rate: float, burst: int, waits: list[int]) -> 
 @given(st.lists(st.tuples(st.integers(0, 40), st.integers(0, 8)), max_size=200), st.integers(1, 10))
 def test_memory_is_bounded_however_many_tokens_come(asked: list[tuple[int, int]], most: int) -> None:
     clock = Clock()
-    rates = Rates(1.0, 2, clock, max_names=most)
+    limiter = RateLimiter(1.0, 2, clock, max_names=most)
     for name, wait in asked:
         clock.now += wait / 16
-        is_let(rates, str(name))
+        is_let(limiter, str(name))
 
-        assert len(rates) <= most
+        assert len(limiter) <= most
 
 
 def test_who_has_been_idle_is_not_remembered() -> None:
     clock = Clock()
-    rates = Rates(10.0, 5, clock)
+    limiter = RateLimiter(10.0, 5, clock)
     for number in range(1000):
-        rates.spend(str(number))
+        limiter.acquire(str(number))
     clock.now += 60
-    rates.spend("last")
+    limiter.acquire("last")
 
-    assert len(rates) == 1
+    assert len(limiter) == 1
 
 
 def test_a_rate_of_nothing_sets_no_limit_and_remembers_nobody() -> None:
-    rates = Rates(0, 1, Clock())
+    limiter = RateLimiter(0, 1, Clock())
     for _ in range(10_000):
-        rates.spend("a")
+        limiter.acquire("a")
 
-    assert len(rates) == 0
+    assert len(limiter) == 0
 
 
 def test_a_token_that_asks_too_fast_is_told_when_to_go_on(make_world: MakeWorld) -> None:

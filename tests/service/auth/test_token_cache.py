@@ -10,7 +10,7 @@ from registry.access import credentials
 from registry.access.caller import Caller
 from registry.access.credentials import SubjectProof, TokenProof
 from service.auth import token_cache
-from service.auth.token_cache import MEMORY_SECONDS, Gate
+from service.auth.token_cache import TTL_SECONDS, TokenCache
 from service.middleware import authentication
 from tests.service.auth.test_rate_limit import Clock
 from tests.service.deployment import TASK, World, picture
@@ -21,44 +21,44 @@ PROOF = TokenProof("prefix", "hash")
 
 def test_who_was_known_is_known_for_a_moment() -> None:
     clock = Clock()
-    cache = Gate(clock)
-    assert cache.find(PROOF) is None
+    cache = TokenCache(clock)
+    assert cache.get(PROOF) is None
 
-    cache.remember(PROOF, ANN)
+    cache.put(PROOF, ANN)
 
-    clock.now += 0.9 * MEMORY_SECONDS
-    assert cache.find(PROOF) == ANN
-    clock.now += 0.2 * MEMORY_SECONDS
-    assert cache.find(PROOF) is None
+    clock.now += 0.9 * TTL_SECONDS
+    assert cache.get(PROOF) == ANN
+    clock.now += 0.2 * TTL_SECONDS
+    assert cache.get(PROOF) is None
     assert len(cache) == 0
 
 
 def test_another_text_with_the_same_prefix_is_not_known() -> None:
-    cache = Gate(Clock())
-    cache.remember(PROOF, ANN)
+    cache = TokenCache(Clock())
+    cache.put(PROOF, ANN)
 
-    assert cache.find(TokenProof("prefix", "another hash")) is None
+    assert cache.get(TokenProof("prefix", "another hash")) is None
 
 
 def test_another_document_of_the_same_subject_is_known_and_no_other_subject() -> None:
-    cache = Gate(Clock())
+    cache = TokenCache(Clock())
     until = datetime.now(UTC) + timedelta(hours=1)
-    cache.remember(SubjectProof("issuer", "ann", until), ANN)
+    cache.put(SubjectProof("issuer", "ann", until), ANN)
 
-    assert cache.find(SubjectProof("issuer", "ann", until + timedelta(hours=1))) == ANN
-    assert cache.find(SubjectProof("issuer", "ben", until)) is None
-    assert cache.find(SubjectProof("another issuer", "ann", until)) is None
+    assert cache.get(SubjectProof("issuer", "ann", until + timedelta(hours=1))) == ANN
+    assert cache.get(SubjectProof("issuer", "ben", until)) is None
+    assert cache.get(SubjectProof("another issuer", "ann", until)) is None
 
 
 def test_a_crowd_is_forgotten_in_its_order(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(token_cache, "MAX_NAMES", 3)
-    door = Gate(Clock())
+    monkeypatch.setattr(token_cache, "MAX_ENTRIES", 3)
+    pool = TokenCache(Clock())
     proofs = [TokenProof(str(number), "hash") for number in range(5)]
 
     for proof in proofs:
-        door.remember(proof, ANN)
+        pool.put(proof, ANN)
 
-    assert [proof.prefix for proof in proofs if door.find(proof)] == ["2", "3", "4"]
+    assert [proof.prefix for proof in proofs if pool.get(proof)] == ["2", "3", "4"]
 
 
 @pytest.fixture
@@ -87,7 +87,7 @@ def status(world: World, token: str) -> int:
 def test_who_asks_again_at_once_is_looked_up_once_and_answered(
     world: World, looks: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(token_cache, "MEMORY_SECONDS", 3600.0)  # however slow the machine
+    monkeypatch.setattr(token_cache, "TTL_SECONDS", 3600.0)  # however slow the machine
     _, token = new_token(world)
     looks.clear()
 
@@ -99,7 +99,7 @@ def test_who_asks_again_at_once_is_looked_up_once_and_answered(
 def test_a_token_that_the_gate_remembers_gets_nothing_once_it_is_revoked(
     world: World, looks: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(token_cache, "MEMORY_SECONDS", 3600.0)  # it would remember for ever
+    monkeypatch.setattr(token_cache, "TTL_SECONDS", 3600.0)  # it would remember for ever
     number, token = new_token(world)
     assert status(world, token) == 200
     assert world.ask("admin", "DELETE", f"/tokens/{number}").status_code == 204
@@ -112,7 +112,7 @@ def test_a_token_that_the_gate_remembers_gets_nothing_once_it_is_revoked(
 
 
 def test_only_questions_pass_by_memory(world: World, looks: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(token_cache, "MEMORY_SECONDS", 3600.0)
+    monkeypatch.setattr(token_cache, "TTL_SECONDS", 3600.0)
     _, token = new_token(world)
     assert status(world, token) == 200
     looks.clear()

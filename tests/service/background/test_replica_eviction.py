@@ -14,8 +14,8 @@ from registry.db.clock import after
 from registry.db.models.write_claims import Replica
 from registry.erasure.request import forget_source
 from registry.registry import Registry
-from service.background.in_flight import Flights
-from service.background.replica_sync import ReplicaKeeper
+from service.background.in_flight import InFlightRequests
+from service.background.replica_sync import ReplicaSync
 from service.engine.backbone_cache import BackboneCache
 from service.engine.engine import Engine
 from service.engine.settings import EngineSettings
@@ -51,8 +51,8 @@ class Scene:
         self.registry = registry
         self.harness = harness
         self.engine = engine
-        self.flights = Flights()
-        self.keeper = ReplicaKeeper(registry.database, engine, self.flights)
+        self.in_flight = InFlightRequests()
+        self.replica_sync = ReplicaSync(registry.database, engine, self.in_flight)
         with registry.database.writing() as session:
             made = make_prompt(session, make_shard(session, make_source(session, make_task(session))))
             kept = harness.add(small_prompt(harness.backbone))
@@ -60,7 +60,7 @@ class Scene:
         self.asking: asyncio.Task[None] | None = None
 
     async def ask(self) -> None:
-        with self.flights.flight():
+        with self.in_flight.track():
             await self.harness.ask(self.engine, [picture(0)], [self.prompt])
 
     def begin(self) -> None:
@@ -89,41 +89,41 @@ class Scene:
 async def test_a_pass_that_its_client_has_left_is_waited_for(registry: Registry, harness: EngineHarness) -> None:
     async with harness.engine() as engine:
         scene = Scene(registry, harness, engine)
-        await scene.keeper.poll()
+        await scene.replica_sync.poll()
         harness.forward_pause.pause()
         scene.begin()
         await harness.forward_pause.wait_until_reached()
         await scene.walk_away()
         epoch = scene.forget()
 
-        await scene.keeper.poll()
-        await scene.keeper.poll()
+        await scene.replica_sync.poll()
+        await scene.replica_sync.poll()
 
         assert scene.is_held()
         assert scene.epochs()[0] < epoch
         harness.forward_pause.resume()
         await until(lambda: not scene.is_held())
-        await scene.keeper.poll()
+        await scene.replica_sync.poll()
         assert scene.epochs()[0] >= epoch
 
 
 async def test_a_read_that_its_client_has_left_is_waited_for(registry: Registry, harness: EngineHarness) -> None:
     async with harness.engine() as engine:
         scene = Scene(registry, harness, engine)
-        await scene.keeper.poll()
+        await scene.replica_sync.poll()
         harness.read_pause.pause()
         scene.begin()
         await harness.read_pause.wait_until_reached()
         await scene.walk_away()
         epoch = scene.forget()
 
-        await scene.keeper.poll()
+        await scene.replica_sync.poll()
 
         assert scene.is_held()
         assert scene.epochs()[0] < epoch
         harness.read_pause.resume()
         await until(lambda: not scene.is_held())
-        await scene.keeper.poll()
+        await scene.replica_sync.poll()
         assert scene.epochs()[0] >= epoch
 
 
@@ -131,7 +131,7 @@ async def test_what_waits_for_the_device_for_nobody_is_waited_for(registry: Regi
     other = harness.add(small_prompt(harness.backbone, seed=5))
     async with harness.engine() as engine:
         scene = Scene(registry, harness, engine)
-        await scene.keeper.poll()
+        await scene.replica_sync.poll()
         harness.forward_pause.pause()
         running = asyncio.create_task(harness.ask(engine, [picture(1)], [other]))
         await harness.forward_pause.wait_until_reached()
@@ -140,25 +140,25 @@ async def test_what_waits_for_the_device_for_nobody_is_waited_for(registry: Regi
         await scene.walk_away()
         epoch = scene.forget()
 
-        await scene.keeper.poll()
+        await scene.replica_sync.poll()
 
         assert scene.epochs()[0] < epoch
         harness.forward_pause.resume()
         await running
         await until(lambda: not scene.is_held())
-        await scene.keeper.poll()
+        await scene.replica_sync.poll()
         assert scene.epochs()[0] >= epoch
 
 
 async def test_what_is_in_its_slot_is_let_go_of_at_once(registry: Registry, harness: EngineHarness) -> None:
     async with harness.engine() as engine:
         scene = Scene(registry, harness, engine)
-        await scene.keeper.poll()
+        await scene.replica_sync.poll()
         await scene.ask()
         assert scene.is_held()
         epoch = scene.forget()
 
-        await scene.keeper.poll()
+        await scene.replica_sync.poll()
 
         assert not scene.is_held()
         assert scene.epochs()[0] >= epoch
@@ -170,7 +170,7 @@ async def test_a_replica_does_not_begin_anew_before_its_last_pass_has_ended(
     monkeypatch.setattr("service.background.replica_sync.RENEW_SECONDS", 0.0)
     async with harness.engine() as engine:
         scene = Scene(registry, harness, engine)
-        await scene.keeper.poll()
+        await scene.replica_sync.poll()
         harness.forward_pause.pause()
         scene.begin()
         await harness.forward_pause.wait_until_reached()
@@ -178,14 +178,14 @@ async def test_a_replica_does_not_begin_anew_before_its_last_pass_has_ended(
         with registry.database.writing() as session:
             session.execute(update(Replica).values(expires_at=after(-1)))
 
-        await scene.keeper.poll()
-        await scene.keeper.poll()
-        assert not scene.keeper.is_enrolled
+        await scene.replica_sync.poll()
+        await scene.replica_sync.poll()
+        assert not scene.replica_sync.is_enrolled
 
         harness.forward_pause.resume()
         await until(lambda: not scene.is_held())
-        await scene.keeper.poll()
-        assert scene.keeper.is_enrolled
+        await scene.replica_sync.poll()
+        assert scene.replica_sync.is_enrolled
 
 
 async def test_a_replica_that_leaves_while_a_pass_runs_is_waited_for_as_long_as_its_lease(
@@ -193,13 +193,13 @@ async def test_a_replica_that_leaves_while_a_pass_runs_is_waited_for_as_long_as_
 ) -> None:
     async with harness.engine() as engine:
         scene = Scene(registry, harness, engine)
-        await scene.keeper.poll()
+        await scene.replica_sync.poll()
         harness.forward_pause.pause()
         scene.begin()
         await harness.forward_pause.wait_until_reached()
         await scene.walk_away()
 
-        await scene.keeper.leave()
+        await scene.replica_sync.leave()
 
         assert len(scene.epochs()) == 1
         harness.forward_pause.resume()
@@ -212,7 +212,7 @@ async def test_a_backbone_that_had_to_leave_while_it_was_used_is_asked_too(
     backbones = {harness.task.backbone: harness.backbone, "another": small_backbone()}
     async with Engine(BackboneCache(settings, lambda name, *_: backbones[name]), harness.read, settings) as engine:
         scene = Scene(registry, harness, engine)
-        await scene.keeper.poll()
+        await scene.replica_sync.poll()
         harness.forward_pause.pause()
         scene.begin()
         await harness.forward_pause.wait_until_reached()
@@ -225,11 +225,11 @@ async def test_a_backbone_that_had_to_leave_while_it_was_used_is_asked_too(
         await scene.walk_away()
         epoch = scene.forget()
 
-        await scene.keeper.poll()
+        await scene.replica_sync.poll()
 
         assert scene.epochs()[0] < epoch
         harness.forward_pause.resume()
         await following
         await until(lambda: not scene.is_held())
-        await scene.keeper.poll()
+        await scene.replica_sync.poll()
         assert scene.epochs()[0] >= epoch

@@ -15,8 +15,8 @@ from registry.db.models.write_claims import Replica
 from registry.erasure.request import forget_source
 from registry.errors import DatabaseUnreachable
 from registry.registry import Registry
-from service.background.in_flight import Flights
-from service.background.replica_sync import LEASE_SECONDS, ReplicaKeeper
+from service.background.in_flight import InFlightRequests
+from service.background.replica_sync import LEASE_SECONDS, ReplicaSync
 from service.errors import NotReady
 from tests.registry.factories import make_prompt, make_shard, make_source, make_task
 
@@ -54,8 +54,8 @@ class Stage:
     def __init__(self, registry: Registry) -> None:
         self.registry = registry
         self.memory = Memory()
-        self.flights = Flights()
-        self.keeper = ReplicaKeeper(registry.database, self.memory, self.flights)  # type: ignore[arg-type]
+        self.in_flight = InFlightRequests()
+        self.replica_sync = ReplicaSync(registry.database, self.memory, self.in_flight)  # type: ignore[arg-type]
 
     def prompt(self) -> UsablePrompt:
         with self.registry.database.writing() as session:
@@ -67,7 +67,7 @@ class Stage:
         return forget_source(self.registry, OPERATOR, prompt.source_id).epoch
 
     def is_enrolled(self) -> bool:
-        return self.keeper.is_enrolled
+        return self.replica_sync.is_enrolled
 
     def rows(self) -> list[Replica]:
         with self.registry.database.reading() as session:
@@ -85,11 +85,11 @@ def stage(registry: Registry) -> Stage:
 
 async def test_what_is_forgotten_leaves_memory_and_the_rest_stays(stage: Stage) -> None:
     gone, kept = stage.prompt(), stage.prompt()
-    await stage.keeper.poll()
+    await stage.replica_sync.poll()
     stage.memory.prompts = [gone, kept]
     epoch = stage.forget(gone)
 
-    await stage.keeper.poll()
+    await stage.replica_sync.poll()
 
     assert stage.memory.prompts == [kept]
     assert stage.epoch() >= epoch
@@ -97,18 +97,18 @@ async def test_what_is_forgotten_leaves_memory_and_the_rest_stays(stage: Stage) 
 
 async def test_it_is_not_said_before_the_predictions_of_before_have_ended(stage: Stage) -> None:
     gone = stage.prompt()
-    await stage.keeper.poll()
-    with stage.flights.flight():
+    await stage.replica_sync.poll()
+    with stage.in_flight.track():
         epoch = stage.forget(gone)
-        await stage.keeper.poll()
+        await stage.replica_sync.poll()
         stage.memory.prompts = [gone]  # the prediction brings it back
-        await stage.keeper.poll()
+        await stage.replica_sync.poll()
 
         assert stage.memory.prompts == []
         assert stage.epoch() < epoch
         stage.memory.prompts = [gone]
 
-    await stage.keeper.poll()
+    await stage.replica_sync.poll()
 
     assert stage.memory.prompts == []
     assert stage.epoch() >= epoch
@@ -116,30 +116,30 @@ async def test_it_is_not_said_before_the_predictions_of_before_have_ended(stage:
 
 async def test_a_later_prediction_holds_nothing_up(stage: Stage) -> None:
     gone = stage.prompt()
-    await stage.keeper.poll()
+    await stage.replica_sync.poll()
     epoch = stage.forget(gone)
-    await stage.keeper.poll()
-    with stage.flights.flight():
-        await stage.keeper.poll()
+    await stage.replica_sync.poll()
+    with stage.in_flight.track():
+        await stage.replica_sync.poll()
 
         assert stage.epoch() >= epoch
 
 
 async def test_a_replica_that_counted_as_dead_drops_everything_and_begins_anew(stage: Stage) -> None:
     prompt = stage.prompt()
-    await stage.keeper.poll()
+    await stage.replica_sync.poll()
     (before,) = stage.rows()
     stage.memory.prompts = [prompt]
     with stage.registry.database.writing() as session:
         session.execute(update(Replica).values(expires_at=after(-1)))
     stage.forget(stage.prompt())  # so that there is something to report
 
-    await stage.keeper.poll()
+    await stage.replica_sync.poll()
     assert not stage.is_enrolled()
     assert stage.memory.prompts == []
     with pytest.raises(NotReady):
-        stage.keeper.require_enrolled()
-    await stage.keeper.poll()
+        stage.replica_sync.require_enrolled()
+    await stage.replica_sync.poll()
 
     assert stage.is_enrolled()
     assert [row.id for row in stage.rows()] != [before.id]
@@ -149,15 +149,15 @@ async def test_it_does_not_begin_anew_while_predictions_are_under_way(
     stage: Stage, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("service.background.replica_sync.RENEW_SECONDS", 0.0)
-    await stage.keeper.poll()
+    await stage.replica_sync.poll()
     with stage.registry.database.writing() as session:
         session.execute(update(Replica).values(expires_at=after(-1)))
-    with stage.flights.flight():
-        await stage.keeper.poll()
-        await stage.keeper.poll()
+    with stage.in_flight.track():
+        await stage.replica_sync.poll()
+        await stage.replica_sync.poll()
         assert not stage.is_enrolled()
 
-    await stage.keeper.poll()
+    await stage.replica_sync.poll()
 
     assert stage.is_enrolled()
 
@@ -165,18 +165,18 @@ async def test_it_does_not_begin_anew_while_predictions_are_under_way(
 async def test_a_replica_that_cannot_renew_in_time_drops_everything(
     stage: Stage, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    await stage.keeper.poll()
+    await stage.replica_sync.poll()
     stage.memory.prompts = [stage.prompt()]
 
     def away(self: Database) -> object:
         raise DatabaseUnreachable("away")
 
     monkeypatch.setattr(Database, "reading", away)
-    await stage.keeper.poll()
+    await stage.replica_sync.poll()
     assert stage.memory.prompts != []  # it still counts as alive
 
     monkeypatch.setattr("service.background.replica_sync.LEASE_SECONDS", 0.0)
-    await stage.keeper.poll()
+    await stage.replica_sync.poll()
 
     assert stage.memory.prompts == []
     assert not stage.is_enrolled()
@@ -204,19 +204,19 @@ async def test_a_look_takes_no_longer_than_the_lease_lasts(stage: Stage, monkeyp
     monkeypatch.setattr("service.background.replica_sync.RENEW_SECONDS", 100.0)
     monkeypatch.setattr(anyio, "fail_after", noted)
 
-    await stage.keeper.poll()
+    await stage.replica_sync.poll()
     for passed in (0.0, LEASE_SECONDS - 3, LEASE_SECONDS - 1):
         clock.now = 1000.0 + passed
-        await stage.keeper.poll()
+        await stage.replica_sync.poll()
 
     assert allowed == [LEASE_SECONDS / 2, LEASE_SECONDS / 2, 3, 1]
 
 
 async def test_a_replica_that_leaves_is_waited_for_by_nobody(stage: Stage) -> None:
-    await stage.keeper.poll()
+    await stage.replica_sync.poll()
     stage.memory.prompts = [stage.prompt()]
 
-    await stage.keeper.leave()
+    await stage.replica_sync.leave()
 
     assert stage.memory.prompts == []
     assert stage.rows() == []
@@ -225,15 +225,15 @@ async def test_a_replica_that_leaves_is_waited_for_by_nobody(stage: Stage) -> No
 async def test_polls_at_the_same_time_take_turns(stage: Stage) -> None:
     async with anyio.create_task_group() as group:
         for _ in range(5):
-            group.start_soon(stage.keeper.poll)
+            group.start_soon(stage.replica_sync.poll)
 
     assert len(stage.rows()) == 1
 
 
 def test_flights_have_landed_when_those_of_before_have() -> None:
-    flights = Flights()
-    with flights.flight():
-        mark = flights.mark()
-        assert not flights.have_landed(mark)
-    with flights.flight():
-        assert flights.have_landed(mark)
+    in_flight = InFlightRequests()
+    with in_flight.track():
+        mark = in_flight.mark()
+        assert not in_flight.have_finished(mark)
+    with in_flight.track():
+        assert in_flight.have_finished(mark)

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from service.errors import BodyUnreadable
-from service.http.multipart import Beginning, boundary_of, parts_of
+from service.http.multipart import PartStart, parse_boundary, parse_multipart
 
 BOUNDARY = b"fence"
 
@@ -31,8 +31,8 @@ async def in_chunks(chunks: Sequence[bytes]) -> AsyncIterator[bytes]:
 def read(chunks: Sequence[bytes]) -> list[tuple[str, bytes]]:
     async def main() -> list[tuple[str, bytes]]:
         found: list[tuple[str, bytes]] = []
-        async for event in parts_of(in_chunks(chunks), BOUNDARY):
-            if isinstance(event, Beginning):
+        async for event in parse_multipart(in_chunks(chunks), BOUNDARY):
+            if isinstance(event, PartStart):
                 found.append((event.name, b""))
             else:
                 name, content = found.pop()
@@ -74,4 +74,4 @@ def test_a_form_of_too_many_parts_is_refused() -> None:
 @pytest.mark.parametrize("kind", ["multipart/form-data", "multipart/form-data; boundary=", "multipart/form-data; b=c"])
 def test_a_form_without_a_boundary_is_refused(kind: str) -> None:
     with pytest.raises(BodyUnreadable, match="boundary"):
-        boundary_of(kind)
+        parse_boundary(kind)

@@ -17,7 +17,7 @@ from schemathesis.specs.openapi.checks import (
 )
 
 from service.app import create_app
-from service.http.openapi import DescribedApp
+from service.http.openapi import ApiApp
 from service.settings import ServiceSettings
 from tests.service.deployment import World
 
@@ -41,7 +41,7 @@ def test_the_description_is_written_once(
     world: World, described: dict[str, Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     first = world.ask("user", "GET", "/openapi.json")
-    monkeypatch.setattr(DescribedApp, "openapi", lambda _: {})
+    monkeypatch.setattr(ApiApp, "openapi", lambda _: {})
 
     again = world.ask("user", "GET", "/openapi.json")
 

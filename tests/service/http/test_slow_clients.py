@@ -6,7 +6,7 @@ from select import select
 
 import pytest
 
-from service.http.slow_clients import MAX_HEAD_BYTES, Lobby
+from service.http.slow_clients import MAX_HEAD_BYTES, ConnectionLimit
 from tests.service.server_fixture import GET, HELD, LARGE, LARGE_BYTES, House, all_of, answer_on, open_house, status_of
 from tests.service.waiting import wait_for
 
@@ -242,7 +242,7 @@ class Guest:
 
 
 def test_a_lobby_forgets_who_leaves() -> None:
-    lobby = Lobby(2)
+    lobby = ConnectionLimit(2)
     guests = [Guest() for _ in range(4)]
 
     assert [lobby.is_admitted(guest, number) for number, guest in enumerate(guests[:2], 1)] == [True, True]

@@ -6,7 +6,7 @@ from uuid import UUID
 
 import pytest
 
-from service.background.maintenance import Housekeeping
+from service.background.maintenance import ServiceMaintenance
 from tests.service.conftest import MakeWorld
 from tests.service.deployment import TASK, World, picture, prompt_bytes
 from tests.service.waiting import wait_for
@@ -103,7 +103,7 @@ def test_a_complete_erasure_that_is_asked_for_again_is_not_measured_again(
     path = f"/sources/{world.add_source()}"
     complete(world, "owner", world.ask("owner", "DELETE", path).headers["location"])
     hurried: list[UUID] = []
-    monkeypatch.setattr(Housekeeping, "hurry", lambda _, erasure: hurried.append(erasure))
+    monkeypatch.setattr(ServiceMaintenance, "schedule_erasure", lambda _, erasure: hurried.append(erasure))
 
     assert world.ask("owner", "DELETE", path).status_code == 202
     assert hurried == []

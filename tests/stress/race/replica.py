@@ -25,7 +25,7 @@ from registry.access.usable_set import UsablePrompt, UsableSet
 from service.engine.compose import compose
 from service.engine.engine import Engine
 from service.engine.job import PictureLogits
-from service.http.request_session import Visit
+from service.http.request_context import RequestContext
 from service.prediction.predict import CheckedResponse
 from service.prediction.request import PredictionQuery
 from service.prediction.response import PredictionResult
@@ -102,46 +102,46 @@ def create_instrumented_app(settings: ServiceSettings) -> FastAPI:
     return app
 
 
-async def read_rights_once(visit: Visit, query: PredictionQuery, which: Phase) -> UsableSet:
+async def read_rights_once(context: RequestContext, query: PredictionQuery, which: Phase) -> UsableSet:
     """Read the rights once per request, without a recheck."""
     record = _record.get()
-    record.found = record.found or await _read_query_rights(visit, query, which)
+    record.found = record.found or await _read_query_rights(context, query, which)
     return record.found
 
 
-async def read_cached_rights(visit: Visit, query: PredictionQuery, which: Phase) -> UsableSet:
+async def read_cached_rights(context: RequestContext, query: PredictionQuery, which: Phase) -> UsableSet:
     """Read the rights through a cache with a short lifetime."""
-    key = _key_of(visit, query)
+    key = _key_of(context, query)
     if key not in _cached_rights or time.monotonic() > _cached_rights[key][0] + CACHE_SECONDS:
-        _cached_rights[key] = (time.monotonic(), await _read_query_rights(visit, query, which))
+        _cached_rights[key] = (time.monotonic(), await _read_query_rights(context, query, which))
     return _cached_rights[key][1]
 
 
-def _key_of(visit: Visit, query: PredictionQuery) -> tuple[str, str]:
-    return str(visit.user_id), str(query.options.sources)
+def _key_of(context: RequestContext, query: PredictionQuery) -> tuple[str, str]:
+    return str(context.user_id), str(query.options.sources)
 
 
-def skip_recheck(_visit: Visit, _query: PredictionQuery, _found: UsableSet) -> bool:
+def skip_recheck(_visit: RequestContext, _query: PredictionQuery, _found: UsableSet) -> bool:
     """Recheck nothing."""
     return True
 
 
-def recheck_from_cache(visit: Visit, query: PredictionQuery, found: UsableSet) -> bool:
+def recheck_from_cache(context: RequestContext, query: PredictionQuery, found: UsableSet) -> bool:
     """Recheck the rights against the same cache."""
-    read_at, cached = _cached_rights[_key_of(visit, query)]
+    read_at, cached = _cached_rights[_key_of(context, query)]
     if time.monotonic() > read_at + CACHE_SECONDS:
-        return _is_still_authorized(visit, query, found)
+        return _is_still_authorized(context, query, found)
     return set(found.prompts) <= set(cached.prompts)
 
 
 def respond_without_removed_names(
-    visit: Visit, query: PredictionQuery, allowed: UsableSet, logits: RecordedLogits
+    context: RequestContext, query: PredictionQuery, allowed: UsableSet, logits: RecordedLogits
 ) -> CheckedResponse:
     """Respond with scores of all prompts, but omit the names of the sources that are no longer usable."""
     options = query.options
     composition, weighting = service.prediction.predict._composition(query, allowed)
     answers = compose_recorded(allowed.prompts, logits, composition, weighting)
-    now = usable(visit.service.registry.database, visit.proof, task=options.task, sources=options.sources).prompts
+    now = usable(context.state.registry.database, context.proof, task=options.task, sources=options.sources).prompts
     left = tuple(prompt for prompt in allowed.prompts if prompt in set(now))
     result = PredictionResult(tuple(answers), replace(allowed, prompts=left), composition, weighting)
     return CheckedResponse(service.prediction.predict._serialize(result, query), is_authorized=True)

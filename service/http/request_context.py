@@ -13,7 +13,7 @@ from registry.access.caller import Caller
 from registry.access.credentials import Proof, authenticate, caller_of
 from registry.registry import Registry
 from service.concurrency import look
-from service.state import Service, service_of
+from service.state import AppState, app_state
 
 READ_SECONDS = 30.0  # some lists are long
 
@@ -21,49 +21,49 @@ T = TypeVar("T")
 
 
 @dataclass(frozen=True)
-class Visit:
+class RequestContext:
     """Who asks, and the service that they ask.
 
     Who they are is read again by whatever is done for them: their body may have taken long to come.
     """
 
-    service: Service
+    state: AppState
     user_id: UUID  # as it was when the request began: for turns, and no right to anything
     proof: Proof
 
     def caller_now(self) -> Caller:
         """Who the proof is of at this moment, or Unauthenticated; blocks."""
-        return caller_of(self.service.registry.database, self.proof)
+        return caller_of(self.state.registry.database, self.proof)
 
     async def read(self, work: Callable[[Session, Caller], T]) -> T:
         """The work in a transaction that changes nothing."""
 
         def within() -> T:
-            with self.service.registry.database.reading() as session:
+            with self.state.registry.database.reading() as session:
                 return work(session, authenticate(session, self.proof))
 
-        return await look(self.service.door, within, READ_SECONDS)
+        return await look(self.state.thread_pool, within, READ_SECONDS)
 
     async def write(self, work: Callable[[Session, Caller], T]) -> T:
         """The work in a transaction that is committed before anybody hears of it."""
 
         def within() -> T:
-            with self.service.registry.database.writing() as session:
+            with self.state.registry.database.writing() as session:
                 return work(session, authenticate(session, self.proof))
 
-        return await self.service.door.through(within)
+        return await self.state.thread_pool.run(within)
 
     async def do(self, work: Callable[[Registry, Caller], T]) -> T:
         """Work that has transactions of its own."""
-        return await self.service.door.through(lambda: work(self.service.registry, self.caller_now()))
+        return await self.state.thread_pool.run(lambda: work(self.state.registry, self.caller_now()))
 
 
 # For the description of the API alone: tokens are looked at before a request is routed.
 _BEARER = Security(HTTPBearer(auto_error=False, description="A token that an admin has issued, or a JWT."))
 
 
-async def _visit(request: Request, _: object = _BEARER) -> Visit:
-    return Visit(service_of(request.scope), request.state.caller.user_id, request.state.proof)
+async def _context(request: Request, _: object = _BEARER) -> RequestContext:
+    return RequestContext(app_state(request.scope), request.state.caller.user_id, request.state.proof)
 
 
-Visiting = Annotated[Visit, Depends(_visit)]
+Context = Annotated[RequestContext, Depends(_context)]

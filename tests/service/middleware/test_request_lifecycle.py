@@ -13,7 +13,7 @@ from starlette.types import Message
 from registry.errors import DatabaseUnreachable
 from registry.settings import SettingsRefused
 from service.background.readiness import Readiness
-from service.http.disconnect import unless_gone
+from service.http.disconnect import cancel_on_disconnect
 from service.middleware import authentication
 from service.observability.logging import LOGGER, JsonLines, log
 from service.routes import tasks
@@ -272,7 +272,7 @@ def test_work_for_a_client_that_left_is_dropped() -> None:
                 raise
 
         with pytest.raises(ClientDisconnect):
-            await unless_gone(wire.request(), work())
+            await cancel_on_disconnect(wire.request(), work())
         return story
 
     assert asyncio.run(main()) == ["dropped"]
@@ -285,6 +285,6 @@ def test_work_for_a_client_that_stays_is_done() -> None:
             raise outcome
         return outcome
 
-    assert asyncio.run(unless_gone(Wire().request(), work(3))) == 3
+    assert asyncio.run(cancel_on_disconnect(Wire().request(), work(3))) == 3
     with pytest.raises(KeyError):
-        asyncio.run(unless_gone(Wire().request(), work(KeyError("x"))))
+        asyncio.run(cancel_on_disconnect(Wire().request(), work(KeyError("x"))))

@@ -12,9 +12,9 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from registry.ids import new_id
 from service.errors import NotReady
-from service.http.problems import answer_with
-from service.middleware.route_table import address_of, find_address
-from service.observability.logging import log, without_secrets
+from service.http.problems import problem_response
+from service.middleware.route_table import match_route, matched_route
+from service.observability.logging import log, redact_secrets
 from service.observability.metrics import Metrics
 
 REQUEST_ID = "x-request-id"
@@ -33,7 +33,7 @@ _ID = re.compile(r"[A-Za-z0-9._-]{1,64}", re.ASCII)
 _QUIET = frozenset({"/healthz", "/readyz", "/metrics", "/v2/health/live", "/v2/health/ready"})
 
 
-class Edge:
+class RequestLifecycleMiddleware:
     """Where requests come in and answers leave, also those to errors that nobody foresaw."""
 
     def __init__(self, app: ASGIApp, metrics: Metrics) -> None:
@@ -49,7 +49,7 @@ class Edge:
         scope.setdefault("state", {})["request_id"] = request_id
         # The server sends no body in answer to HEAD, whatever it is given.
         routed = {**scope, "method": "GET"} if scope["method"] == "HEAD" else scope
-        scope["state"]["address"] = find_address(routed)
+        scope["state"]["address"] = match_route(routed)
         started = time.perf_counter()
         status: int | None = None
         is_read = not _has_body(scope)
@@ -79,19 +79,19 @@ class Edge:
         except asyncio.CancelledError:
             if status is not None:
                 raise
-            response = await answer_with(Request(scope), NotReady("this replica is being stopped: ask again"))
+            response = await problem_response(Request(scope), NotReady("this replica is being stopped: ask again"))
             await response(scope, receive, send_safely)
         except Exception as error:
             if status is not None:  # too late for another answer: the connection breaks off
                 log(logging.ERROR, "response.broken", request_id=request_id, error=error)
                 raise
-            response = await answer_with(Request(scope), error)
+            response = await problem_response(Request(scope), error)
             await response(scope, receive, send_safely)
         finally:
             self._note(scope, status or CLIENT_GONE, time.perf_counter() - started)
 
     def _note(self, scope: Scope, status: int, seconds: float) -> None:
-        route = address_of(scope).path
+        route = matched_route(scope).path
         method = scope["method"] if scope["method"] in METHODS else OTHER
         self._metrics.request_seconds.labels(method, route, str(status)).observe(seconds)
         caller = scope["state"].get("caller")
@@ -115,4 +115,4 @@ def _has_body(scope: Scope) -> bool:
 def _id_of(scope: Scope) -> str:
     """The caller's id of the request if it is a modest one, else a new one."""
     given = Headers(scope=scope).get(REQUEST_ID, "")
-    return given if _ID.fullmatch(given) and without_secrets(given) == given else str(new_id())
+    return given if _ID.fullmatch(given) and redact_secrets(given) == given else str(new_id())
