@@ -1,4 +1,4 @@
-"""kill -9 of workers, replicas, PostgreSQL and the S3 server under load: nothing is lost, kept, wrong or unclean."""
+"""SIGKILL of workers, replicas, PostgreSQL and S3 under load: nothing is lost, and nothing forgotten remains."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from tests.stress.crash.final_state import (
     misplaced_uploads,
     read_rows,
     unproved_erasures,
-    untaught_shards,
+    untrained_shards,
 )
 from tests.stress.crash.journal import Journal
 from tests.stress.crash.kill import KINDS
@@ -31,13 +31,13 @@ from tests.stress.crash.train_copies import Copies
 if TYPE_CHECKING:
     from tests.e2e.cluster import Cluster
 
-SHORT = Plan(each=1, predict_clients=1, pace=25, rest_s=300, short_backoff=True)
-LONG = Plan(each=8, predict_clients=2, pace=6, rest_s=1200, short_backoff=False)
+SHORT = Plan(each=1, predict_clients=1, pace=25, idle_s=300, short_backoff=True)
+LONG = Plan(each=8, predict_clients=2, pace=6, idle_s=1200, short_backoff=False)
 
 
 @pytest.fixture
 def copies(tmp_path: Path) -> Path:
-    """Where workers keep copies of what they have trained."""
+    """The folder in which workers keep copies of their prompts."""
     folder = tmp_path / "copies"
     folder.mkdir()
     return folder
@@ -52,7 +52,7 @@ def crash_cluster(tmp_path: Path, copies: Path, request: pytest.FixtureRequest) 
     if find_nginx() is None:
         pytest.skip(NO_NGINX)
     if os.environ.get("TEST_DATABASE_URL"):
-        pytest.skip("a server named by TEST_DATABASE_URL is not ours to kill: unset it for this test")
+        pytest.skip("this test kills its database server: unset TEST_DATABASE_URL to run it")
     work = (sys.executable, "-m", "tests.stress.crash.worker", str(copies))
     with start_cluster(tmp_path / "parts", work=work, durable=True) as found:
         yield found
@@ -63,7 +63,7 @@ def crash_cluster(tmp_path: Path, copies: Path, request: pytest.FixtureRequest) 
 def test_one_kill_of_each_kind_loses_nothing_and_keeps_nothing(crash_cluster: Cluster, copies: Path) -> None:
     run = run_crashes(crash_cluster, SHORT, seed=read_seed(1))
 
-    require_sound(crash_cluster, run, copies)
+    assert_sound(crash_cluster, run, copies)
 
 
 @pytest.mark.stress
@@ -73,55 +73,56 @@ def test_dozens_of_kills_lose_nothing_and_keep_nothing(crash_cluster: Cluster, c
 
     run = run_crashes(crash_cluster, LONG, seed)
 
-    require_sound(crash_cluster, run, copies)
+    assert_sound(crash_cluster, run, copies)
 
 
-def require_sound(cluster: Cluster, run: Run, folder: Path) -> None:
-    """Everything that a crash run promises."""
+def assert_sound(cluster: Cluster, run: Run, folder: Path) -> None:
+    """Assert everything that must hold after a crash run."""
     from tests.e2e.cluster import BUCKET
 
     journal, registry, copies = run.journal, cluster.registry, Copies(folder)
-    tell(run)
+    print_summary(run)
     assert run.killer.kills.keys() == set(KINDS)
     assert run.killer.ended == []
 
-    # What people were told.
+    # Every response.
     evidence = Evidence(run.killer.outages, journal.forgets, copies.by_prompt, copies.truth)
     assert list(find_violations(journal.calls, evidence)) == []
 
-    # What is there: every accepted upload, each shard with its prompt, every receipt.
+    # What must exist: every accepted upload, each shard with its prompt, every receipt.
     rows = read_rows(registry)
     bodies = bodies_in(cluster.s3.address, BUCKET, "registry")
     assert list(misplaced_uploads(rows, journal)) == []
-    assert list(untaught_shards(rows, copies.by_prompt, bodies)) == []
+    assert list(untrained_shards(rows, copies.by_prompt, bodies)) == []
     assert list(unproved_erasures(registry, rows, journal)) == []
     usable = {str(one.id) for one in rows.prompts if str(one.source_id) in run.known_sources.granted}
     assert [(call.status, prompts_in(call)) for call in run.last] == [(200, usable)] * 3
 
-    # The doctor agrees.
+    # `alacarte doctor` finds nothing.
     assert [one for one in examine(registry) if one.is_fault] == []
     with registry.database.reading() as session:
         assert list(chain.breaks(session)) == []
 
-    # And what is not: nothing lies in the bucket but what has a row, and nothing of the forgotten lies anywhere. What a
-    # killed replica tried the store out by is empty, and the doctor removes it when it is old.
+    # What must not exist: objects without a row, and anything forgotten. A probe of a killed replica is empty, and
+    # `alacarte doctor` removes it when it is old.
     assert {key for key, body in bodies.items() if body or probed_at(key) is None} == rows.keys
     assert [key for key, body in bodies.items() if "/samples/" in key and not is_body_of(key, body)] == []
     served = {copies.by_prompt[str(one.id)].data for one in rows.prompts}
-    # What a killed worker had trained, another has trained again, to the same bytes.
-    learnt = [copy.data for copy in copies.by_prompt.values() if copy.data not in served]
+    # Another worker has trained what a killed one had trained, to the same bytes.
+    unserved = [copy.data for copy in copies.by_prompt.values() if copy.data not in served]
     texts, digests, gone = forgotten(journal)
-    assert not set(gone + learnt) & set(bodies.values())
+    assert not set(gone + unserved) & set(bodies.values())
     assert list(rows_with(registry, texts, digests)) == []
-    endings = [part.terminate() for part in (*cluster.replicas, *cluster.workers)]  # else rooms come and go
+    # Scratch folders change until all processes have ended.
+    endings = [part.terminate() for part in (*cluster.replicas, *cluster.workers)]
     assert endings == [0, 0, 0, 0]
     parts = cluster.replicas[0].log.parent
-    assert folders_with([parts], gone + learnt, texts) == []
+    assert folders_with([parts], gone + unserved, texts) == []
     assert scratch_folders_in(parts) == []
 
 
 def forgotten(journal: Journal) -> tuple[list[str], list[str], list[bytes]]:
-    """The names, digests and bytes of what was forgotten."""
+    """Return the names, digests and bytes of what was forgotten."""
     texts, digests, gone = [], [], []
     for forget in journal.forgets:
         for upload in journal.uploads:
@@ -137,13 +138,13 @@ def forgotten(journal: Journal) -> tuple[list[str], list[str], list[bytes]]:
     return texts, digests, gone
 
 
-def tell(run: Run) -> None:
-    """What the run was, in numbers."""
-    told = Counter((call.what, call.status) for call in run.journal.calls)
+def print_summary(run: Run) -> None:
+    """Print the counts of the run."""
+    statuses = Counter((call.what, call.status) for call in run.journal.calls)
     lines = [
         f"kills: {dict(run.killer.kills)}",
         f"uploads: {len(run.journal.uploads)}, {sum(not one.is_sure for one in run.journal.uploads)} of them in doubt",
         f"forgotten: {dict(run.journal.counts())}",
-        *(f"{what} {status}: {count}" for (what, status), count in sorted(told.items())),
+        *(f"{what} {status}: {count}" for (what, status), count in sorted(statuses.items())),
     ]
     sys.stdout.write("\n" + "\n".join(lines) + "\n")

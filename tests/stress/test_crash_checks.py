@@ -1,4 +1,4 @@
-"""The judges of crash runs against histories made by hand: nothing is wrong with good ones, and bad ones are found."""
+"""The checks of crash runs on handmade histories: they accept the good ones and find the violation in the bad ones."""
 
 import json
 from dataclasses import replace
@@ -9,10 +9,10 @@ import pytest
 from registry.db.models.catalog import Sample, Shard, Source
 from registry.db.models.prompts import Prompt
 from tests.stress.crash.checks import Evidence, find_violations
-from tests.stress.crash.final_state import Rows, misplaced_uploads, untaught_shards
+from tests.stress.crash.final_state import Rows, misplaced_uploads, untrained_shards
 from tests.stress.crash.journal import Call, Forget, Journal, Upload
 from tests.stress.crash.kill import Outage
-from tests.stress.crash.train_copies import Copy, Said
+from tests.stress.crash.train_copies import Copy, ExpectedAnswer
 from tests.stress.crash.uploads import UploadArchive
 
 ANN, BOB = str(UUID(int=1)), str(UUID(int=2))
@@ -23,9 +23,9 @@ COPIES = {
 }
 
 
-def truth(prompts: frozenset[str], picture: int) -> Said:
+def truth(prompts: frozenset[str], picture: int) -> ExpectedAnswer:
     share = sum(prompt.startswith("a") for prompt in prompts) / len(prompts)
-    return Said({"cat": share, "dog": 1 - share}, "+".join(sorted(prompts)))
+    return ExpectedAnswer({"cat": share, "dog": 1 - share}, "+".join(sorted(prompts)))
 
 
 # The first replica is down from 10 to 20; x of ann's source is forgotten from 30 to 31, bob's source from 40 to 41.
@@ -37,15 +37,15 @@ EVIDENCE = Evidence(
 )
 
 
-def predicted(sent: float, *prompts: str, said_by: tuple[str, ...] | None = None) -> Call:
-    said = truth(frozenset(said_by or prompts), 0)
+def predicted(sent: float, *prompts: str, scored_by: tuple[str, ...] | None = None) -> Call:
+    expected = truth(frozenset(scored_by or prompts), 0)
     sources = sorted({COPIES[prompt].source if prompt in COPIES else ANN for prompt in prompts})
-    told = {
+    document = {
         "sources": sources,
-        "set_digest": said.set_digest,
+        "set_digest": expected.set_digest,
         "results": [
             {
-                "labels": [{"label": label, "score": score} for label, score in said.scores.items()],
+                "labels": [{"label": label, "score": score} for label, score in expected.scores.items()],
                 "explain": [
                     {
                         "source": source,
@@ -60,20 +60,25 @@ def predicted(sent: float, *prompts: str, said_by: tuple[str, ...] | None = None
             }
         ],
     }
-    body = json.dumps(told).encode()
+    body = json.dumps(document).encode()
     return Call("predict", "/predict", "proxy", sent, sent + 0.5, 200, "application/json", body)
 
 
-def refused(status: int, *, told: int | None = None, media: str = "application/problem+json") -> Call:
-    document = {"type": "urn:alacarte:problem:away", "title": "Away", "status": told or status, "detail": "try again"}
+def refused(status: int, *, body_status: int | None = None, media: str = "application/problem+json") -> Call:
+    document = {
+        "type": "urn:alacarte:problem:away",
+        "title": "Away",
+        "status": body_status or status,
+        "detail": "try again",
+    }
     return Call("predict", "/predict", "proxy", 11, 12, status, media, json.dumps(document).encode())
 
 
-def unheard(place: str, sent: float, fault: str = "ConnectError('refused')") -> Call:
-    return Call("predict", "/predict", place, sent, sent + 1, 0, fault=fault)
+def failed(target: str, sent: float, error: str = "ConnectError('refused')") -> Call:
+    return Call("predict", "/predict", target, sent, sent + 1, 0, error=error)
 
 
-def forgetting(sent: float, status: int) -> Call:
+def forget_refused(sent: float, status: int) -> Call:
     return replace(refused(status), what="forget", path="/sources/1", sent=sent, received=sent + 1)
 
 
@@ -83,25 +88,28 @@ GOOD = {
     "an answer by what was learnt without the forgotten": [predicted(35, "a2", "b1")],
     "no replica behind the proxy": [refused(502)],
     "something away": [refused(503), refused(504)],
-    "a connection to a replica that is down": [unheard("replica-1", 11), unheard("replica-1", 9.5)],
-    "a proxied answer that broke off with its replica": [unheard("proxy", 19.5)],
+    "a connection to a replica that is down": [failed("replica-1", 11), failed("replica-1", 9.5)],
+    "a proxied answer that broke off with its replica": [failed("proxy", 19.5)],
 }
 BAD = {
     "an error of ours": ([refused(500)], "unclean"),
     "rights that seem to be gone": ([refused(401)], "unclean"),
     "an error in other words": ([refused(503, media="text/html")], "unclean"),
-    "an error that says another status": ([refused(503, told=500)], "unclean"),
-    "gone, instead of by which erasure": ([forgetting(23, 404)], "unclean"),
-    "gone, since an attempt was done whose answer was lost": ([forgetting(23, 503), forgetting(25, 404)], "unclean"),
-    "gone, since a replica died before it could say so": ([forgetting(13, 404)], "unclean"),
-    "a connection to a replica that is up": ([unheard("replica-2", 11)], "broken off"),
-    "a connection after the replica was up again": ([unheard("replica-1", 21)], "broken off"),
-    "a connection while only the database was down": ([unheard("proxy", 55)], "broken off"),
-    "an answer that never comes": ([unheard("replica-1", 11, "ReadTimeout('timed out')")], "hung"),
+    "an error that says another status": ([refused(503, body_status=500)], "unclean"),
+    "gone, instead of by which erasure": ([forget_refused(23, 404)], "unclean"),
+    "gone, since the first response was lost": (
+        [forget_refused(23, 503), forget_refused(25, 404)],
+        "unclean",
+    ),
+    "gone, since a replica died before it could say so": ([forget_refused(13, 404)], "unclean"),
+    "a connection to a replica that is up": ([failed("replica-2", 11)], "broken off"),
+    "a connection after the replica was up again": ([failed("replica-1", 21)], "broken off"),
+    "a connection while only the database was down": ([failed("proxy", 55)], "broken off"),
+    "an answer that never comes": ([failed("replica-1", 11, "ReadTimeout('timed out')")], "hung"),
     "half a body": ([replace(predicted(1, "a1"), body=predicted(1, "a1").body[:-9])], "broken"),
     "a body of another kind": ([replace(predicted(1, "a1"), media="text/plain")], "broken"),
     "a body without scores": ([replace(predicted(1, "a1"), body=b"{}")], "broken"),
-    "scores of another set": ([predicted(1, "a1", said_by=("a1", "b1"))], "scores"),
+    "scores of another set": ([predicted(1, "a1", scored_by=("a1", "b1"))], "scores"),
     "a prompt that nobody trained": ([predicted(1, "a1", "c1")], "unknown"),
     "what was learnt from a forgotten picture": ([predicted(32, "a1")], "remembered"),
     "a forgotten source": ([predicted(42, "a2", "b1")], "remembered"),
@@ -109,15 +117,15 @@ BAD = {
 
 
 @pytest.mark.parametrize("name", GOOD)
-def test_what_may_happen_while_parts_are_killed_is_no_fault(name: str) -> None:
+def test_what_may_happen_while_parts_are_killed_is_accepted(name: str) -> None:
     assert list(find_violations(GOOD[name], EVIDENCE)) == []
 
 
 @pytest.mark.parametrize("name", BAD)
-def test_what_may_not_happen_is_a_fault(name: str) -> None:
+def test_what_may_not_happen_is_a_violation(name: str) -> None:
     calls, kind = BAD[name]
 
-    assert [fault.kind for fault in find_violations(calls, EVIDENCE)] == [kind]
+    assert [error.kind for error in find_violations(calls, EVIDENCE)] == [kind]
 
 
 FIRST = UploadArchive("secret source 1", {"cat/1.png": b"1", "dog/2.png": b"2"})
@@ -126,7 +134,7 @@ ONE, TWO, THREE, FOUR = (digest for archive in (FIRST, SECOND) for digest in arc
 
 
 def rows(**digests: set[str]) -> Rows:
-    """Sources by the number in their names, with these pictures, each in one shard that is trained."""
+    """Return sources by the number in their names, with these samples, each in one trained shard."""
     made = Rows([], [], [], [], [])
     for name, samples in digests.items():
         number = int(name.removeprefix("source_"))
@@ -149,7 +157,7 @@ SURE = Upload(FIRST, True, ANN)
 DOUBTFUL_SOURCE = Upload(SECOND, False, None)
 DOUBTFUL_ADDITION = Upload(SECOND, False, ANN)
 FORGOT_ONE, FORGOT_ALL = Forget(ANN, ONE, 0, 1, "e"), Forget(ANN, None, 0, 1, "e")
-KEPT = [
+MATCHING = [
     (rows(source_1={ONE, TWO}), journal(SURE)),
     (rows(source_1={TWO}), journal(SURE, FORGOT_ONE)),
     (rows(), journal(SURE, FORGOT_ALL)),
@@ -162,23 +170,23 @@ LOST = [
     (rows(), journal(SURE), "lacks 2 of 2"),
     (rows(source_1={ONE}), journal(SURE), "lacks 1 of 2"),
     (rows(source_1={ONE, TWO}), journal(SURE, FORGOT_ONE), "were forgotten"),
-    (rows(source_1={ONE, TWO}), journal(SURE, FORGOT_ALL), "was forgotten, and is there"),
+    (rows(source_1={ONE, TWO}), journal(SURE, FORGOT_ALL), "was forgotten, but exists"),
     (rows(source_1={ONE, TWO}, source_2={THREE}), journal(SURE, DOUBTFUL_SOURCE), "has 1 of"),
     (rows(source_1={ONE, TWO, FOUR}), journal(SURE, DOUBTFUL_ADDITION), "has 1 of"),
-    (rows(source_1={ONE, TWO}, source_2={THREE, FOUR}), journal(SURE), "nobody sent it"),
+    (rows(source_1={ONE, TWO}, source_2={THREE, FOUR}), journal(SURE), "never uploaded"),
 ]
 
 
-@pytest.mark.parametrize(("found", "known"), KEPT)
-def test_uploads_that_are_there_as_told_are_no_fault(found: Rows, known: Journal) -> None:
+@pytest.mark.parametrize(("found", "known"), MATCHING)
+def test_uploads_that_match_the_journal_are_accepted(found: Rows, known: Journal) -> None:
     assert list(misplaced_uploads(found, known)) == []
 
 
-@pytest.mark.parametrize(("found", "known", "fault"), LOST)
-def test_uploads_that_are_not_as_told_are_found(found: Rows, known: Journal, fault: str) -> None:
-    [told] = misplaced_uploads(found, known)
+@pytest.mark.parametrize(("found", "known", "error"), LOST)
+def test_uploads_that_do_not_match_the_journal_are_found(found: Rows, known: Journal, error: str) -> None:
+    [message] = misplaced_uploads(found, known)
 
-    assert fault in told
+    assert error in message
 
 
 def test_shards_without_the_prompt_of_their_own_pictures_are_found() -> None:
@@ -186,10 +194,10 @@ def test_shards_without_the_prompt_of_their_own_pictures_are_found() -> None:
     prompt = str(UUID(int=101))
     copy = Copy(ANN, prompt, 1, frozenset({ONE, TWO}), b"learnt")
 
-    assert list(untaught_shards(found, {prompt: copy}, {"key 1": b"learnt"})) == []
-    [changed] = untaught_shards(found, {prompt: copy}, {"key 1": b"something else"})
+    assert list(untrained_shards(found, {prompt: copy}, {"key 1": b"learnt"})) == []
+    [changed] = untrained_shards(found, {prompt: copy}, {"key 1": b"something else"})
     assert "another" in changed
-    [other] = untaught_shards(found, {prompt: replace(copy, samples=frozenset({ONE}))}, {"key 1": b"learnt"})
+    [other] = untrained_shards(found, {prompt: replace(copy, samples=frozenset({ONE}))}, {"key 1": b"learnt"})
     assert "other pictures" in other
-    [old] = untaught_shards(replace(found, prompts=[Prompt(shard_id=UUID(int=101), generation=0)]), {}, {})
+    [old] = untrained_shards(replace(found, prompts=[Prompt(shard_id=UUID(int=101), generation=0)]), {}, {})
     assert "no prompt" in old

@@ -1,4 +1,4 @@
-"""Decides over what people were told in a crash run: whether errors were clean, and answers right."""
+"""Check every response of a crash run: errors must be clean and answers must be right."""
 
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -6,19 +6,19 @@ from dataclasses import dataclass
 
 from tests.stress.crash.journal import Call, Forget
 from tests.stress.crash.kill import Outage
-from tests.stress.crash.train_copies import Copy, Said
+from tests.stress.crash.train_copies import Copy, ExpectedAnswer
 from tests.stress.race.checker import TOLERANCE
 
-OWN = {"predict": 200, "upload": 202, "extend": 202, "grant": 201, "forget": 202}
+SUCCESS_STATUS = {"predict": 200, "upload": 202, "extend": 202, "grant": 201, "forget": 202}
 PROBLEM = "application/problem+json"
 ERRORS = frozenset({502, 503, 504})
 
-Truth = Callable[[frozenset[str], int], Said]  # by prompts and the number of a picture
+Truth = Callable[[frozenset[str], int], ExpectedAnswer]  # by prompts and the number of a picture
 
 
 @dataclass(frozen=True)
 class Violation:
-    """Something that nobody should have been told."""
+    """A response that should not have been sent."""
 
     kind: str
     call: Call
@@ -27,7 +27,7 @@ class Violation:
 
 @dataclass(frozen=True)
 class Evidence:
-    """What a check_history knows beside the calls."""
+    """What the checks know beside the calls."""
 
     outages: Sequence[Outage]
     forgets: Sequence[Forget]
@@ -36,68 +36,70 @@ class Evidence:
 
 
 def find_violations(calls: Sequence[Call], evidence: Evidence) -> Iterator[Violation]:
-    """Everything that is wrong, in the order of the calls."""
+    """Yield the violations in the order of the calls."""
     for call in calls:
         if call.status == 0:
-            yield from _unheard(call, evidence.outages)
-        elif call.status == OWN[call.what]:
-            yield from _wrong(call, evidence)
+            yield from _check_connection(call, evidence.outages)
+        elif call.status == SUCCESS_STATUS[call.what]:
+            yield from _check_answer(call, evidence)
         else:
-            yield from _unclean(call)
+            yield from _check_error(call)
 
 
 def prompts_in(call: Call) -> set[str]:
-    """The prompts that an answer says it rests on."""
-    told = json.loads(call.body)
-    return {one["prompt"] for said in told["results"][0]["explain"] for one in said["prompts"]}
+    """Return the ids of the prompts that the answer names."""
+    document = json.loads(call.body)
+    return {one["prompt"] for explanation in document["results"][0]["explain"] for one in explanation["prompts"]}
 
 
-def _unheard(call: Call, outages: Sequence[Outage]) -> Iterator[Violation]:
-    """A connection that was refused or broke off, though nobody was killed who could have kept it up."""
-    if "Timeout" in call.fault:
-        yield Violation("hung", call, call.fault)
+def _check_connection(call: Call, outages: Sequence[Outage]) -> Iterator[Violation]:
+    """A connection may fail only while a replica that could have served it is down; it may never hang."""
+    if "Timeout" in call.error:
+        yield Violation("hung", call, call.error)
     elif not _was_down(call, outages):
-        yield Violation("broken off", call, call.fault)
+        yield Violation("broken off", call, call.error)
 
 
 def _was_down(call: Call, outages: Sequence[Outage]) -> bool:
-    """Whether a replica was down meanwhile that may have been asked; the proxy, which is never killed, asks any."""
-    down = [one for one in outages if one.part.startswith("replica-") and call.place in ("proxy", one.part)]
+    """Whether a replica that may have received the call was down meanwhile. The proxy is never killed."""
+    down = [one for one in outages if one.part.startswith("replica-") and call.target in ("proxy", one.part)]
     return any(one.since <= call.received and one.until >= call.sent for one in down)
 
 
-def _unclean(call: Call) -> Iterator[Violation]:
-    """An error of another kind, or in other words than ours."""
+def _check_error(call: Call) -> Iterator[Violation]:
+    """An error must have an expected status and be a problem document of ours."""
     if call.status not in ERRORS:
         yield Violation("unclean", call, f"{call.status} {call.body!r}")
         return
-    told = _document(call, PROBLEM)
-    if not isinstance(told, dict) or told.get("status") != call.status:
+    document = _document(call, PROBLEM)
+    if not isinstance(document, dict) or document.get("status") != call.status:
         yield Violation("unclean", call, f"{call.status} {call.media} {call.body!r}")
-    elif not str(told.get("type")).startswith("urn:alacarte:problem:") or not told.get("title"):
+    elif not str(document.get("type")).startswith("urn:alacarte:problem:") or not document.get("title"):
         yield Violation("unclean", call, f"{call.status} {call.body!r}")
 
 
-def _wrong(call: Call, evidence: Evidence) -> Iterator[Violation]:
-    """An answer whose body is broken, or that is not that of the set that it names."""
-    told = _document(call, "application/json")
-    if not isinstance(told, dict):
+def _check_answer(call: Call, evidence: Evidence) -> Iterator[Violation]:
+    """An answer must be readable, and its scores must be those of the prompts that it names."""
+    document = _document(call, "application/json")
+    if not isinstance(document, dict):
         yield Violation("broken", call, f"{call.media} {call.body!r}")
     elif call.what == "predict":
         try:
             prompts = {
-                one["prompt"]: said["source"] for said in told["results"][0]["explain"] for one in said["prompts"]
+                one["prompt"]: explanation["source"]
+                for explanation in document["results"][0]["explain"]
+                for one in explanation["prompts"]
             }
-            scores = {one["label"]: one["score"] for one in told["results"][0]["labels"]}
-            named = set(told["sources"])
+            scores = {one["label"]: one["score"] for one in document["results"][0]["labels"]}
+            named = set(document["sources"])
         except (KeyError, IndexError, TypeError) as error:
             yield Violation("broken", call, repr(error))
             return
-        yield from _misjudged(call, prompts, named, scores, str(told.get("set_digest")), evidence)
-        yield from _remembered(call, prompts, evidence)
+        yield from _check_scores(call, prompts, named, scores, str(document.get("set_digest")), evidence)
+        yield from _check_forgotten(call, prompts, evidence)
 
 
-def _misjudged(
+def _check_scores(
     call: Call,
     prompts: Mapping[str, str],
     named: set[str],
@@ -107,11 +109,11 @@ def _misjudged(
 ) -> Iterator[Violation]:
     unknown = prompts.keys() - evidence.copies.keys()
     if unknown or not prompts:
-        yield Violation("unknown", call, f"rests on {sorted(unknown)}, which nobody has trained")
+        yield Violation("unknown", call, f"uses {sorted(unknown)}, which no worker has trained")
         return
     origins = {prompt: evidence.copies[prompt].source for prompt in prompts}
     if origins != dict(prompts) or set(origins.values()) != named:
-        yield Violation("misnamed", call, f"names {sorted(named)}, and rests on {sorted(set(origins.values()))}")
+        yield Violation("misnamed", call, f"names {sorted(named)}, but uses {sorted(set(origins.values()))}")
     expected = evidence.truth(frozenset(prompts), call.picture)
     true = expected.scores
     is_same = scores.keys() == true.keys() and all(abs(scores[label] - true[label]) <= TOLERANCE for label in true)
@@ -119,14 +121,14 @@ def _misjudged(
         yield Violation("scores", call, f"{dict(scores)} by {set_digest}, and not {expected}")
 
 
-def _remembered(call: Call, prompts: Mapping[str, str], evidence: Evidence) -> Iterator[Violation]:
-    """An answer that was asked for when something was forgotten already, and rests on it."""
-    learnt = [evidence.copies[prompt] for prompt in prompts if prompt in evidence.copies]
+def _check_forgotten(call: Call, prompts: Mapping[str, str], evidence: Evidence) -> Iterator[Violation]:
+    """An answer must not use what was forgotten before the request was sent."""
+    copies = [evidence.copies[prompt] for prompt in prompts if prompt in evidence.copies]
     for one in evidence.forgets:
         if call.sent < one.answered:
             continue
-        if any(copy.source == one.source and (one.sample is None or one.sample in copy.samples) for copy in learnt):
-            yield Violation("remembered", call, f"rests on {one.sample or 'all'} of {one.source}, which was forgotten")
+        if any(copy.source == one.source and (one.sample is None or one.sample in copy.samples) for copy in copies):
+            yield Violation("remembered", call, f"uses {one.sample or 'all'} of {one.source}, which was forgotten")
 
 
 def _document(call: Call, media: str) -> object:

@@ -1,4 +1,4 @@
-"""What must be there after a crash run, and what must not: uploads, prompts and erasures against the journal."""
+"""Compare the tables after a crash run with the journal: uploads, prompts and erasures."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -18,7 +18,7 @@ from tests.stress.crash.train_copies import Copy
 
 @dataclass(frozen=True)
 class Rows:
-    """What the tables say."""
+    """The rows after a crash run."""
 
     sources: list[Source]
     shards: list[Shard]
@@ -27,25 +27,25 @@ class Rows:
     erasures: list[Erasure]
 
     def digests_of(self, source: str) -> set[str]:
-        """The pictures of a source."""
+        """Return the digests of a source's samples."""
         return {one.digest for one in self.samples if str(one.source_id) == source}
 
     @property
     def keys(self) -> set[str]:
-        """Where everything lies that these name, and the mark of the store."""
+        """Return the keys of all objects that the rows name, and of the store's mark."""
         samples = {sample_key(one.source_id, one.shard_id, one.digest) for one in self.samples}
         return samples | {one.key for one in self.prompts} | {MARK}
 
 
 def read_rows(registry: Registry) -> Rows:
-    """All rows of these tables."""
+    """Read all rows of these tables."""
     with registry.database.reading() as session:
         tables = (Source, Shard, Sample, Prompt, Erasure)
         return Rows(*(list(session.scalars(select(table))) for table in tables))  # type: ignore[arg-type]  # in order
 
 
 def misplaced_uploads(rows: Rows, journal: Journal) -> Iterator[str]:
-    """Uploads that were accepted and are not there, or are there in part, or though they were forgotten."""
+    """Yield accepted uploads that are missing or incomplete, and forgotten ones that still exist."""
     forgotten = {one.source for one in journal.forgets if one.sample is None}
     there = {str(source.id): source.name for source in rows.sources}
     known = set()
@@ -53,7 +53,7 @@ def misplaced_uploads(rows: Rows, journal: Journal) -> Iterator[str]:
         known.add(source)
         if source in forgotten:
             if source in there:
-                yield f"source {source} was forgotten, and is there"
+                yield f"source {source} was forgotten, but exists"
             continue
         gone = {one.sample for one in journal.forgets if one.source == source}
         sure = {digest for upload in uploads if upload.is_sure for digest in upload.archive.digests} - gone
@@ -66,11 +66,11 @@ def misplaced_uploads(rows: Rows, journal: Journal) -> Iterator[str]:
                 yield f"source {source} has {len(part)} of the pictures of {upload.archive.name}, and not all"
         if strange := found - {digest for upload in uploads for digest in upload.archive.digests - gone}:
             yield f"source {source} has {len(strange)} pictures that were forgotten or never sent"
-    yield from (f"source {source} is there, and nobody sent it" for source in there.keys() - known)
+    yield from (f"source {source} exists, but was never uploaded" for source in there.keys() - known)
 
 
-def untaught_shards(rows: Rows, copies: Mapping[str, Copy], bodies: Mapping[str, bytes]) -> Iterator[str]:
-    """Shards without the prompt of their generation and of the very pictures that they have."""
+def untrained_shards(rows: Rows, copies: Mapping[str, Copy], bodies: Mapping[str, bytes]) -> Iterator[str]:
+    """Yield shards without a prompt of their generation and of exactly their samples."""
     prompts = {one.shard_id: one for one in rows.prompts}
     for shard in rows.shards:
         prompt = prompts.pop(shard.id, None)
@@ -86,7 +86,7 @@ def untaught_shards(rows: Rows, copies: Mapping[str, Copy], bodies: Mapping[str,
 
 
 def unproved_erasures(registry: Registry, rows: Rows, journal: Journal) -> Iterator[str]:
-    """Wishes to forget that were accepted and have no receipt that holds."""
+    """Yield accepted requests to forget without a valid receipt."""
     erasures = {str(one.id): one for one in rows.erasures}
     for forget in journal.forgets:
         mine = [one for one in rows.erasures if (str(one.source_id), one.sample) == (forget.source, forget.sample)]
@@ -102,7 +102,7 @@ def unproved_erasures(registry: Registry, rows: Rows, journal: Journal) -> Itera
 
 
 def _by_source(uploads: Sequence[Upload], ids: Mapping[str | None, str]) -> dict[str, list[Upload]]:
-    """The uploads of each source; those whose answer was lost are of whoever has the name, if anybody."""
+    """Group the uploads by source. An upload whose response was lost belongs to the source of that name, if any."""
     found: dict[str, list[Upload]] = {}
     for upload in uploads:
         if source := upload.source or ids.get(upload.archive.name):

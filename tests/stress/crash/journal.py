@@ -1,4 +1,4 @@
-"""What the people of a crash run did and were told, and when; whoever waits for others to get on waits here."""
+"""The journal of a crash run: every call, upload and erasure with its times; threads wait here for each other."""
 
 import threading
 from collections import Counter
@@ -8,51 +8,51 @@ from typing import Literal
 from tests.stress.crash.uploads import UploadArchive
 
 What = Literal["predict", "upload", "extend", "grant", "forget"]
-PATIENCE_SECONDS = 240.0
+WAIT_SECONDS = 240.0
 DONE = frozenset({200, 201, 202})
-AWAY = frozenset({0, 502, 503, 504})
+UNAVAILABLE = frozenset({0, 502, 503, 504})
 
-# Moments are of time.monotonic(), which is one clock for all processes of a machine.
+# All times are of time.monotonic(), which is one clock for all processes of a machine.
 
 
 @dataclass(frozen=True)
 class Call:
-    """One request, and whatever came back."""
+    """One request and its response, if any."""
 
     what: What
     path: str
-    place: str  # the proxy, or a replica by its name
+    target: str  # the proxy, or a replica by its name
     sent: float
     received: float
     status: int  # 0: nothing came back
     media: str = ""
     body: bytes = b""
-    fault: str = ""  # of the connection
+    error: str = ""  # of the connection
     picture: int = 0  # of a prediction
 
     @property
     def is_done(self) -> bool:
-        """Whether what was asked for is done, and the answer says so."""
+        """Whether the response reports success."""
         return self.status in DONE
 
     @property
     def is_failed_cleanly(self) -> bool:
-        """Whether it may be tried again: nobody was there, or somebody says that a part is not."""
-        return self.status in AWAY
+        """Whether the call may be retried: nothing answered, or a part is reported as unavailable."""
+        return self.status in UNAVAILABLE
 
 
 @dataclass(frozen=True)
 class Upload:
-    """A archive that was sent: taken in for sure, or perhaps, since nobody was told."""
+    """An archive that was sent; `is_sure` if the response said that it was accepted."""
 
     archive: UploadArchive
     is_sure: bool
-    source: str | None  # its id; None: whoever has that name, if anybody
+    source: str | None  # its id; None: the source of that name, if it exists
 
 
 @dataclass(frozen=True)
 class Forget:
-    """A source or a picture that was forgotten; tried until it was done, from the first sending to the last answer."""
+    """A source or sample that was forgotten. Retries count as one, from the first request to the last response."""
 
     source: str
     sample: str | None  # its digest
@@ -62,7 +62,7 @@ class Forget:
 
 
 class Journal:
-    """A history in the making, and the end of the load: when there was enough, or somebody fails."""
+    """Collects what happened, and ends the load when there was enough or a thread fails."""
 
     def __init__(self) -> None:
         self.calls: list[Call] = []
@@ -74,11 +74,11 @@ class Journal:
 
     @property
     def is_over(self) -> bool:
-        """Whether to stop."""
+        """Whether the threads must stop."""
         return self._is_over
 
     def add(self, entry: Call | Upload | Forget) -> None:
-        """Something was done or heard."""
+        """Add an entry."""
         with self._more:
             match entry:
                 case Call():
@@ -90,7 +90,7 @@ class Journal:
             self._more.notify_all()
 
     def counts(self) -> Counter[str]:
-        """How often each thing was done well."""
+        """Count the successful calls of each kind."""
         with self._more:
             done: Counter[str] = Counter(str(call.what) for call in self.calls if call.is_done)
             done["sources forgotten"] = sum(one.sample is None for one in self.forgets)
@@ -98,25 +98,25 @@ class Journal:
             return done
 
     def await_calls(self, more: int) -> None:
-        """So many more answers or failures have come, or the load is over."""
+        """Wait for `more` further calls, or the end of the load."""
         with self._more:
-            wanted = len(self.calls) + more
-            came = self._more.wait_for(lambda: self._is_over or len(self.calls) >= wanted, PATIENCE_SECONDS)
-        assert came, "nobody hears anything any more"
+            target_count = len(self.calls) + more
+            came = self._more.wait_for(lambda: self._is_over or len(self.calls) >= target_count, WAIT_SECONDS)
+        assert came, f"no {more} calls ended within {WAIT_SECONDS} s"
 
     def await_end(self, seconds: float) -> None:
-        """The load is over, or so much time: for those who were told to come back later."""
+        """Wait for the end of the load, at most so many seconds."""
         with self._more:
             self._more.wait_for(lambda: self._is_over, seconds)
 
     def finish(self, failure: BaseException | None = None) -> None:
-        """Everybody stops; the first failure is what is wrong."""
+        """End the load; the first failure is kept."""
         with self._more:
             self._is_over = True
             self._failure = self._failure or failure
             self._more.notify_all()
 
-    def require_sound(self) -> None:
-        """Raises what a thread failed with."""
+    def assert_sound(self) -> None:
+        """Raise the first failure of a thread, if there was one."""
         if self._failure is not None:
             raise self._failure

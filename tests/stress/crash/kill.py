@@ -1,4 +1,4 @@
-"""kill -9 of one part after the other, and the hand that starts again whatever has ended, as an orchestrator would."""
+"""Kill one part after the other with SIGKILL, and restart what has ended, as an orchestrator would."""
 
 import random
 import time
@@ -18,7 +18,7 @@ UP_SECONDS = 300.0
 
 @dataclass(frozen=True)
 class Outage:
-    """A part was down, or on its way up, from one moment to another."""
+    """The time in which a part was down or starting."""
 
     part: str
     since: float
@@ -26,61 +26,61 @@ class Outage:
 
 
 class Killer:
-    """Kills parts of a cluster; all of it from one thread, with which every process ends that it has started."""
+    """Kills and restarts parts of a cluster. Use it from one thread: a process ends with the thread that started it."""
 
-    def __init__(self, cluster: Cluster, dice: random.Random) -> None:
-        self._topology = cluster
-        self._dice = dice
-        self._down: set[str] = set()  # and not to be started before somebody says so
-        self._since: dict[str, float] = {}  # of the outages that last
+    def __init__(self, cluster: Cluster, rng: random.Random) -> None:
+        self._cluster = cluster
+        self._rng = rng
+        self._down: set[str] = set()  # until restart() is called
+        self._since: dict[str, float] = {}  # of the current outages
         self.outages: list[Outage] = []
         self.kills: Counter[str] = Counter()
-        self.ended: list[str] = []  # parts that were up, and have ended though nobody killed them
+        self.ended: list[str] = []  # parts that ended without being killed
 
     def kill(self, kind: Kind) -> str:
-        """One part of the kind is gone at once; returns its name."""
+        """Kill one part of the kind and return its name."""
         name = self._choose(kind)
         self._since.setdefault(name, time.monotonic())
         match kind:
             case "postgres":
-                self._topology.postgres.kill()
+                self._cluster.postgres.kill()
             case "s3":
-                self._topology.s3.kill()
+                self._cluster.s3.kill()
             case _:
-                self._topology.parts[name].kill()
+                self._cluster.parts[name].kill()
         self._down.add(name)
         self.kills[kind] += 1
         return name
 
     def restart(self) -> None:
-        """Whatever is down is started: the stores answer, the others are on their way."""
-        for name, server in (("postgres", self._topology.postgres), ("s3", self._topology.s3)):
+        """Start everything that is down; the database and the object store answer when this returns."""
+        for name, server in (("postgres", self._cluster.postgres), ("s3", self._cluster.s3)):
             if name in self._down:
                 server.start()
                 self._end_outage(name)
         self._down.clear()
-        self._tend()
+        self._restart_ended()
 
     def await_up(self) -> None:
-        """Every part is up."""
-        self.await_that(lambda: not self._since, "the start of all parts", UP_SECONDS)
+        """Wait until every part is up."""
+        self.await_condition(lambda: not self._since, "the start of all parts", UP_SECONDS)
 
-    def await_that(self, condition: Callable[[], bool], what: str, wait_s: float) -> None:
-        """The condition holds; meanwhile what has ended by itself, for want of another part, is started again."""
+    def await_condition(self, condition: Callable[[], bool], what: str, wait_s: float) -> None:
+        """Wait for the condition; restart what ends by itself meanwhile because another part is down."""
 
         def holds() -> bool:
-            self._tend()
+            self._restart_ended()
             return condition()
 
         until(holds, what, wait_s=wait_s)
 
     def _choose(self, kind: Kind) -> str:
-        """One that is not down already, if there is one."""
-        names = _named(self._topology, kind)
-        return self._dice.choice([name for name in names if name not in self._down] or names)
+        """Choose a part that is not down, if there is one."""
+        names = _names_of_kind(self._cluster, kind)
+        return self._rng.choice([name for name in names if name not in self._down] or names)
 
-    def _tend(self) -> None:
-        for part in (*self._topology.replicas, *self._topology.workers):
+    def _restart_ended(self) -> None:
+        for part in (*self._cluster.replicas, *self._cluster.workers):
             if part.name in self._down:
                 continue
             if not part.is_running:
@@ -92,16 +92,16 @@ class Killer:
                 self._end_outage(part.name)
 
     def _is_up(self, part: ManagedProcess) -> bool:
-        if part in self._topology.workers:
+        if part in self._cluster.workers:
             return has_logged("worker started")(part)
-        url = self._topology.replica_urls[self._topology.replicas.index(part)]
+        url = self._cluster.replica_urls[self._cluster.replicas.index(part)]
         return answers(f"{url}/readyz")(part)
 
     def _end_outage(self, name: str) -> None:
         self.outages.append(Outage(name, self._since.pop(name), time.monotonic()))
 
 
-def _named(cluster: Cluster, kind: Kind) -> list[str]:
+def _names_of_kind(cluster: Cluster, kind: Kind) -> list[str]:
     match kind:
         case "worker":
             return [part.name for part in cluster.workers]
@@ -111,8 +111,8 @@ def _named(cluster: Cluster, kind: Kind) -> list[str]:
             return [kind]
 
 
-def draw_kinds(dice: random.Random, each: int) -> Sequence[Kind]:
-    """So many of every kind, in any order."""
+def shuffle_kinds(rng: random.Random, each: int) -> Sequence[Kind]:
+    """Return `each` kills of every kind in random order."""
     kinds = list(KINDS) * each
-    dice.shuffle(kinds)
+    rng.shuffle(kinds)
     return kinds

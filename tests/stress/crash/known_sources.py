@@ -1,4 +1,4 @@
-"""The sources that people of a crash run know of, for owner and admin at once."""
+"""The sources that exist in a crash run, shared by the owner's and the admin's threads."""
 
 import threading
 from collections.abc import Collection
@@ -14,24 +14,24 @@ class KnownSources:
         self._granted: set[str] = set()
 
     def put(self, source: str, samples: Collection[str], *, is_temporary: bool) -> None:
-        """A source has come."""
+        """Add a new source."""
         with self._lock:
             self._live[source] = set(samples)
             if is_temporary:
                 self._temporary.add(source)
 
     def add(self, source: str, samples: Collection[str]) -> None:
-        """More pictures have come to a source."""
+        """Add samples to a source."""
         with self._lock:
             self._live[source] |= set(samples)
 
     def grant(self, source: str) -> None:
-        """The one who predicts may use it."""
+        """Mark the source as granted to the predicting user."""
         with self._lock:
             self._granted.add(source)
 
     def take(self, source: str, sample: str | None) -> None:
-        """It is about to be forgotten, and nobody touches it any more."""
+        """Remove the source or sample before it is forgotten."""
         with self._lock:
             if sample is not None:
                 self._live[source].discard(sample)
@@ -41,24 +41,24 @@ class KnownSources:
 
     @property
     def live(self) -> dict[str, frozenset[str]]:
-        """Of each source the pictures that may go."""
+        """Return the samples of each source that may be forgotten."""
         with self._lock:
             return {source: frozenset(samples) for source, samples in sorted(self._live.items())}
 
     @property
     def temporary(self) -> list[str]:
-        """Sources that are there to be forgotten."""
+        """Return the sources that will be forgotten."""
         with self._lock:
             return sorted(self._temporary)
 
     @property
     def permanent(self) -> list[str]:
-        """Sources that are not."""
+        """Return the sources that will not be forgotten."""
         with self._lock:
             return sorted(self._live.keys() - self._temporary)
 
     @property
     def granted(self) -> list[str]:
-        """Sources that the one who predicts may use."""
+        """Return the sources that the predicting user may use."""
         with self._lock:
             return sorted(self._live.keys() & self._granted)

@@ -1,4 +1,4 @@
-"""Calls of the people in a crash run: whatever comes back is written down, and nothing is raised."""
+"""HTTP calls of a crash run: every response or connection error is recorded, and none is raised."""
 
 import time
 from typing import Any
@@ -7,11 +7,11 @@ import httpx
 
 from tests.stress.crash.journal import Call, Journal, What
 
-ANSWER_SECONDS = 120.0  # nobody is kept longer, whatever was killed
+ANSWER_SECONDS = 120.0  # no response takes longer, whatever was killed
 
 
 class Caller:
-    """One person's calls to the service, each over a connection of its own: none is older than what was killed."""
+    """One user's calls. Each has its own connection, so that none is older than the last kill."""
 
     def __init__(self, addresses: dict[str, str], token: str, journal: Journal) -> None:
         self.journal = journal
@@ -24,20 +24,20 @@ class Caller:
             trust_env=False,
         )
 
-    def call(self, what: What, method: str, path: str, *, place: str = "proxy", picture: int = 0, **body: Any) -> Call:
-        """What came back. Any: the body in one of the ways of httpx."""
+    def call(self, what: What, method: str, path: str, *, target: str = "proxy", picture: int = 0, **body: Any) -> Call:
+        """Send a request and record the result. Any: httpx's options for the body."""
         sent = time.monotonic()
         try:
-            answer = self._http.request(method, self._addresses[place] + path, **body)
+            answer = self._http.request(method, self._addresses[target] + path, **body)
         except httpx.TransportError as error:
-            found = Call(what, path, place, sent, time.monotonic(), 0, fault=repr(error), picture=picture)
+            call = Call(what, path, target, sent, time.monotonic(), 0, error=repr(error), picture=picture)
         else:
             media = answer.headers.get("Content-Type", "")
             now = time.monotonic()
-            found = Call(what, path, place, sent, now, answer.status_code, media, answer.content, picture=picture)
-        self.journal.add(found)
-        return found
+            call = Call(what, path, target, sent, now, answer.status_code, media, answer.content, picture=picture)
+        self.journal.add(call)
+        return call
 
     def close(self) -> None:
-        """Ends its connections."""
+        """Close the connections."""
         self._http.close()

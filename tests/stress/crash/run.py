@@ -1,4 +1,4 @@
-"""A crash run from the first upload to the rest after the last kill."""
+"""A crash run: load, kills, and the wait until all work is finished."""
 
 import os
 import random
@@ -13,45 +13,45 @@ from alacarte.client import Client
 from tests.e2e.cluster import Cluster
 from tests.service.deployment import BACKBONE, SIZE
 from tests.stress.crash.journal import Call, Journal
-from tests.stress.crash.kill import Killer, draw_kinds
+from tests.stress.crash.kill import Killer, shuffle_kinds
 from tests.stress.crash.known_sources import KnownSources
 from tests.stress.crash.requests import Caller
-from tests.stress.crash.settle import let_time_pass, unfinished
-from tests.stress.crash.users import Admin, Asker, Owner
+from tests.stress.crash.settle import expire_leases_of_dead, unfinished
+from tests.stress.crash.users import Admin, Owner, PredictClient
 
 RECIPE: dict[str, str | int] = {"epochs": 1, "augment": "none"}
-TOGETHER_SHARE = 0.25  # of the kills that do not wait for the last part to be up again
-PATIENCE_SECONDS = 300.0
-SHORT_BACKOFF_SECONDS = 5.0  # else those who work on an erasure would never be left alone with it
-WANTED = {"upload": 3, "sources forgotten": 1, "samples forgotten": 1}  # at least, while parts are killed
+TOGETHER_SHARE = 0.25  # of the kills do not wait for the restart of the part before
+WAIT_SECONDS = 300.0
+SHORT_BACKOFF_SECONDS = 5.0  # else the erasure runners would interrupt each other
+REQUIRED_COUNTS = {"upload": 3, "sources forgotten": 1, "samples forgotten": 1}  # at least, while parts are killed
 
 
 @dataclass(frozen=True)
 class Plan:
-    """How hard a crash run is."""
+    """The size of a crash run."""
 
-    each: int  # kills of every kind
+    each: int  # number of kills of every kind
     predict_clients: int
-    pace: int  # answers to anybody between two deeds of owner or admin
-    rest_s: float  # within which all must be at rest
-    short_backoff: bool  # in the end: the time of the dead is up at once
+    pace: int  # calls between two operations of owner or admin
+    idle_s: float  # within which all work must be finished
+    short_backoff: bool  # expire leases of killed processes at once in the end
 
 
 @dataclass(frozen=True)
 class Run:
-    """What happened in a crash run; all is at rest."""
+    """The result of a crash run, after all work is finished."""
 
     journal: Journal
     killer: Killer
     known_sources: KnownSources
-    last: tuple[Call, ...]  # answers after everything was at rest, from every address
+    last: tuple[Call, ...]  # predictions in the end, from every address
 
 
 def run_crashes(cluster: Cluster, plan: Plan, seed: int) -> Run:
-    """Kills of every kind under load, and the rest after them."""
-    dice = random.Random(f"killer {seed}")
-    journal, known_sources, killer = Journal(), KnownSources(), Killer(cluster, dice)
-    addresses = {"proxy": cluster.url, **_named(cluster)}
+    """Run the load, kill parts of every kind, and wait until all work is finished."""
+    rng = random.Random(f"killer {seed}")
+    journal, known_sources, killer = Journal(), KnownSources(), Killer(cluster, rng)
+    addresses = {"proxy": cluster.url, **_names_of_kind(cluster)}
     with ExitStack() as stack:
 
         def caller(token: str) -> Caller:
@@ -65,90 +65,93 @@ def run_crashes(cluster: Cluster, plan: Plan, seed: int) -> Run:
             admin.create_user("olga", "owner")
             tokens = {name: admin.issue_token(name).text for name in ("eva", "olga")}
         owner = Owner(caller(tokens["olga"]), known_sources, task, plan.pace, str(seed))
-        ruler = Admin(caller(cluster.admin_token), known_sources, user, plan.pace, str(seed))
+        admin_user = Admin(caller(cluster.admin_token), known_sources, user, plan.pace, str(seed))
         predict_clients = [
-            Asker(caller(tokens["eva"]), addresses, task, f"{seed} {number}") for number in range(plan.predict_clients)
+            PredictClient(caller(tokens["eva"]), addresses, task, f"{seed} {number}")
+            for number in range(plan.predict_clients)
         ]
-        # One source that always stays, so that there is always something to answer by.
+        # One permanent source, so that predictions always have an answer.
         first = owner.upload(is_temporary=False, is_whole=True).source
         assert first is not None
-        ruler.grant(first)
-        until_rest(cluster, killer, plan.rest_s, short_backoff=False)
+        admin_user.grant(first)
+        await_idle(cluster, killer, plan.idle_s, short_backoff=False)
 
         threads = [
             threading.Thread(target=_run, args=(work, journal))
-            for work in (owner.run, ruler.run, *(asker.run for asker in predict_clients))
+            for work in (owner.run, admin_user.run, *(client.run for client in predict_clients))
         ]
         for thread in threads:
             thread.start()
         try:
-            _kill_on(killer, journal, dice, plan.each)
-            killer.await_that(lambda: journal.is_over or _is_enough(journal), "deeds of everybody", PATIENCE_SECONDS)
+            _kill_parts(killer, journal, rng, plan.each)
+            killer.await_condition(
+                lambda: journal.is_over or _has_enough(journal), "enough operations of every kind", WAIT_SECONDS
+            )
             killer.restart()
-            killer.await_up()  # and only then is it over: who tries again and again gets it done
+            killer.await_up()  # before the end of the load, so that every retry succeeds
         finally:
             journal.finish()
             for thread in threads:
                 thread.join()
-        journal.require_sound()
-        until_rest(cluster, killer, plan.rest_s, short_backoff=plan.short_backoff)
-        last = tuple(predict_clients[0].ask(0, place) for place in addresses)
+        journal.assert_sound()
+        await_idle(cluster, killer, plan.idle_s, short_backoff=plan.short_backoff)
+        last = tuple(predict_clients[0].predict(0, target) for target in addresses)
     return Run(journal, killer, known_sources, last)
 
 
-def until_rest(cluster: Cluster, killer: Killer, rest_s: float, *, short_backoff: bool) -> None:
-    """Nothing is left to be done."""
-    hurried_at = 0.0
+def await_idle(cluster: Cluster, killer: Killer, idle_s: float, *, short_backoff: bool) -> None:
+    """Wait until no work is left."""
+    shortened_at = 0.0
 
-    def is_at_rest() -> bool:
-        nonlocal hurried_at
-        if short_backoff and time.monotonic() > hurried_at + SHORT_BACKOFF_SECONDS:
-            let_time_pass(cluster.registry)
-            hurried_at = time.monotonic()
+    def is_idle() -> bool:
+        nonlocal shortened_at
+        if short_backoff and time.monotonic() > shortened_at + SHORT_BACKOFF_SECONDS:
+            expire_leases_of_dead(cluster.registry)
+            shortened_at = time.monotonic()
         return not unfinished(cluster.registry)
 
     try:
-        killer.await_that(is_at_rest, "rest", rest_s)
+        killer.await_condition(is_idle, "the end of all work", idle_s)
     except TimeoutError as error:
         raise AssertionError("\n".join(unfinished(cluster.registry))) from error
 
 
 def read_seed(default: int) -> int:
-    """The seed of the environment, if it names one."""
+    """Return the seed of the environment, or the default."""
     return int(os.environ.get("STRESS_SEED", default))
 
 
-def _kill_on(killer: Killer, journal: Journal, dice: random.Random, each: int) -> None:
-    for kind in draw_kinds(dice, each):
-        _await_calls(killer, journal, dice.randrange(4, 16))
+def _kill_parts(killer: Killer, journal: Journal, rng: random.Random, each: int) -> None:
+    for kind in shuffle_kinds(rng, each):
+        _await_calls(killer, journal, rng.randrange(4, 16))
         killer.kill(kind)
-        journal.await_calls(dice.randrange(1, 16))
+        journal.await_calls(rng.randrange(1, 16))
         if journal.is_over:
             return
-        if dice.random() < TOGETHER_SHARE:
-            continue  # the next one is killed while this one is down
+        if rng.random() < TOGETHER_SHARE:
+            continue  # kill the next one while this one is down
         killer.restart()
-        if dice.random() >= TOGETHER_SHARE:
+        if rng.random() >= TOGETHER_SHARE:
             killer.await_up()
 
 
 def _await_calls(killer: Killer, journal: Journal, more: int) -> None:
-    """So many more calls have come back, well or not."""
-    wanted = len(journal.calls) + more
-    killer.await_that(lambda: journal.is_over or len(journal.calls) >= wanted, "answers", PATIENCE_SECONDS)
+    """Wait for `more` further calls."""
+    target_count = len(journal.calls) + more
+    killer.await_condition(lambda: journal.is_over or len(journal.calls) >= target_count, "answers", WAIT_SECONDS)
 
 
-def _is_enough(journal: Journal) -> bool:
+def _has_enough(journal: Journal) -> bool:
     done = journal.counts()
-    return all(done[what] >= least for what, least in WANTED.items())
+    return all(done[what] >= least for what, least in REQUIRED_COUNTS.items())
 
 
-def _named(cluster: Cluster) -> dict[str, str]:
+def _names_of_kind(cluster: Cluster) -> dict[str, str]:
     return {part.name: url for part, url in zip(cluster.replicas, cluster.replica_urls, strict=True)}
 
 
-def _run(work: Callable[[], Any], journal: Journal) -> None:  # Any: nobody looks at it
+def _run(work: Callable[[], Any], journal: Journal) -> None:  # Any: the result is not used
     try:
         work()
-    except BaseException as error:  # told by the thread that waits for all
+    except BaseException as error:  # raised again by the thread that joins all
         journal.finish(error)

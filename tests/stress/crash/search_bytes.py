@@ -1,4 +1,4 @@
-"""Searching everywhere, past the code under test, after a crash run: the bucket, the rows, and the folders of all."""
+"""Search the bucket, the tables and all folders for bytes after a crash run, without the code under test."""
 
 import hashlib
 from collections.abc import Collection, Iterator, Mapping
@@ -15,7 +15,7 @@ REQUESTS = frozenset({"erasures"})  # a request names the picture that is to be 
 
 
 def bodies_in(server: S3Server, bucket: str, prefix: str) -> Mapping[str, bytes]:
-    """Everything in the bucket below the prefix by its key; what is no visible object has a key that says so."""
+    """Return everything in the bucket below the prefix by key; the key of a version or unfinished upload says so."""
     client = server.client()
     below = f"{prefix}/"
     try:
@@ -30,25 +30,25 @@ def bodies_in(server: S3Server, bucket: str, prefix: str) -> Mapping[str, bytes]
 
 
 def rows_with(registry: Registry, texts: Collection[str], digests: Collection[str]) -> Iterator[str]:
-    """The rows of any table that hold one of the texts; and of the digests, but in requests to forget."""
+    """Yield the rows of any table that hold one of the texts or, except in requests to forget, one of the digests."""
     for table in metadata().sorted_tables:
         needles = [*texts, *(() if table.name in REQUESTS else digests)]
         with registry.database.reading() as session:
             for row in session.execute(select(table)):
-                told = repr(tuple(row))
-                yield from (f"{table.name}: {needle}" for needle in needles if needle in told)
+                text = repr(tuple(row))
+                yield from (f"{table.name}: {needle}" for needle in needles if needle in text)
 
 
 def folders_with(roots: Collection[Path], bodies: Collection[bytes], texts: Collection[str]) -> list[tuple[str, bytes]]:
-    """The files below the roots, logs too, whose bytes or names hold one of these."""
+    """Return the files below the roots, logs included, whose bytes or names hold one of these."""
     return files_with([*bodies, *(text.encode() for text in texts)], *roots)
 
 
 def scratch_folders_in(parts: Path) -> list[str]:
-    """What is left in the scratch folders of all parts, none of which runs."""
+    """Return what is left in the scratch folders of all parts; none of them may be running."""
     return [str(file) for file in parts.glob("*/scratch/*") if file.name != "home-id"]
 
 
 def is_body_of(key: str, body: bytes) -> bool:
-    """Whether a picture's object is the one that its key says."""
+    """Whether the digest of a sample's object is the one in its key."""
     return hashlib.sha256(body).hexdigest() == key.rpartition("/")[2]

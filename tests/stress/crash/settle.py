@@ -1,4 +1,4 @@
-"""Coming to rest after a crash run: all that was begun is finished, or somebody says what is not."""
+"""Wait for the end of all work after a crash run, and list what is unfinished."""
 
 import re
 from pathlib import Path
@@ -14,7 +14,7 @@ from registry.training.queue import is_trained
 
 
 def unfinished(registry: Registry) -> list[str]:
-    """What is still to be done, for a person to read; nothing once all is at rest."""
+    """List the unfinished work for a reader."""
     with registry.database.reading() as session:
         shards = session.scalars(select(Shard).where(~is_trained(Shard))).all()
         steps = select(ErasureStep).join(Erasure).where(Erasure.completed_at.is_(None), ErasureStep.done_at.is_(None))
@@ -29,12 +29,12 @@ def unfinished(registry: Registry) -> list[str]:
     ]
 
 
-def let_time_pass(registry: Registry) -> None:
-    """The leases, holdings and places of the dead have run out, and nothing waits for its back-off any more."""
+def expire_leases_of_dead(registry: Registry) -> None:
+    """Expire the leases, write claims and registrations of dead processes, and end all back-offs."""
     with registry.database.writing() as session:
         holders = [Holding.holder, Shard.worker, Replica.name]
         known = {name for column in holders for name in session.scalars(select(column).where(column.is_not(None)))}
-        dead = [name for name in known if not _lives(str(name))]
+        dead = [name for name in known if not _is_alive(str(name))]
         session.execute(update(Holding).where(Holding.holder.in_(dead)).values(expires_at=after(-1)))
         session.execute(update(Shard).where(Shard.worker.in_(dead)).values(expires_at=after(-1)))
         session.execute(update(Replica).where(Replica.name.in_(dead)).values(expires_at=after(-1)))
@@ -42,7 +42,7 @@ def let_time_pass(registry: Registry) -> None:
         session.execute(update(Erasure).where(Erasure.completed_at.is_(None)).values(not_before=now()))
 
 
-def _lives(holder: str) -> bool:
-    """Whether the process is there, of a holder that is named by host and process."""
+def _is_alive(holder: str) -> bool:
+    """Whether the process of a holder, which is named `host:pid`, exists."""
     found = re.fullmatch(r".*:(\d+)", holder)
     return found is not None and Path("/proc", found[1]).exists()

@@ -1,4 +1,4 @@
-"""Copies of all prompts that were ever trained in a crash run, and what a set of them says of a picture."""
+"""Copies of all prompts trained in a crash run, and the expected answer of any set of them."""
 
 import json
 from collections.abc import Mapping
@@ -18,52 +18,52 @@ from tests.stress.race.fixtures import picture_bytes
 
 @dataclass(frozen=True)
 class Copy:
-    """A prompt, and where it came from."""
+    """A prompt and its origin."""
 
     source: str
     shard: str
     generation: int
-    samples: frozenset[str]  # the digests of the pictures that it learnt from
+    samples: frozenset[str]  # digests of its training samples
     data: bytes
 
 
 @dataclass(frozen=True)
-class Said:
-    """What a set of prompts says of a picture."""
+class ExpectedAnswer:
+    """The answer of a set of prompts to a picture."""
 
     scores: Mapping[str, float]  # by label
     set_digest: str
 
 
 def keep_copy(folder: Path, lease: Lease, data: bytes) -> None:
-    """Writes down what the lease taught, under the id that its prompt will have; whoever reads finds all or nothing."""
-    facts = {
+    """Write the prompt under the id that it will have; the final rename makes it atomic."""
+    origin = {
         "source": str(lease.source_id),
         "shard": str(lease.shard_id),
         "generation": lease.generation,
         "samples": [sample.digest for sample in lease.samples],
     }
-    for name, body in ((f"{lease.id}.safetensors", data), (f"{lease.id}.json", json.dumps(facts).encode())):
+    for name, body in ((f"{lease.id}.safetensors", data), (f"{lease.id}.json", json.dumps(origin).encode())):
         draft = folder / f"{name}.draft"
         draft.write_bytes(body)
         draft.rename(folder / name)
 
 
 class Copies:
-    """All copies of a folder, by the ids of the prompts."""
+    """All copies of a folder by prompt id."""
 
     def __init__(self, folder: Path) -> None:
         self.by_prompt: Mapping[str, Copy] = {file.stem: _read(file) for file in sorted(folder.glob("*.json"))}
-        self._said: dict[tuple[frozenset[str], int], Said] = {}
+        self._answers: dict[tuple[frozenset[str], int], ExpectedAnswer] = {}
 
-    def truth(self, prompts: frozenset[str], picture: int) -> Said:
-        """What exactly these prompts say of the picture, by the library alone."""
-        if (prompts, picture) not in self._said:
+    def truth(self, prompts: frozenset[str], picture: int) -> ExpectedAnswer:
+        """Compute the answer of exactly these prompts with the library alone."""
+        if (prompts, picture) not in self._answers:
             images = torch.stack([backbone().preprocessing(decode(picture_bytes(picture)))])
             [answer] = self._predictor.predict(images, [sorted(prompts)])
             scores = dict(zip(answer.labels, answer.scores.tolist(), strict=True))
-            self._said[prompts, picture] = Said(scores, answer.set_digest)
-        return self._said[prompts, picture]
+            self._answers[prompts, picture] = ExpectedAnswer(scores, answer.set_digest)
+        return self._answers[prompts, picture]
 
     @cached_property
     def _predictor(self) -> Predictor:
@@ -71,6 +71,6 @@ class Copies:
 
 
 def _read(file: Path) -> Copy:
-    told = json.loads(file.read_bytes())
+    origin = json.loads(file.read_bytes())
     data = file.with_suffix(".safetensors").read_bytes()
-    return Copy(told["source"], told["shard"], told["generation"], frozenset(told["samples"]), data)
+    return Copy(origin["source"], origin["shard"], origin["generation"], frozenset(origin["samples"]), data)

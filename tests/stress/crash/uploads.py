@@ -1,4 +1,4 @@
-"""What owners upload in a crash run: archives of small pictures that are nowhere else, under names that are secrets."""
+"""Upload archives of a crash run: small unique pictures under unique names, so that a search finds any trace."""
 
 import hashlib
 import io
@@ -11,30 +11,30 @@ from functools import cached_property
 from PIL import Image
 
 LABELS = ("cat", "dog")
-EACH = 3  # pictures of a label
+EACH = 3  # pictures per label
 SIDE = 12
-SECRET = "secret"  # in every name that a archive brings, so that a search finds whatever is left of any
+SECRET = "secret"  # part of every name, so that a search finds any trace
 
 
 @dataclass(frozen=True)
 class UploadArchive:
-    """One archive, and all that could be found of it."""
+    """One archive, with the names and bytes that a search can look for."""
 
-    name: str  # of the source that it is to be, if it is not added to one
+    name: str  # of the new source
     bodies: Mapping[str, bytes]  # the pictures' files by their names
 
     @cached_property
     def digests(self) -> frozenset[str]:
-        """By which the registry knows the pictures."""
+        """Return the digests of the pictures."""
         return frozenset(hashlib.sha256(body).hexdigest() for body in self.bodies.values())
 
     @cached_property
     def by_digest(self) -> Mapping[str, tuple[str, bytes]]:
-        """The pictures' names and bytes."""
+        """Return the pictures' names and bytes by digest."""
         return {hashlib.sha256(body).hexdigest(): (name, body) for name, body in self.bodies.items()}
 
     def packed(self) -> bytes:
-        """The archive; stored and not squeezed, so that a search finds a picture in it too."""
+        """Return the archive as an uncompressed zip, so that a search finds pictures in it."""
         file = io.BytesIO()
         with zipfile.ZipFile(file, "w") as archive:
             for name, body in self.bodies.items():
@@ -42,12 +42,12 @@ class UploadArchive:
         return file.getvalue()
 
 
-def random_archive(dice: random.Random, number: int) -> UploadArchive:
-    """A archive of that number; no two have a picture in common, nor a name that is part of the other's."""
+def random_archive(rng: random.Random, number: int) -> UploadArchive:
+    """Return an archive of that number; no two share a picture or a name."""
     bodies = {}
-    for label in dice.sample(LABELS, dice.randint(1, len(LABELS))):  # what has one label only is trained too
+    for label in rng.sample(LABELS, rng.randint(1, len(LABELS))):  # one label alone is trained too
         for picture in range(EACH):
             file = io.BytesIO()
-            Image.frombytes("RGB", (SIDE, SIDE), dice.randbytes(SIDE * SIDE * 3)).save(file, "PNG")
+            Image.frombytes("RGB", (SIDE, SIDE), rng.randbytes(SIDE * SIDE * 3)).save(file, "PNG")
             bodies[f"{label}/{SECRET}-{number:05}-{picture}.png"] = file.getvalue()
     return UploadArchive(f"{SECRET} source {number:05}", bodies)

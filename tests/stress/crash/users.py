@@ -1,4 +1,4 @@
-"""The load of a crash run: somebody predicts, an owner uploads, an admin grants and forgets."""
+"""The load of a crash run: clients predict, an owner uploads, an admin grants and forgets."""
 
 import json
 import random
@@ -13,59 +13,59 @@ from tests.stress.crash.requests import Caller
 from tests.stress.crash.uploads import UploadArchive, random_archive
 from tests.stress.race.fixtures import PICTURES, picture_text
 
-MAX_SOURCES = 8  # at once: else each answer takes longer than the last
-BACK_SECONDS = 0.2  # after which somebody who could not be answered asks again
-TRY_SECONDS = 600.0  # until whoever tries again and again gives up
+MAX_SOURCES = 8  # at a time; more make each prediction slower
+BACK_SECONDS = 0.2  # between a failed prediction and the next
+TRY_SECONDS = 600.0  # before retries are given up
 EXTENDED_SHARE = 0.3  # of the uploads
 TEMPORARY_SHARE = 0.5  # of the sources
 MAX_PERMANENT = 3  # beyond, all are temporary
 
 
-class Asker:
-    """Asks without pause, now here and now there."""
+class PredictClient:
+    """Predicts without pause at random addresses."""
 
-    def __init__(self, caller: Caller, places: Collection[str], task: str, seed: str) -> None:
+    def __init__(self, caller: Caller, targets: Collection[str], task: str, seed: str) -> None:
         self._caller = caller
-        self._places = sorted(places)
+        self._targets = sorted(targets)
         self._task = task
-        self._dice = random.Random(f"asker {seed}")
+        self._rng = random.Random(f"asker {seed}")
 
     def run(self) -> None:
-        """Until it is over."""
+        """Run until the load is over."""
         journal = self._caller.journal
         while not journal.is_over:
-            if not self.ask(self._dice.randrange(PICTURES), self._dice.choice(self._places)).is_done:
+            if not self.predict(self._rng.randrange(PICTURES), self._rng.choice(self._targets)).is_done:
                 journal.await_end(BACK_SECONDS)
 
-    def ask(self, picture: int, place: str) -> Call:
-        """One question, with every label and every prompt told."""
-        asked = {"task": self._task, "images": [picture_text(picture)], "top_k": 1000, "explain": True}
-        return self._caller.call("predict", "POST", "/predict", place=place, picture=picture, json=asked)
+    def predict(self, picture: int, target: str) -> Call:
+        """Predict once, with every label and every prompt in the answer."""
+        request = {"task": self._task, "images": [picture_text(picture)], "top_k": 1000, "explain": True}
+        return self._caller.call("predict", "POST", "/predict", target=target, picture=picture, json=request)
 
 
 class Owner:
-    """Uploads new sources, and adds to those that are to stay."""
+    """Uploads new sources and extends permanent ones."""
 
     def __init__(self, caller: Caller, known_sources: KnownSources, task: str, pace: int, seed: str) -> None:
         self._caller = caller
         self._known_sources = known_sources
         self._task = task
-        self._pace = pace  # answers to anybody between two deeds
-        self._dice = random.Random(f"owner {seed}")
+        self._pace = pace  # calls between two operations
+        self._rng = random.Random(f"owner {seed}")
         self._numbers = count()
 
     def run(self) -> None:
-        """Until it is over."""
+        """Run until the load is over."""
         while not self._caller.journal.is_over:
-            if (permanent := self._known_sources.permanent) and self._dice.random() < EXTENDED_SHARE:
-                self.extend(self._dice.choice(permanent))
+            if (permanent := self._known_sources.permanent) and self._rng.random() < EXTENDED_SHARE:
+                self.extend(self._rng.choice(permanent))
             elif len(self._known_sources.live) < MAX_SOURCES:
-                self.upload(is_temporary=len(permanent) >= MAX_PERMANENT or self._dice.random() < TEMPORARY_SHARE)
+                self.upload(is_temporary=len(permanent) >= MAX_PERMANENT or self._rng.random() < TEMPORARY_SHARE)
             self._caller.journal.await_calls(self._pace)
 
     def upload(self, *, is_temporary: bool, is_whole: bool = False) -> Upload:
-        """A new source, perhaps; one that is to stay whole loses none of these pictures."""
-        archive = random_archive(self._dice, next(self._numbers))
+        """Upload a new source; with `is_whole` none of its samples will be forgotten."""
+        archive = random_archive(self._rng, next(self._numbers))
         source = self._send("upload", "/sources", archive, name=archive.name, task=self._task)
         sent = Upload(archive, source is not None, source)
         self._caller.journal.add(sent)
@@ -74,15 +74,15 @@ class Owner:
         return sent
 
     def extend(self, source: str) -> None:
-        """More pictures for a source, perhaps."""
-        archive = random_archive(self._dice, next(self._numbers))
+        """Upload more samples to a source."""
+        archive = random_archive(self._rng, next(self._numbers))
         is_sure = self._send("extend", f"/sources/{source}/samples", archive) is not None
         self._caller.journal.add(Upload(archive, is_sure, source))
         if is_sure:
             self._known_sources.add(source, archive.digests)
 
     def _send(self, what: What, path: str, archive: UploadArchive, **query: str) -> str | None:
-        """The id of the source, if it was told."""
+        """Send the archive and return the id of the source if the response has it."""
         answer = self._caller.call(
             what,
             "POST",
@@ -95,37 +95,37 @@ class Owner:
 
 
 class Admin:
-    """Grants what came to the one who predicts, and has sources and pictures forgotten."""
+    """Grants new sources to the predicting user, and forgets sources and samples."""
 
     def __init__(self, caller: Caller, known_sources: KnownSources, user: str, pace: int, seed: str) -> None:
         self._caller = caller
         self._known_sources = known_sources
         self._user = user
         self._pace = pace
-        self._dice = random.Random(f"admin {seed}")
+        self._rng = random.Random(f"admin {seed}")
 
     def run(self) -> None:
-        """Until it is over."""
+        """Run until the load is over."""
         while not self._caller.journal.is_over:
             live = self._known_sources.live
             full = [source for source, samples in live.items() if samples]
-            if strange := sorted(live.keys() - set(self._known_sources.granted)):
-                self.grant(self._dice.choice(strange))
-            elif (temporary := self._known_sources.temporary) and self._dice.random() < 0.5:
-                self.forget(self._dice.choice(temporary))
+            if ungranted := sorted(live.keys() - set(self._known_sources.granted)):
+                self.grant(self._rng.choice(ungranted))
+            elif (temporary := self._known_sources.temporary) and self._rng.random() < 0.5:
+                self.forget(self._rng.choice(temporary))
             elif full:
-                source = self._dice.choice(full)
-                self.forget(source, self._dice.choice(sorted(live[source])))
+                source = self._rng.choice(full)
+                self.forget(source, self._rng.choice(sorted(live[source])))
             self._caller.journal.await_calls(self._pace)
 
     def grant(self, source: str) -> None:
-        """The one who predicts may use the source."""
-        said = {"user": self._user, "source": source, "right": "use"}
-        self._retry_until_done("grant", "POST", "/grants", json=said)
+        """Grant the source to the predicting user."""
+        body = {"user": self._user, "source": source, "right": "use"}
+        self._retry_until_done("grant", "POST", "/grants", json=body)
         self._known_sources.grant(source)
 
     def forget(self, source: str, sample: str | None = None) -> None:
-        """The source, or one picture of it, is forgotten."""
+        """Forget the source, or one sample of it."""
         self._known_sources.take(source, sample)
         sent = time.monotonic()
         path = f"/sources/{source}" if sample is None else f"/sources/{source}/samples/{sample}"
@@ -134,12 +134,12 @@ class Admin:
         self._caller.journal.add(Forget(source, sample, sent, time.monotonic(), erasure))
 
     def _retry_until_done(self, what: What, method: str, path: str, **body: Any) -> Call:  # Any: httpx's
-        """The answer that it is done, however often it must be asked."""
+        """Repeat the call until it succeeds."""
         end = time.monotonic() + TRY_SECONDS
         while True:
             answer = self._caller.call(what, method, path, **body)
             if answer.is_done:
                 return answer
             assert answer.is_failed_cleanly, f"{method} {path}: {answer}"
-            assert time.monotonic() < end, f"{method} {path} is never done: {answer}"
+            assert time.monotonic() < end, f"{method} {path} does not succeed: {answer}"
             self._caller.journal.await_calls(1)

@@ -1,7 +1,7 @@
-"""`alacarte work` for crash runs: it keeps a copy of every prompt before it is published, with what it learnt from.
+"""`alacarte work` for crash runs: keeps a copy of every prompt before it is published.
 
-Nothing of the product knows of this. So what any answer should have been can be told long after its prompts were
-forgotten. Called as `python -m tests.stress.crash.worker FOLDER`, with the settings of a worker in its environment.
+The copies make it possible to check any answer after its prompts were forgotten. The product has no hook for this: this
+module patches it. Run it as `python -m tests.stress.crash.worker FOLDER`; settings come from the environment.
 """
 
 import sys
@@ -17,12 +17,12 @@ from trainer.worker import job
 
 
 def keep_and_publish(registry: Registry, lease: Lease, data: bytes, facts: PublishedFacts) -> Prompt:
-    """The prompt, published, and copied before anybody could be answered by it."""
+    """Copy the prompt, then publish it."""
     keep_copy(Path(sys.argv[1]), lease, data)
     return publish(registry, lease, data, facts)
 
 
 if __name__ == "__main__":
     assert vars(job)["publish"] is publish
-    job.publish = keep_and_publish  # type: ignore[attr-defined]  # where an attempt looks for it
+    job.publish = keep_and_publish  # type: ignore[attr-defined]  # the name that the job calls
     work(weights="random", poll=0.2, cache_gb=0)
