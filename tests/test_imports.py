@@ -12,6 +12,7 @@ import pytest
 
 ROOT = Path(__file__).parents[1]
 PARTS = (
+    "alacarte.api",
     "alacarte.prompting",
     "alacarte.client",
     "alacarte._client",
@@ -24,8 +25,9 @@ PARTS = (
     "tests",
 )
 
-# Who may import which other parts. Nobody may import bench or tests; those two may import everything.
+# The parts that each part may import. All may import alacarte.api; bench and tests import everything, and nobody them.
 ALLOWED: dict[str, frozenset[str]] = {
+    "alacarte.api": frozenset(),
     "alacarte.prompting": frozenset(),
     "alacarte.client": frozenset({"alacarte._client"}),  # which is what it is made of
     "alacarte._client": frozenset(),
@@ -39,9 +41,10 @@ ALLOWED: dict[str, frozenset[str]] = {
 }
 # Whatever of others a part stays free of.
 FOREIGN: dict[str, frozenset[str]] = {
+    "alacarte.api": frozenset({"torch", "torchvision", "timm", "sqlalchemy", "fastapi", "starlette", "httpx"}),
     "registry": frozenset({"torch", "torchvision", "timm", "fastapi", "starlette", "uvicorn"}),
-    "alacarte.client": frozenset({"torch", "torchvision", "timm"}),
-    "alacarte._client": frozenset({"torch", "torchvision", "timm"}),
+    "alacarte.client": frozenset({"torch", "torchvision", "timm", "sqlalchemy", "fastapi"}),
+    "alacarte._client": frozenset({"torch", "torchvision", "timm", "sqlalchemy", "fastapi"}),
     "alacarte.prompting": frozenset({"sqlalchemy", "boto3", "fastapi", "starlette", "httpx", "requests"}),
 }
 RUNS_CODE = frozenset({"pickle", "cPickle", "_pickle", "cloudpickle", "dill", "joblib", "marshal", "shelve"})
@@ -118,7 +121,7 @@ def faults_below(root: Path) -> list[str]:
             for found in imports_of(file, module):
                 other = part_of(found.name)
                 allowed = ALLOWED.get(part or "", frozenset())
-                if other is not None and other != part and other not in allowed:
+                if other not in (None, part, "alacarte.api") and other not in allowed:
                     faults.append(f"{where}:{found.line} imports {other}")
                 library = found.name.partition(".")[0]
                 if library in FOREIGN.get(part or "", frozenset()) | RUNS_CODE:
@@ -140,6 +143,8 @@ def test_the_packages_are_where_the_rules_look() -> None:
 
 
 BREACHES = {
+    "alacarte/api/a.py": ("from registry.ids import new_id", "alacarte/api/a.py:1 imports registry"),
+    "alacarte/api/b.py": ("from fastapi import Query", "alacarte/api/b.py:1 imports fastapi"),
     "registry/a.py": ("import trainer.train", "registry/a.py:1 imports trainer"),
     "registry/b.py": ("def f():\n    import torch.nn", "registry/b.py:2 imports torch"),
     "registry/c.py": ("from fastapi import FastAPI", "registry/c.py:1 imports fastapi"),
@@ -161,12 +166,13 @@ BREACHES = {
     "alacarte/cli/a.py": ("import bench", "alacarte/cli/a.py:1 imports bench"),
 }  # fmt: skip
 INNOCENT = {
+    "alacarte/api/good.py": "from pydantic import BaseModel\nfrom alacarte.api.base import ResponseModel",
     "trainer/good.py": "import torch\nfrom registry.ids import new_id\nfrom alacarte.prompting import backbone",
     "service/good.py": "from fastapi import FastAPI\nfrom registry import errors\nimport alacarte.prompting.predict",
     "alacarte/cli/good.py": "def f():\n    import trainer.train, service.app, registry.ids, alacarte.client",
     "alacarte/__main__.py": "from alacarte.cli.main import main",
     "alacarte/prompting/good.py": "import torch\nfrom . import errors\nfrom safetensors.torch import load\nload(b'')",
-    "registry/good.py": "import registry.errors\nfrom .reading import sample\nimport sqlalchemy",
+    "registry/good.py": "import registry.errors, alacarte.api.literals\nfrom .reading import sample\nimport sqlalchemy",
     "registry/__init__.py": "",
     "bench/speed.py": "import trainer, service, pickle",
 }
@@ -214,3 +220,7 @@ def test_what_starts_often_starts_without_torch(module: str) -> None:
         pytest.skip(f"there is no {module}")
 
     assert not loaded_by([module]) & {"torch", "timm", "torchvision"}
+
+
+def test_the_client_loads_only_its_own_dependencies() -> None:
+    assert not loaded_by([*modules_below("alacarte/api"), "alacarte.client"]) & FOREIGN["alacarte.client"]

@@ -8,8 +8,6 @@ import typer
 # Spelled out here because importing them from where they live would import torch; a test compares them.
 VariantName = Literal["deep", "deep-shared", "shallow", "head-only"]
 AugmentationName = Literal["randaugment", "none"]
-CompositionName = Literal["average", "concat", "vote"]
-WeightingName = Literal["none", "prototypes"]
 DtypeName = Literal["float32", "bfloat16"]
 RecipeChoice = Literal["default", "paper"]
 

@@ -8,19 +8,18 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import accumulate, chain
-from typing import Literal, get_args
+from typing import get_args
 
 import numpy as np
 import torch
 from torch import Tensor
 
+from alacarte.api.literals import Composition
 from alacarte.prompting.errors import CompositionInvalid
 
 # B images, k prompts, D width, C labels in the union
 # K_i prototypes of prompt i, C_i labels of prompt i, S = sum of the C_i
 
-Composition = Literal["average", "concat", "vote"]
-Weighting = Literal["none", "prototypes"]
 
 BETA = 0.1  # inverse temperature of the weights, as in the paper
 

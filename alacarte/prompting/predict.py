@@ -8,10 +8,11 @@ from typing import get_args
 import torch
 from torch import Tensor
 
+from alacarte.api.literals import Composition, Weighting
 from alacarte.prompting.attention.logits import PromptSlot, pass_logits
 from alacarte.prompting.attention.prompt_slots import PromptPool, pool_prompts
 from alacarte.prompting.backbone.vit import Backbone
-from alacarte.prompting.compose import Composition, Weighting, compose, prototype_weights, require_composition
+from alacarte.prompting.compose import compose, prototype_weights, require_composition
 from alacarte.prompting.errors import ArtifactInvalid, BackboneMismatch, CompositionInvalid
 from alacarte.prompting.prompt.artifact import prompt_digest, prompt_to_bytes
 from alacarte.prompting.prompt.tensors import Prompt

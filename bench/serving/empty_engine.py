@@ -8,8 +8,8 @@ import torch
 
 import service.app
 import service.prediction.predict
+from alacarte.api.literals import Composition, Weighting
 from alacarte.cli.commands.serve import serve
-from alacarte.prompting.compose import Composition, Weighting
 from alacarte.prompting.predict import Answer
 from registry.access.usable_set import TaskFacts, UsablePrompt
 from service.engine.engine import Engine

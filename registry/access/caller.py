@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from uuid import UUID
 
-from registry.db.models.users import Role
+from alacarte.api.literals import Role
 from registry.errors import Forbidden
 
 

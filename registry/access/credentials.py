@@ -10,10 +10,11 @@ from typing import Any, ClassVar, Literal, cast
 from sqlalchemy import ColumnElement, Row, Select, bindparam, or_, select
 from sqlalchemy.orm import Session
 
+from alacarte.api.literals import Role
 from registry.access.caller import Caller
 from registry.db.clock import Moment, now
 from registry.db.database import Database
-from registry.db.models.users import Role, Token, User
+from registry.db.models.users import Token, User
 from registry.errors import Unauthenticated
 
 ProofKind = Literal["token", "subject"]

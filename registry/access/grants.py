@@ -5,13 +5,14 @@ from uuid import UUID
 from sqlalchemy import or_, select
 from sqlalchemy.orm import Session
 
+from alacarte.api.literals import Right
 from registry.access.caller import Caller
 from registry.access.rights import identities, require_rights, visible
 from registry.access.users import require_user
 from registry.db.clock import now
 from registry.db.locks import lock_source
 from registry.db.models.catalog import Source
-from registry.db.models.users import RIGHTS, Grant, Right
+from registry.db.models.users import RIGHTS, Grant
 from registry.db.paging import DEFAULT_LIMIT, Page, page
 from registry.errors import Forbidden, Invalid, NotFound
 from registry.ids import new_id

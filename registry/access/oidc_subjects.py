@@ -6,13 +6,11 @@ from sqlalchemy import select
 from sqlalchemy.exc import IntegrityError
 from sqlalchemy.orm import Session
 
+from alacarte.api.limits import MAX_ISSUER_LENGTH, MAX_SUBJECT_LENGTH
 from registry.access.caller import Caller, require_admin
 from registry.db.models.users import User
 from registry.errors import Conflict, Invalid, NotFound
 from registry.log import chain
-
-MAX_SUBJECT_LENGTH = 255  # as OpenID Connect has it
-MAX_ISSUER_LENGTH = 500
 
 
 def is_subject(text: str) -> bool:

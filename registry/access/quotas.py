@@ -6,6 +6,7 @@ from uuid import UUID
 from sqlalchemy import func, select
 from sqlalchemy.orm import Session
 
+from alacarte.api.limits import MAX_QUOTA_BYTES
 from registry.access.caller import Caller, require_admin
 from registry.access.users import find_user
 from registry.db.models.catalog import Sample, Shard, Source
@@ -13,8 +14,6 @@ from registry.db.models.prompts import Prompt
 from registry.db.models.users import User
 from registry.errors import DomainError, Invalid, NotFound
 from registry.log import chain
-
-MAX_QUOTA_BYTES = 2**60
 
 
 class QuotaExceeded(DomainError):

@@ -7,6 +7,8 @@ from uuid import UUID
 from sqlalchemy import ColumnElement, CompoundSelect, literal, or_, select, true, union_all
 from sqlalchemy.orm import Session
 
+from alacarte.api.limits import MAX_NAMED_SOURCES
+from alacarte.api.literals import Right
 from registry.access.caller import Caller
 from registry.access.credentials import Proof, ProofKind
 from registry.access.usable_prompts import SOURCE, By, Head, still_statement, usable_statement
@@ -15,12 +17,11 @@ from registry.catalog.names import known_as
 from registry.db.database import Database
 from registry.db.locks import lock_source
 from registry.db.models.catalog import Source
-from registry.db.models.users import RIGHTS, Grant, Membership, Right
+from registry.db.models.users import RIGHTS, Grant, Membership
 from registry.errors import Forbidden, Invalid, NotFound, Unauthenticated
 
 SOURCES = len(Head._fields)  # where the columns of sources begin in a row
 PROMPTS = SOURCES + len(SOURCE)
-MAX_WISHES = 1000
 ADMINS_RIGHTS: frozenset[Right] = frozenset({"manage", "forget"})  # to use a source, admins too need a grant
 
 T = TypeVar("T")
@@ -140,8 +141,8 @@ def _bind(binds: dict[str, object], kind: str, name_or_id: str | UUID | None) ->
 
 
 def _wishes(sources: Collection[str | UUID]) -> frozenset[str | UUID]:
-    if len(sources) > MAX_WISHES:
-        raise Invalid(f"at most {MAX_WISHES} sources can be named at once, not {len(sources)}")
+    if len(sources) > MAX_NAMED_SOURCES:
+        raise Invalid(f"at most {MAX_NAMED_SOURCES} sources can be named at once, not {len(sources)}")
     return frozenset(known_as("source", wish) for wish in sources)
 
 

@@ -10,6 +10,7 @@ from uuid import UUID
 from sqlalchemy import select
 from sqlalchemy.orm import Session
 
+from alacarte.api.limits import MAX_TOKEN_LIFETIME
 from registry.access.caller import Caller, require_admin
 from registry.access.credentials import TokenProof
 from registry.access.users import find_user, require_user
@@ -27,7 +28,6 @@ PREFIX_LENGTH = 12
 START = "alc_"  # of every token, and of nothing else that a caller may show
 SECRET_BYTES = 32
 MAX_NOTE_LENGTH = 200
-MAX_LIFETIME = timedelta(days=36500)
 _TEXT = re.compile(r"alc_(?P<prefix>[a-z2-7]{12})_[A-Za-z0-9_-]{43}", re.ASCII)
 _TEXT_LENGTH = len("alc__") + PREFIX_LENGTH + 43
 
@@ -58,8 +58,8 @@ def issue_token(
     """
     require_admin(caller)
     note = checked_text("the note of a token", note, min_length=0, max_length=MAX_NOTE_LENGTH)
-    if lifetime is not None and not timedelta(0) < lifetime <= MAX_LIFETIME:
-        raise Invalid(f"a token lives for more than no time and at most {MAX_LIFETIME.days} days")
+    if lifetime is not None and not timedelta(0) < lifetime <= MAX_TOKEN_LIFETIME:
+        raise Invalid(f"a token lives for more than no time and at most {MAX_TOKEN_LIFETIME.days} days")
     if require_user(session, user_id).is_group:
         raise Invalid("a group has no tokens: issue them to its members")
     prefix = "".join(secrets.choice(PREFIX_ALPHABET) for _ in range(PREFIX_LENGTH))

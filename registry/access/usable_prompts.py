@@ -28,10 +28,11 @@ from sqlalchemy.sql.compiler import SQLCompiler
 from sqlalchemy.sql.functions import FunctionElement
 from sqlalchemy.sql.operators import OperatorType
 
+from alacarte.api.literals import Composition, Role, Weighting
 from registry.access.credentials import ProofKind, who_of
-from registry.db.models.catalog import Composition, Source, Task, Weighting
+from registry.db.models.catalog import Source, Task
 from registry.db.models.prompts import Prompt, Release, ReleasePrompt
-from registry.db.models.users import Grant, Membership, Role
+from registry.db.models.users import Grant, Membership
 
 By = Literal["id", "name"]
 Rows = Any  # of a statement: their columns are told where they are made

@@ -4,8 +4,8 @@ from dataclasses import dataclass
 from typing import NamedTuple
 from uuid import UUID
 
+from alacarte.api.literals import Composition, Weighting
 from registry.access.caller import Caller
-from registry.db.models.catalog import Composition, Weighting
 from registry.storage.keys import prompt_key
 
 

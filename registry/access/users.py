@@ -5,12 +5,13 @@ from uuid import UUID
 from sqlalchemy import ColumnElement, delete, or_, select, true
 from sqlalchemy.orm import Session
 
+from alacarte.api.literals import Role
 from registry.access.caller import Caller, require_admin
 from registry.catalog.names import checked_name, known_as
 from registry.db.clock import now
 from registry.db.insert import add_unique
 from registry.db.models.catalog import Source
-from registry.db.models.users import ROLES, Grant, Membership, Role, User
+from registry.db.models.users import ROLES, Grant, Membership, User
 from registry.db.paging import DEFAULT_LIMIT, Page, page
 from registry.errors import Conflict, Forbidden, Invalid, NotFound
 from registry.ids import new_id

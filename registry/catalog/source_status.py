@@ -2,23 +2,20 @@
 
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Literal
 from uuid import UUID
 
 from sqlalchemy import func, select
 from sqlalchemy.orm import Session
 
+from alacarte.api.literals import Right, ShardCondition
 from registry.access.caller import Caller
 from registry.access.rights import require_rights
 from registry.catalog.sources import name_of
 from registry.db.clock import now
 from registry.db.models.catalog import Sample, Shard, Source
 from registry.db.models.prompts import Prompt
-from registry.db.models.users import Right
 from registry.errors import NotFound
 from registry.training.queue import is_trained
-
-ShardCondition = Literal["waiting", "training", "backing off", "held", "trained", "remote"]
 
 
 @dataclass(frozen=True)

@@ -8,22 +8,22 @@ from uuid import UUID
 from sqlalchemy import exists, select
 from sqlalchemy.orm import Session
 
+from alacarte.api.limits import MAX_LABELS, MAX_RECIPE_BYTES
+from alacarte.api.literals import Composition, Weighting
 from registry.access.caller import Caller, require_admin
 from registry.catalog.names import checked_name, checked_text, known_as
 from registry.datasets.member_names import shown
 from registry.db.clock import now
 from registry.db.insert import add_unique
-from registry.db.models.catalog import COMPOSITIONS, WEIGHTINGS, Composition, Source, Task, Weighting
+from registry.db.models.catalog import COMPOSITIONS, WEIGHTINGS, Source, Task
 from registry.db.models.prompts import Release
 from registry.db.paging import DEFAULT_LIMIT, Page, page
 from registry.errors import Conflict, Invalid, NotFound
 from registry.ids import new_id
 from registry.log import chain
 
-MAX_LABELS = 50_000
 MAX_LABEL_LENGTH = 128  # as of the labels that sources bring
 MAX_SIZE = 4096
-MAX_RECIPE_BYTES = 4096
 
 Setting = str | int | float | bool
 

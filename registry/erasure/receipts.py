@@ -11,10 +11,11 @@ from pydantic import BaseModel, ConfigDict, Field, StringConstraints, Validation
 from sqlalchemy import select, update
 from sqlalchemy.orm import Session
 
+from alacarte.api.literals import ErasureScope
 from registry import failpoints
 from registry.db.clock import now
 from registry.db.database import Database
-from registry.db.models.erasures import Erasure, ErasureStep, Scope
+from registry.db.models.erasures import Erasure, ErasureStep
 from registry.db.models.log import AuditHead, AuditLine
 from registry.erasure.target import Target
 from registry.errors import Conflict, Invalid
@@ -57,7 +58,7 @@ class Receipt(_Part):
 
     version: Literal[1]
     erasure: UUID
-    scope: Scope
+    scope: ErasureScope
     task: UUID
     source: UUID
     shard: UUID | None

@@ -9,12 +9,13 @@ from uuid import UUID
 from sqlalchemy import ColumnElement, delete, exists, func, insert, literal, or_, select, true, update
 from sqlalchemy.orm import Session
 
+from alacarte.api.literals import ErasureScope
 from registry import failpoints
 from registry.access.caller import Caller
 from registry.access.rights import require_right
 from registry.db.clock import now
 from registry.db.models.catalog import Sample, Shard, Source, Tombstone
-from registry.db.models.erasures import Erasure, ErasureStep, Scope
+from registry.db.models.erasures import Erasure, ErasureStep
 from registry.db.models.prompts import Prompt, ReleaseLoss, ReleasePrompt
 from registry.db.models.users import Grant
 from registry.db.models.write_claims import Holding
@@ -117,7 +118,7 @@ def _shard(session: Session, source: Source, shard_id: UUID) -> Shard:
 def _new(
     session: Session,
     caller: Caller,
-    scope: Scope,
+    scope: ErasureScope,
     source: Source,
     *,
     shard: UUID | None = None,

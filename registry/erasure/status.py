@@ -8,8 +8,9 @@ from uuid import UUID
 from sqlalchemy import Select, select
 from sqlalchemy.orm import Session
 
+from alacarte.api.literals import ErasureScope
 from registry.access.caller import Caller
-from registry.db.models.erasures import Erasure, ErasureStep, Scope
+from registry.db.models.erasures import Erasure, ErasureStep
 from registry.db.paging import DEFAULT_LIMIT, Page, page
 from registry.errors import NotFound
 
@@ -72,7 +73,7 @@ def list_erasures(
 def find_begun(
     session: Session,
     caller: Caller,
-    scope: Scope,
+    scope: ErasureScope,
     source: UUID,
     *,
     shard: UUID | None = None,

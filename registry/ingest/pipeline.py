@@ -7,6 +7,7 @@ from uuid import UUID
 
 from sqlalchemy.orm import Session
 
+from alacarte.api.limits import MAX_SHARDS
 from registry.access.quotas import claim_room, require_room
 from registry.catalog.shards import shard_of
 from registry.datasets.limits import Limits
@@ -28,8 +29,6 @@ from registry.registry import Registry
 from registry.storage import write_claims
 from registry.storage.keys import sample_key
 from registry.storage.ownership import require_own_store
-
-MAX_SHARDS = 1000  # of one upload: each is a training of its own
 
 
 @dataclass(frozen=True)

@@ -6,7 +6,7 @@ from contextlib import nullcontext
 
 import torch
 
-from alacarte.prompting.compose import Composition, Weighting
+from alacarte.api.literals import Composition, Weighting
 from alacarte.prompting.errors import CompositionInvalid
 from alacarte.prompting.predict import Answer, Voice, compose_answers, require_way
 from registry.access.usable_set import UsablePrompt

@@ -1,26 +1,73 @@
-"""The description of the API (OpenAPI), with the documents whose bodies are read by hand."""
+"""The OpenAPI document: the responses that routes share, and the models of bodies that routes parse themselves."""
 
 import json
+from collections.abc import Mapping
 from typing import Any
 
 from fastapi import FastAPI, Request, Response
+from pydantic import BaseModel
 from pydantic.json_schema import models_json_schema
 
-from service.schemas.oip import InferAsked
-from service.schemas.predictions import Question
-from service.schemas.problem import REQUEST_ID, ProblemDocument, common_problems
-from service.schemas.sources import SourceToMake
+from alacarte.api.oip import InferRequest
+from alacarte.api.predictions import PredictRequest
+from alacarte.api.problem import ProblemResponse
+from alacarte.api.sources import SourceCreate
+from service.http.problems import MEDIA_TYPE, title_of
 
-BY_HAND = (ProblemDocument, Question, SourceToMake, InferAsked)
+SELF_PARSED = (ProblemResponse, PredictRequest, SourceCreate, InferRequest)
+# For each status: the name of one problem with that status, and its description.
+PROBLEMS = {
+    400: ("body-unreadable", "The request cannot be parsed."),
+    401: ("unauthenticated", "The token is missing, unknown, expired or revoked."),
+    403: ("forbidden", "You may see this, but not do that."),
+    404: ("not-found", "It does not exist, or you may not see it."),
+    408: ("body-too-slow", "The body did not arrive in time."),
+    409: ("conflict", "The request conflicts with the current state."),
+    413: ("body-too-large", "The body is too large."),
+    415: ("media-type-refused", "The content type is not supported here."),
+    422: ("invalid-request", "A value is invalid."),
+    429: ("too-many-requests", "Too many requests with this token: retry after the seconds in `Retry-After`."),
+    500: ("internal-error", "An internal error."),
+    503: ("busy", "Temporarily unavailable: retry after the seconds in `Retry-After`."),
+}
+_STRING: dict[str, Any] = {"schema": {"type": "string"}}  # Any: a part of OpenAPI
+REQUEST_ID = {"X-Request-ID": {"description": "The id of the request in the log.", **_STRING}}
+LOCATION = {"Location": {"description": "The path of the new resource.", **_STRING}}
+_RETRY = {"Retry-After": {"description": "Seconds to wait.", "schema": {"type": "integer"}}}
+_HEADERS = {
+    401: {"WWW-Authenticate": {"description": "The authentication scheme.", **_STRING}},
+    429: _RETRY,
+    503: _RETRY,
+}
+
+
+def problems(*statuses: int) -> dict[int | str, dict[str, Any]]:  # Any: as FastAPI expects it
+    """Describe the error responses that are specific to a route; the common ones are added to every route."""
+    return {status: _problem(status) for status in statuses}
+
+
+def located(status: int) -> dict[int | str, dict[str, Any]]:
+    """Describe a response that has a `Location` header."""
+    return {status: {"headers": LOCATION}}
+
+
+def schema_ref(model: type[BaseModel]) -> dict[str, str]:
+    """Return the reference to a model in the OpenAPI document, for routes that parse their bodies themselves."""
+    return {"$ref": f"#/components/schemas/{model.__name__}"}
+
+
+def example_of(model: type[BaseModel]) -> object:
+    """Return the example of a model."""
+    return model.model_json_schema()["example"]
 
 
 class ApiApp(FastAPI):
-    """An app whose description is whole."""
+    """An app with a complete OpenAPI document."""
 
-    _written: bytes | None = None  # the description as it is sent
+    _written: bytes | None = None  # the serialised document
 
     def setup(self) -> None:
-        """Only the description has a route: the framework's own would write it anew for everybody who asks."""
+        """Register the route of the document only; FastAPI's own would serialise it for every request."""
         assert self.openapi_url is not None
         self.add_route(self.openapi_url, self._describe, include_in_schema=False)
 
@@ -30,15 +77,15 @@ class ApiApp(FastAPI):
         return Response(self._written, media_type="application/json")
 
     def openapi(self) -> dict[str, Any]:  # Any: parts of OpenAPI
-        """The description, made once."""
+        """Return the document, which is built once."""
         if self.openapi_schema is None:
             described = super().openapi()
             _, found = models_json_schema(
-                [(model, "validation") for model in BY_HAND], ref_template="#/components/schemas/{model}"
+                [(model, "validation") for model in SELF_PARSED], ref_template="#/components/schemas/{model}"
             )
             schemas = described["components"]["schemas"]
             schemas |= found["$defs"]
-            for framework in ("HTTPValidationError", "ValidationError"):  # whose documents ours stand in for
+            for framework in ("HTTPValidationError", "ValidationError"):  # ProblemResponse replaces them
                 schemas.pop(framework, None)
             for methods in described["paths"].values():
                 for operation in methods.values():
@@ -47,9 +94,36 @@ class ApiApp(FastAPI):
 
 
 def _complete(operation: dict[str, Any]) -> None:
-    """Adds what the operation shares with others: their refusals, and the headers of every answer."""
+    """Add the common error responses, and the headers of every response."""
     responses = operation["responses"]
-    responses |= common_problems(operation)
-    for told in responses.values():
-        told["headers"] = {**told.get("headers", {}), **REQUEST_ID}
+    responses |= _common_problems(operation)
+    for response in responses.values():
+        response["headers"] = {**response.get("headers", {}), **REQUEST_ID}
     operation["responses"] = {status: responses[status] for status in sorted(responses)}
+
+
+def _common_problems(operation: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
+    """Describe the error responses of all operations that need a token, have a body, or have parameters."""
+    statuses = {500, 503}
+    if "security" in operation:
+        statuses |= {401, 429}
+    if "requestBody" in operation:
+        statuses |= {400, 408, 413, 415, 422}
+    if "parameters" in operation:
+        statuses.add(422)
+    return {str(status): _problem(status) for status in sorted(statuses)}
+
+
+def _problem(status: int) -> dict[str, Any]:
+    kind, description = PROBLEMS[status]
+    example = {
+        "type": f"urn:alacarte:problem:{kind}",
+        "title": title_of(kind),
+        "status": status,
+        "detail": description,
+    }
+    return {
+        "description": description,
+        "content": {MEDIA_TYPE: {"schema": schema_ref(ProblemResponse), "example": example}},
+        "headers": _HEADERS.get(status, {}),
+    }

@@ -7,11 +7,11 @@ from typing import Any
 
 from pydantic import ValidationError
 
+from alacarte.api.oip import InferInput, InferOutput, InferRequest, InferResponse
+from alacarte.api.predictions import PredictOptions
 from registry.errors import Invalid
 from service.prediction.request import OipOutput, PredictionQuery, decode_base64, parse_json, validate_body
 from service.prediction.response import PredictionResult, top_labels
-from service.schemas.oip import InferAsked, InferInput, InferOutput, InferTold
-from service.schemas.predictions import Wish
 
 VERSION = "1"
 OUTPUTS = ("label", "score")
@@ -22,13 +22,13 @@ WISHES = frozenset({"sources", "release", "composition", "weighting", "top_k"})
 _LENGTH = struct.Struct("<I")
 
 
-def read_infer(body: bytes, header_length: int | None, max_pictures: int) -> tuple[InferAsked, tuple[bytes, ...]]:
+def read_infer(body: bytes, header_length: int | None, max_pictures: int) -> tuple[InferRequest, tuple[bytes, ...]]:
     """The request and its pictures; with a header length, what stands behind the JSON is binary data."""
     header = body if header_length is None else body[:header_length]
     behind = b"" if header_length is None else body[header_length:]
     if header_length is not None and header_length > len(body):
         raise Invalid("the header length is more than the request has")
-    asked = validate_body(InferAsked, lambda: parse_json(header))
+    asked = validate_body(InferRequest, lambda: parse_json(header))
     if [found.name for found in asked.inputs] != [IMAGE]:
         raise Invalid(f"one input is wanted, {IMAGE!r}")
     image = asked.inputs[0]
@@ -41,7 +41,7 @@ def read_infer(body: bytes, header_length: int | None, max_pictures: int) -> tup
     return asked, pictures
 
 
-def to_query(asked: InferAsked, pictures: tuple[bytes, ...], task: str) -> PredictionQuery:
+def to_query(asked: InferRequest, pictures: tuple[bytes, ...], task: str) -> PredictionQuery:
     """The request as the query that it stands for. Invalid for outputs or parameters that do not exist."""
     wanted = OUTPUTS if asked.outputs is None else tuple(output.name for output in asked.outputs)
     if unknown := [name for name in wanted if name not in OUTPUTS]:
@@ -50,7 +50,7 @@ def to_query(asked: InferAsked, pictures: tuple[bytes, ...], task: str) -> Predi
     if isinstance(said.get("sources"), str):  # parameters hold no lists
         said["sources"] = [name.strip() for name in said["sources"].split(",")]
     try:
-        options = Wish.model_validate({"top_k": 1, **said, "task": task})
+        options = PredictOptions.model_validate({"top_k": 1, **said, "task": task})
     except ValidationError as error:
         first = error.errors()[0]
         raise Invalid(f"the parameter {first['loc'][0]!s}: {first['msg']}") from error
@@ -65,7 +65,7 @@ def serialize_inference(result: PredictionResult, output: OipOutput, top_k: int)
         InferOutput(name="label", datatype="BYTES", shape=shape, data=[one.label for row in ranked for one in row]),
         InferOutput(name="score", datatype="FP32", shape=shape, data=[one.score for row in ranked for one in row]),
     ]
-    response = InferTold(
+    response = InferResponse(
         model_name=result.used.task.name,
         model_version=VERSION,
         id=output.request_id,

@@ -6,9 +6,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
+from alacarte.api.literals import Composition, Weighting
 from registry.access.rights import still_usable, usable
 from registry.access.usable_set import UsableSet
-from registry.db.models.catalog import Composition, Weighting
 from registry.storage.errors import ObjectDamaged, ObjectMissing
 from service.concurrency import look
 from service.engine.compose import check_composition, compose

@@ -11,11 +11,11 @@ from fastapi import Request
 from fastapi.exceptions import RequestValidationError
 from pydantic import BaseModel, ValidationError
 
+from alacarte.api.predictions import PredictOptions, PredictRequest
 from registry.errors import Invalid
 from service.concurrency import ThreadPool
 from service.errors import BodyUnreadable
 from service.http.multipart import MULTIPART, PartStart, parse_boundary, parse_media_type, parse_multipart
-from service.schemas.predictions import Question, Wish
 
 MAX_VALUES = 100_000  # in one document: parsing more would keep everybody waiting
 IMAGE = "image"  # the field of a multipart question that holds a picture; repeated for more
@@ -37,7 +37,7 @@ class PredictionQuery:
     """Pictures, the options of their prediction, and the format of the response."""
 
     pictures: tuple[bytes, ...]
-    options: Wish
+    options: PredictOptions
     oip: OipOutput | None = None  # None: the JSON of /predict
 
 
@@ -82,8 +82,8 @@ def decode_base64(texts: Sequence[str], max_pictures: int) -> tuple[bytes, ...]:
 
 
 def _from_json(body: bytes, max_pictures: int) -> PredictionQuery:
-    question = validate_body(Question, lambda: parse_json(body))
-    wish = Wish.model_validate(question.model_dump(exclude={"images"}))
+    question = validate_body(PredictRequest, lambda: parse_json(body))
+    wish = PredictOptions.model_validate(question.model_dump(exclude={"images"}))
     return PredictionQuery(decode_base64(question.images, max_pictures), wish)
 
 
@@ -105,7 +105,7 @@ async def _from_parts(parts: AsyncIterator[PartStart | bytes], max_pictures: int
     if not pictures:
         fault = {"loc": ("body", IMAGE), "msg": "a file in this field is wanted, or several", "type": "missing"}
         raise RequestValidationError([fault])
-    wish = validate_body(Wish, lambda: {name: _value(name, found) for name, found in fields.items()})
+    wish = validate_body(PredictOptions, lambda: {name: _value(name, found) for name, found in fields.items()})
     return PredictionQuery(tuple(bytes(picture) for picture in pictures), wish)
 
 

@@ -5,10 +5,17 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from uuid import UUID
 
+from alacarte.api.literals import Composition, Weighting
+from alacarte.api.predictions import (
+    ImageResult,
+    LabelScore,
+    PredictOptions,
+    PredictResponse,
+    PromptExplanation,
+    SourceExplanation,
+)
 from alacarte.prompting.predict import Answer, Member
 from registry.access.usable_set import UsablePrompt, UsableSet
-from registry.db.models.catalog import Composition, Weighting
-from service.schemas.predictions import Prediction, PromptSays, Result, Scored, SourceSays, Wish
 
 
 @dataclass(frozen=True)
@@ -21,21 +28,21 @@ class PredictionResult:
     weighting: Weighting
 
 
-def serialize_prediction(result: PredictionResult, options: Wish) -> bytes:
+def serialize_prediction(result: PredictionResult, options: PredictOptions) -> bytes:
     """The response body of `/predict`."""
     return _prediction(result, options).model_dump_json(exclude_none=True).encode()
 
 
-def _prediction(result: PredictionResult, options: Wish) -> Prediction:
+def _prediction(result: PredictionResult, options: PredictOptions) -> PredictResponse:
     prompts = {str(prompt.id): prompt for prompt in result.used.prompts}
-    return Prediction(
+    return PredictResponse(
         task=result.used.task.id,
         sources=sorted({prompt.source_id for prompt in result.used.prompts}),
         set_digest=result.answers[0].set_digest,
         composition=result.composition,
         weighting=result.weighting,
         results=[
-            Result(
+            ImageResult(
                 labels=top_labels(answer, options.top_k),
                 explain=_explained(answer, prompts, options.top_k) if options.explain else None,
             )
@@ -44,18 +51,18 @@ def _prediction(result: PredictionResult, options: Wish) -> Prediction:
     )
 
 
-def top_labels(answer: Answer, top_k: int) -> list[Scored]:
+def top_labels(answer: Answer, top_k: int) -> list[LabelScore]:
     """The best labels of an answer, with their scores."""
     scores = answer.scores[:top_k].tolist()
-    return [Scored(label=label, score=score) for label, score in zip(answer.labels, scores, strict=False)]
+    return [LabelScore(label=label, score=score) for label, score in zip(answer.labels, scores, strict=False)]
 
 
-def _explained(answer: Answer, prompts: Mapping[str, UsablePrompt], top_k: int) -> list[SourceSays]:
+def _explained(answer: Answer, prompts: Mapping[str, UsablePrompt], top_k: int) -> list[SourceExplanation]:
     by_source: dict[UUID, list[Member]] = defaultdict(list)
     for member in answer.members:
         by_source[prompts[member.name].source_id].append(member)
     return [
-        SourceSays(
+        SourceExplanation(
             source=source,
             weight=sum(member.weight for member in members),
             labels=_top(_mean(members).items(), top_k),
@@ -65,9 +72,9 @@ def _explained(answer: Answer, prompts: Mapping[str, UsablePrompt], top_k: int) 
     ]
 
 
-def _prompt_says(member: Member, prompt: UsablePrompt, top_k: int) -> PromptSays:
+def _prompt_says(member: Member, prompt: UsablePrompt, top_k: int) -> PromptExplanation:
     own = zip(member.labels, member.scores.tolist(), strict=True)
-    return PromptSays(prompt=prompt.id, shard=prompt.shard_id, weight=member.weight, labels=_top(own, top_k))
+    return PromptExplanation(prompt=prompt.id, shard=prompt.shard_id, weight=member.weight, labels=_top(own, top_k))
 
 
 def _mean(members: Sequence[Member]) -> dict[str, float]:
@@ -79,6 +86,6 @@ def _mean(members: Sequence[Member]) -> dict[str, float]:
     return total
 
 
-def _top(scores: Iterable[tuple[str, float]], top_k: int) -> list[Scored]:
+def _top(scores: Iterable[tuple[str, float]], top_k: int) -> list[LabelScore]:
     ranked = sorted(scores, key=lambda scored: (-scored[1], scored[0]))
-    return [Scored(label=label, score=score) for label, score in ranked[:top_k]]
+    return [LabelScore(label=label, score=score) for label, score in ranked[:top_k]]

@@ -5,12 +5,14 @@ from uuid import UUID
 
 from fastapi import APIRouter, Query
 
+from alacarte.api.base import PageResponse
+from alacarte.api.literals import Right
+from alacarte.api.users import GrantCreate, GrantResponse
 from registry.access.grants import grant, list_grants, revoke
-from registry.db.models.users import Right
+from registry.db.paging import DEFAULT_LIMIT
+from service.http.openapi import problems
 from service.http.request_context import Context
-from service.schemas.base import DEFAULT_PAGE, After, Limit, PageOf, page_of
-from service.schemas.problem import problems
-from service.schemas.users import GrantToGive, GrantTold
+from service.routes.parameters import PageCursor, PageLimit, to_page_response
 
 router = APIRouter(tags=["grants"])
 OfSource = Annotated[UUID | None, Query(description="Only those to this source.")]
@@ -19,21 +21,27 @@ OfUser = Annotated[UUID | None, Query(description="Only those of this user or gr
 
 @router.get("/grants", summary="List grants")
 async def index(
-    context: Context, source: OfSource = None, user: OfUser = None, after: After = None, limit: Limit = DEFAULT_PAGE
-) -> PageOf[GrantTold]:
+    context: Context,
+    source: OfSource = None,
+    user: OfUser = None,
+    after: PageCursor = None,
+    limit: PageLimit = DEFAULT_LIMIT,
+) -> PageResponse[GrantResponse]:
     """The grants to sources that you own or manage, and your own, the oldest first."""
     return await context.read(
-        lambda session, caller: page_of(
-            list_grants(session, caller, source, user, after, limit), GrantTold.model_validate
+        lambda session, caller: to_page_response(
+            list_grants(session, caller, source, user, after, limit), GrantResponse.model_validate
         )
     )
 
 
 @router.post("/grants", status_code=201, summary="Grant a right", responses=problems(403, 404))
-async def give(context: Context, given: GrantToGive) -> GrantTold:
+async def give(context: Context, given: GrantCreate) -> GrantResponse:
     """Gives a user or group a right to a source; one that they have already stays as it is."""
     return await context.write(
-        lambda session, caller: GrantTold.model_validate(grant(session, caller, given.user, given.source, given.right))
+        lambda session, caller: GrantResponse.model_validate(
+            grant(session, caller, given.user, given.source, given.right)
+        )
     )
 
 

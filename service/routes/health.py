@@ -3,16 +3,16 @@
 from fastapi import APIRouter, Request, Response
 from prometheus_client import CONTENT_TYPE_LATEST, generate_latest
 
+from alacarte.api.base import ResponseModel
 from registry.access.caller import require_admin
+from service.http.openapi import problems
 from service.http.request_context import Context
-from service.schemas.base import Told
-from service.schemas.problem import problems
 from service.state import app_state
 
 router = APIRouter(tags=["health"])
 
 
-class Health(Told):
+class Health(ResponseModel):
     """How it is."""
 
     status: str

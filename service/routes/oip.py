@@ -5,24 +5,23 @@ from typing import Annotated
 
 from fastapi import APIRouter, Header, Path, Request, Response
 
+from alacarte.api.oip import (
+    InferRequest,
+    InferResponse,
+    ModelMetadataResponse,
+    ModelReadyResponse,
+    ServerLiveResponse,
+    ServerMetadataResponse,
+    ServerReadyResponse,
+    TensorMetadata,
+)
 from service.errors import NothingUsable
 from service.http import multipart
 from service.http.disconnect import cancel_on_disconnect
+from service.http.openapi import example_of, problems, schema_ref
 from service.http.request_context import Context
 from service.prediction.oip_codec import BYTES, IMAGE, VERSION, read_infer, to_query
 from service.prediction.predict import read_rights, run_prediction
-from service.schemas.base import component, example_of
-from service.schemas.oip import (
-    Alive,
-    InferAsked,
-    InferTold,
-    ModelReady,
-    ModelTold,
-    ServerReady,
-    ServerTold,
-    TensorTold,
-)
-from service.schemas.problem import problems
 from service.state import app_state
 
 router = APIRouter(tags=["open inference protocol"])
@@ -31,7 +30,7 @@ _INFER_BODY = {
     "requestBody": {
         "required": True,
         "content": {
-            multipart.JSON: {"schema": component(InferAsked), "example": example_of(InferAsked)},
+            multipart.JSON: {"schema": schema_ref(InferRequest), "example": example_of(InferRequest)},
             multipart.BYTES: {"schema": {"type": "string", "format": "binary"}},
         },
     }
@@ -40,37 +39,37 @@ Task = Annotated[str, Path(description="A task's name or id.")]
 
 
 @router.get("/v2", summary="About the server")
-async def server(context: Context) -> ServerTold:  # noqa: ARG001  # it wants a token, whoever's it is
+async def server(context: Context) -> ServerMetadataResponse:  # noqa: ARG001  # it wants a token, whoever's it is
     """The server's name and version, and the extensions that it knows."""
-    return ServerTold(name="alacarte", version=version("alacarte"), extensions=["binary_tensor_data"])
+    return ServerMetadataResponse(name="alacarte", version=version("alacarte"), extensions=["binary_tensor_data"])
 
 
 @router.get("/v2/health/live", summary="Whether the server lives")
-async def live() -> Alive:
+async def live() -> ServerLiveResponse:
     """Answers as long as the process does; needs no token."""
-    return Alive()
+    return ServerLiveResponse()
 
 
 @router.get("/v2/health/ready", summary="Whether the server can answer")
-async def ready(request: Request) -> ServerReady:
+async def ready(request: Request) -> ServerReadyResponse:
     """As `/readyz`; needs no token."""
     await app_state(request.scope).readiness.require()
-    return ServerReady()
+    return ServerReadyResponse()
 
 
 @router.get(VERSIONED, name="model_version", summary="About the one version of a task", responses=problems(404))
 @router.get("/v2/models/{task}", summary="About a task", responses=problems(404))
-async def model(context: Context, task: Task) -> ModelTold:
+async def model(context: Context, task: Task) -> ModelMetadataResponse:
     """What the task reads and answers with."""
     found = (await read_rights(context, task)).task
-    return ModelTold(
+    return ModelMetadataResponse(
         name=found.name,
         versions=[VERSION],
         platform="alacarte",
-        inputs=[TensorTold(name=IMAGE, datatype=BYTES, shape=[-1])],
+        inputs=[TensorMetadata(name=IMAGE, datatype=BYTES, shape=[-1])],
         outputs=[
-            TensorTold(name="label", datatype=BYTES, shape=[-1]),
-            TensorTold(name="score", datatype="FP32", shape=[-1]),
+            TensorMetadata(name="label", datatype=BYTES, shape=[-1]),
+            TensorMetadata(name="score", datatype="FP32", shape=[-1]),
         ],
     )
 
@@ -82,26 +81,26 @@ async def model(context: Context, task: Task) -> ModelTold:
     responses=problems(404, 409),
 )
 @router.get("/v2/models/{task}/ready", summary="Whether a task can answer you", responses=problems(404, 409))
-async def model_ready(context: Context, task: Task) -> ModelReady:
+async def model_ready(context: Context, task: Task) -> ModelReadyResponse:
     """Whether there is a prompt that you may use."""
     found = await read_rights(context, task)
     if not found.prompts:
         raise NothingUsable("there is no prompt that you may use: ask for a grant, or wait for training")
-    return ModelReady(name=found.task.name, ready=True)
+    return ModelReadyResponse(name=found.task.name, ready=True)
 
 
 @router.post(
     f"{VERSIONED}/infer",
     name="infer_version",
     summary="Predict labels by the one version of a task",
-    response_model=InferTold,
+    response_model=InferResponse,
     responses=problems(404, 409),
     openapi_extra=_INFER_BODY,
 )
 @router.post(
     "/v2/models/{task}/infer",
     summary="Predict labels",
-    response_model=InferTold,
+    response_model=InferResponse,
     responses=problems(404, 409),
     openapi_extra=_INFER_BODY,
 )

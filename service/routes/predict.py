@@ -4,20 +4,19 @@ from typing import Any
 
 from fastapi import APIRouter, Request, Response
 
+from alacarte.api.predictions import PredictOptions, PredictRequest, PredictResponse
 from service.http.disconnect import cancel_on_disconnect
 from service.http.multipart import JSON, MULTIPART
+from service.http.openapi import example_of, problems, schema_ref
 from service.http.request_context import Context
 from service.prediction.predict import run_prediction
 from service.prediction.request import IMAGE, parse_predict_request
-from service.schemas.base import component, example_of
-from service.schemas.predictions import Prediction, Question, Wish
-from service.schemas.problem import problems
 
 router = APIRouter(tags=["prediction"])
 
 
 def _form() -> dict[str, Any]:  # Any: a JSON schema
-    wish = Wish.model_json_schema()
+    wish = PredictOptions.model_json_schema()
     image = {"type": "array", "items": {"type": "string", "format": "binary"}, "minItems": 1}
     return {**wish, "title": "QuestionForm", "properties": {IMAGE: image, **wish["properties"]}, "required": [IMAGE]}
 
@@ -25,15 +24,15 @@ def _form() -> dict[str, Any]:  # Any: a JSON schema
 @router.post(
     "/predict",
     summary="Predict labels",
-    response_model=Prediction,
+    response_model=PredictResponse,
     responses=problems(404, 409),
     openapi_extra={
         "requestBody": {
             "required": True,
             "content": {
                 JSON: {
-                    "schema": component(Question),
-                    "example": example_of(Question),
+                    "schema": schema_ref(PredictRequest),
+                    "example": example_of(PredictRequest),
                 },
                 MULTIPART: {"schema": _form()},
             },

@@ -5,6 +5,7 @@ from uuid import UUID
 from fastapi import APIRouter, Request
 from sqlalchemy.orm import Session
 
+from alacarte.api.sources import PromptResponse
 from alacarte.prompting.predict import require_own
 from alacarte.prompting.prompt.artifact import prompt_from_bytes, prompt_to_bytes
 from registry.access.caller import Caller
@@ -13,9 +14,8 @@ from registry.access.usable_set import TaskFacts
 from registry.catalog.tasks import find_task
 from registry.registry import Registry
 from registry.training.publish import PublishedFacts, publish_remote
+from service.http.openapi import problems
 from service.http.request_context import Context
-from service.schemas.problem import problems
-from service.schemas.sources import PromptTold
 
 router = APIRouter(tags=["sources"])
 TYPES = ("application/octet-stream", "application/x-safetensors")
@@ -32,7 +32,7 @@ TYPES = ("application/octet-stream", "application/x-safetensors")
         }
     },
 )
-async def publish(request: Request, context: Context, source_id: UUID) -> PromptTold:
+async def publish(request: Request, context: Context, source_id: UUID) -> PromptResponse:
     """Takes the bytes of a `.prompt` file (safetensors) as a new shard of the source, served from now on.
 
     It counts once its backbone is the task's, its shapes fit, and all its numbers are finite.
@@ -44,9 +44,9 @@ async def publish(request: Request, context: Context, source_id: UUID) -> Prompt
     backbone = await service.backbones.get(task)
     require_own(backbone, "sent", prompt)
 
-    def keep(registry: Registry, caller: Caller) -> PromptTold:
+    def keep(registry: Registry, caller: Caller) -> PromptResponse:
         # In the one way to write it: what is kept has nothing in it but the prompt.
-        return PromptTold.model_validate(
+        return PromptResponse.model_validate(
             publish_remote(registry, caller, source_id, prompt_to_bytes(prompt), PublishedFacts.of(prompt.facts))
         )
 

@@ -5,26 +5,32 @@ from uuid import UUID
 
 from fastapi import APIRouter, Path, Response
 
+from alacarte.api.base import PageResponse
+from alacarte.api.tasks import TaskCreate, TaskResponse
 from registry.catalog.tasks import create_task, find_task, list_tasks, remove_task
+from registry.db.paging import DEFAULT_LIMIT
+from service.http.openapi import located, problems
 from service.http.request_context import Context
-from service.schemas.base import DEFAULT_PAGE, After, Limit, PageOf, page_of
-from service.schemas.problem import located, problems
-from service.schemas.tasks import TaskTold, TaskToMake
+from service.routes.parameters import PageCursor, PageLimit, to_page_response
 
 router = APIRouter(tags=["tasks"])
 
 
 @router.get("/tasks", summary="List tasks")
-async def index(context: Context, after: After = None, limit: Limit = DEFAULT_PAGE) -> PageOf[TaskTold]:
+async def index(
+    context: Context, after: PageCursor = None, limit: PageLimit = DEFAULT_LIMIT
+) -> PageResponse[TaskResponse]:
     """All tasks, the oldest first."""
-    return await context.read(lambda session, _: page_of(list_tasks(session, after, limit), TaskTold.model_validate))
+    return await context.read(
+        lambda session, _: to_page_response(list_tasks(session, after, limit), TaskResponse.model_validate)
+    )
 
 
 @router.post("/tasks", status_code=201, summary="Make a task", responses=located(201) | problems(403, 409))
-async def make(context: Context, task: TaskToMake, response: Response) -> TaskTold:
+async def make(context: Context, task: TaskCreate, response: Response) -> TaskResponse:
     """Makes a task, for admins."""
     made = await context.write(
-        lambda session, caller: TaskTold.model_validate(
+        lambda session, caller: TaskResponse.model_validate(
             create_task(
                 session,
                 caller,
@@ -43,9 +49,9 @@ async def make(context: Context, task: TaskToMake, response: Response) -> TaskTo
 
 
 @router.get("/tasks/{task}", summary="Show a task", responses=problems(404))
-async def show(context: Context, task: Annotated[str, Path(description="Its name or id.")]) -> TaskTold:
+async def show(context: Context, task: Annotated[str, Path(description="Its name or id.")]) -> TaskResponse:
     """All facts of a task."""
-    return await context.read(lambda session, _: TaskTold.model_validate(find_task(session, task)))
+    return await context.read(lambda session, _: TaskResponse.model_validate(find_task(session, task)))
 
 
 @router.delete("/tasks/{task_id}", status_code=204, summary="Remove a task", responses=problems(403, 404, 409))

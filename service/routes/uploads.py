@@ -7,6 +7,14 @@ from uuid import UUID
 from fastapi import APIRouter, Request, Response
 from sqlalchemy.orm import Session
 
+from alacarte.api.sources import (
+    MAX_LISTED_REFUSALS,
+    RefusedFileResponse,
+    SamplesUploadRequest,
+    SourceCreate,
+    SourceUploadRequest,
+    UploadResponse,
+)
 from registry.access.caller import Caller
 from registry.access.quotas import require_room
 from registry.access.rights import require_right
@@ -17,24 +25,15 @@ from registry.ingest.pipeline import Admission
 from registry.ingest.upload import add_samples, upload_source
 from registry.registry import Registry
 from service.http.multipart import JSON, MULTIPART, parse_media_type
+from service.http.openapi import LOCATION, example_of, located, problems, schema_ref
 from service.http.request_context import Context, RequestContext
 from service.http.upload_body import ARCHIVE, ARCHIVE_TYPES, open_upload, receive_upload
 from service.prediction.request import parse_json, validate_body
-from service.schemas.base import component, example_of
-from service.schemas.problem import LOCATION, located, problems
-from service.schemas.sources import (
-    MAX_TOLD_REFUSALS,
-    AdmissionTold,
-    RefusalTold,
-    SourceToMake,
-    UploadOfSamples,
-    UploadOfSource,
-)
 
 router = APIRouter(tags=["sources"])
 
 
-def _bodies(model: type[UploadOfSource] | type[UploadOfSamples], *others: dict[str, Any]) -> dict[str, Any]:
+def _bodies(model: type[SourceUploadRequest] | type[SamplesUploadRequest], *others: dict[str, Any]) -> dict[str, Any]:
     """The description of an upload: the archive itself with a query, or a form. Any: parts of OpenAPI."""
     said = model.model_json_schema()
     archive = {"type": "string", "format": "binary"}
@@ -56,14 +55,14 @@ def _bodies(model: type[UploadOfSource] | type[UploadOfSamples], *others: dict[s
     responses={
         **located(202),
         **problems(403, 404, 409),
-        201: {"description": "A source without pictures was made.", "model": AdmissionTold, "headers": LOCATION},
+        201: {"description": "A source without pictures was made.", "model": UploadResponse, "headers": LOCATION},
     },
     openapi_extra=_bodies(
-        UploadOfSource,
-        {JSON: {"schema": component(SourceToMake), "example": example_of(SourceToMake)}},
+        SourceUploadRequest,
+        {JSON: {"schema": schema_ref(SourceCreate), "example": example_of(SourceCreate)}},
     ),
 )
-async def upload(request: Request, response: Response, context: Context) -> AdmissionTold:
+async def upload(request: Request, response: Response, context: Context) -> UploadResponse:
     """Takes in a zip or tar of class folders, a tar of WebDataset pairs, or a CSV with its images: all or nothing.
 
     Send the archive as the body and the rest in the query, or a form whose last field is `archive`. A JSON body
@@ -84,9 +83,9 @@ async def upload(request: Request, response: Response, context: Context) -> Admi
     status_code=202,
     summary="Add pictures to a source",
     responses=located(202) | problems(403, 404, 409),
-    openapi_extra=_bodies(UploadOfSamples),
+    openapi_extra=_bodies(SamplesUploadRequest),
 )
-async def add(request: Request, response: Response, context: Context, source_id: UUID) -> AdmissionTold:
+async def add(request: Request, response: Response, context: Context, source_id: UUID) -> UploadResponse:
     """Takes in more pictures, which form new shards; those that are trained are not touched.
 
     Pictures that were forgotten come back only with `readmit`, which takes the right to have them forgotten too.
@@ -94,7 +93,7 @@ async def add(request: Request, response: Response, context: Context, source_id:
     quota_bytes = context.state.registry.quota_bytes
     await context.read(lambda session, caller: _require_to_add(session, caller, source_id, quota_bytes))
     delivery = await open_upload(request)
-    said = delivery.read_as(UploadOfSamples)
+    said = delivery.read_as(SamplesUploadRequest)
 
     def keep(registry: Registry, caller: Caller, archive: Path) -> Admission:
         return add_samples(
@@ -114,9 +113,9 @@ async def add(request: Request, response: Response, context: Context, source_id:
     return made
 
 
-async def _take_source(context: RequestContext, request: Request) -> AdmissionTold:
+async def _take_source(context: RequestContext, request: Request) -> UploadResponse:
     delivery = await open_upload(request)
-    said = delivery.read_as(UploadOfSource)
+    said = delivery.read_as(SourceUploadRequest)
 
     def approach(session: Session, caller: Caller) -> UUID:
         # Refused before the archive is read, not after.
@@ -144,13 +143,13 @@ async def _take_source(context: RequestContext, request: Request) -> AdmissionTo
     return _told(await receive_upload(context, delivery, keep))
 
 
-async def _make_empty(context: RequestContext, body: bytes) -> AdmissionTold:
-    source = validate_body(SourceToMake, lambda: parse_json(body))
+async def _make_empty(context: RequestContext, body: bytes) -> UploadResponse:
+    source = validate_body(SourceCreate, lambda: parse_json(body))
 
-    def work(session: Session, caller: Caller) -> AdmissionTold:
+    def work(session: Session, caller: Caller) -> UploadResponse:
         task_id = find_task(session, source.task).id
         made = create_source(session, caller, task_id, source.name, source.owner)
-        return AdmissionTold(source=made.id, shards=[], samples=0, size_bytes=0, refused=0, refusals=[])
+        return UploadResponse(source=made.id, shards=[], samples=0, size_bytes=0, refused=0, refusals=[])
 
     return await context.write(work)
 
@@ -159,12 +158,12 @@ def _require_to_add(session: Session, caller: Caller, source_id: UUID, quota_byt
     require_room(session, require_right(session, caller, "manage", source_id).owner_id, quota_bytes)
 
 
-def _told(admission: Admission) -> AdmissionTold:
-    return AdmissionTold(
+def _told(admission: Admission) -> UploadResponse:
+    return UploadResponse(
         source=admission.source_id,
         shards=list(admission.shards),
         samples=admission.samples,
         size_bytes=admission.size_bytes,
         refused=len(admission.refusals),
-        refusals=[RefusalTold.model_validate(refusal) for refusal in admission.refusals[:MAX_TOLD_REFUSALS]],
+        refusals=[RefusedFileResponse.model_validate(refusal) for refusal in admission.refusals[:MAX_LISTED_REFUSALS]],
     )

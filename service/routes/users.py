@@ -5,6 +5,8 @@ from uuid import UUID
 from fastapi import APIRouter, Response
 from sqlalchemy.orm import Session
 
+from alacarte.api.base import PageResponse
+from alacarte.api.users import QuotaRequest, QuotaResponse, SubjectRequest, UserCreate, UserResponse
 from registry.access.caller import Caller
 from registry.access.oidc_subjects import bind_subject, unbind_subject
 from registry.access.quotas import set_quota, show_quota
@@ -18,29 +20,29 @@ from registry.access.users import (
     remove_member,
     remove_user,
 )
+from registry.db.paging import DEFAULT_LIMIT
 from registry.errors import Invalid
+from service.http.openapi import located, problems
 from service.http.request_context import Context
-from service.schemas.base import DEFAULT_PAGE, After, Limit, PageOf, page_of
-from service.schemas.problem import located, problems
-from service.schemas.users import QuotaTold, QuotaToSet, SubjectToBind, UserTold, UserToMake
+from service.routes.parameters import PageCursor, PageLimit, to_page_response
 
 router = APIRouter(tags=["users"])
-Users = PageOf[UserTold]
+Users = PageResponse[UserResponse]
 
 
 @router.get("/users", summary="List users")
-async def index(context: Context, after: After = None, limit: Limit = DEFAULT_PAGE) -> Users:
+async def index(context: Context, after: PageCursor = None, limit: PageLimit = DEFAULT_LIMIT) -> Users:
     """The users and groups that you may see, the oldest first: all for admins, else yourself and your groups."""
     return await context.read(
-        lambda session, caller: page_of(list_users(session, caller, after, limit), UserTold.model_validate)
+        lambda session, caller: to_page_response(list_users(session, caller, after, limit), UserResponse.model_validate)
     )
 
 
 @router.post("/users", status_code=201, summary="Make a user or a group", responses=located(201) | problems(403, 409))
-async def make(context: Context, user: UserToMake, response: Response) -> UserTold:
+async def make(context: Context, user: UserCreate, response: Response) -> UserResponse:
     """Makes a user, or a group, which holds grants for its members; for admins."""
     made = await context.write(
-        lambda session, caller: UserTold.model_validate(
+        lambda session, caller: UserResponse.model_validate(
             create_user(session, caller, user.name, user.role, is_group=user.is_group)
         )
     )
@@ -49,17 +51,17 @@ async def make(context: Context, user: UserToMake, response: Response) -> UserTo
 
 
 @router.get("/users/me", summary="Show yourself")
-async def show_me(context: Context) -> UserTold:
+async def show_me(context: Context) -> UserResponse:
     """Whose token it is."""
     return await context.read(
-        lambda session, caller: UserTold.model_validate(find_user(session, caller, context.user_id))
+        lambda session, caller: UserResponse.model_validate(find_user(session, caller, context.user_id))
     )
 
 
 @router.get("/users/{user_id}", summary="Show a user", responses=problems(404))
-async def show(context: Context, user_id: UUID) -> UserTold:
+async def show(context: Context, user_id: UUID) -> UserResponse:
     """A user or group that you may see."""
-    return await context.read(lambda session, caller: UserTold.model_validate(find_user(session, caller, user_id)))
+    return await context.read(lambda session, caller: UserResponse.model_validate(find_user(session, caller, user_id)))
 
 
 @router.delete("/users/{user_id}", status_code=204, summary="Remove a user", responses=problems(403, 404, 409))
@@ -69,18 +71,24 @@ async def remove(context: Context, user_id: UUID) -> None:
 
 
 @router.get("/users/{user_id}/groups", summary="List a user's groups", responses=problems(404))
-async def groups(context: Context, user_id: UUID, after: After = None, limit: Limit = DEFAULT_PAGE) -> Users:
+async def groups(context: Context, user_id: UUID, after: PageCursor = None, limit: PageLimit = DEFAULT_LIMIT) -> Users:
     """The groups that a user is in, for admins and for the user."""
     return await context.read(
-        lambda session, caller: page_of(groups_of(session, caller, user_id, after, limit), UserTold.model_validate)
+        lambda session, caller: to_page_response(
+            groups_of(session, caller, user_id, after, limit), UserResponse.model_validate
+        )
     )
 
 
 @router.get("/users/{group_id}/members", summary="List a group's members", responses=problems(403, 404))
-async def members(context: Context, group_id: UUID, after: After = None, limit: Limit = DEFAULT_PAGE) -> Users:
+async def members(
+    context: Context, group_id: UUID, after: PageCursor = None, limit: PageLimit = DEFAULT_LIMIT
+) -> Users:
     """The members of a group, for admins."""
     return await context.read(
-        lambda session, caller: page_of(members_of(session, caller, group_id, after, limit), UserTold.model_validate)
+        lambda session, caller: to_page_response(
+            members_of(session, caller, group_id, after, limit), UserResponse.model_validate
+        )
     )
 
 
@@ -101,13 +109,15 @@ async def part(context: Context, group_id: UUID, user_id: UUID) -> None:
 
 
 @router.put("/users/{user_id}/subject", summary="Bind a subject", responses=problems(403, 404, 409))
-async def bind(context: Context, user_id: UUID, told: SubjectToBind) -> UserTold:
+async def bind(context: Context, user_id: UUID, told: SubjectRequest) -> UserResponse:
     """Lets a subject of an issuer prove to be this user, by its JWTs, instead of any that did so before; for admins."""
     issuer = told.issuer or context.state.settings.oidc_issuer
     if issuer is None:
         raise Invalid("this service believes no issuer: name one, or set ALACARTE_OIDC_ISSUER")
     return await context.write(
-        lambda session, caller: UserTold.model_validate(bind_subject(session, caller, user_id, issuer, told.subject))
+        lambda session, caller: UserResponse.model_validate(
+            bind_subject(session, caller, user_id, issuer, told.subject)
+        )
     )
 
 
@@ -118,21 +128,21 @@ async def unbind(context: Context, user_id: UUID) -> None:
 
 
 @router.get("/users/{user_id}/quota", summary="Show a user's quota", responses=problems(404))
-async def quota(context: Context, user_id: UUID) -> QuotaTold:
+async def quota(context: Context, user_id: UUID) -> QuotaResponse:
     """What a user that you may see stores, and may store."""
     default = context.state.registry.quota_bytes
     return await context.read(
-        lambda session, caller: QuotaTold.model_validate(show_quota(session, caller, user_id, default))
+        lambda session, caller: QuotaResponse.model_validate(show_quota(session, caller, user_id, default))
     )
 
 
 @router.put("/users/{user_id}/quota", summary="Set a user's quota", responses=problems(403, 404))
-async def allow(context: Context, user_id: UUID, told: QuotaToSet) -> QuotaTold:
+async def allow(context: Context, user_id: UUID, told: QuotaRequest) -> QuotaResponse:
     """Says what a user may store, for admins; what is stored already stays."""
     default = context.state.registry.quota_bytes
 
-    def work(session: Session, caller: Caller) -> QuotaTold:
+    def work(session: Session, caller: Caller) -> QuotaResponse:
         set_quota(session, caller, user_id, told.quota_bytes)
-        return QuotaTold.model_validate(show_quota(session, caller, user_id, default))
+        return QuotaResponse.model_validate(show_quota(session, caller, user_id, default))
 
     return await context.write(work)

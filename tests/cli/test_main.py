@@ -10,7 +10,6 @@ import pytest
 
 from alacarte.cli import options
 from alacarte.cli.errors import OneLineFaults
-from alacarte.prompting.compose import Composition, Weighting
 from alacarte.prompting.prompt.tensors import Variant
 from tests.cli.fixtures import run
 from trainer.recipe import Augmentation
@@ -58,8 +57,6 @@ def test_the_version_is_the_distributions() -> None:
 def test_the_choices_are_the_librarys() -> None:
     assert get_args(options.VariantName) == get_args(Variant)
     assert get_args(options.AugmentationName) == get_args(Augmentation)
-    assert get_args(options.CompositionName) == get_args(Composition)
-    assert get_args(options.WeightingName) == get_args(Weighting)
 
 
 def test_a_missing_torch_is_told_with_its_extra(tmp_path: Path) -> None:

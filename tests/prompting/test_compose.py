@@ -11,7 +11,8 @@ from torch import Tensor
 from torch._ops import OpOverload
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from alacarte.prompting.compose import BETA, Composition, compose, prototype_weights
+from alacarte.api.literals import Composition
+from alacarte.prompting.compose import BETA, compose, prototype_weights
 from alacarte.prompting.errors import CompositionInvalid
 
 COMPOSITIONS: tuple[Composition, ...] = get_args(Composition)

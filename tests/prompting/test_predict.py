@@ -9,11 +9,11 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from torch import Tensor
 
+from alacarte.api.literals import Composition, Weighting
 from alacarte.prompting.attention.batch_layout import lay_out
 from alacarte.prompting.attention.forward import forward
 from alacarte.prompting.attention.train_forward import empty_pool
 from alacarte.prompting.backbone.vit import Backbone
-from alacarte.prompting.compose import Composition, Weighting
 from alacarte.prompting.predict import Answer, Predictor, set_digest
 from alacarte.prompting.prompt.artifact import prompt_digest, prompt_to_bytes
 from alacarte.prompting.prompt.tensors import Prompt

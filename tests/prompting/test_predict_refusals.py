@@ -6,8 +6,8 @@ from typing import Any, get_args
 import pytest
 import torch
 
+from alacarte.api.literals import Weighting
 from alacarte.prompting.backbone.vit import Backbone
-from alacarte.prompting.compose import Weighting
 from alacarte.prompting.errors import BackboneMismatch, CompositionInvalid, PromptingError
 from alacarte.prompting.predict import Predictor
 from alacarte.prompting.prompt.artifact import prompt_from_bytes, prompt_to_bytes

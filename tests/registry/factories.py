@@ -8,10 +8,11 @@ from uuid import UUID
 from sqlalchemy import func, select
 from sqlalchemy.orm import Session
 
+from alacarte.api.literals import Role
 from registry.db.clock import now
 from registry.db.models.catalog import Sample, Shard, Source, Task
 from registry.db.models.prompts import Prompt
-from registry.db.models.users import Role, User
+from registry.db.models.users import User
 from registry.ids import new_id
 from registry.storage.keys import prompt_key
 

@@ -13,6 +13,7 @@ import httpx
 from PIL import Image
 from sqlalchemy import select
 
+from alacarte.api.literals import Right
 from alacarte.prompting.backbone.build import build_backbone
 from alacarte.prompting.backbone.vit import Backbone
 from alacarte.prompting.prompt.artifact import prompt_to_bytes
@@ -23,7 +24,7 @@ from registry.access.users import create_user
 from registry.catalog.sources import create_source
 from registry.catalog.tasks import create_task
 from registry.db.models.catalog import Sample, Shard
-from registry.db.models.users import Right, User
+from registry.db.models.users import User
 from registry.registry import Registry
 from registry.training.publish import PublishedFacts, publish_remote
 from tests.prompting.reference import small_prompt

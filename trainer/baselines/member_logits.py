@@ -10,7 +10,8 @@ from typing import Protocol
 import torch
 from torch import Tensor
 
-from alacarte.prompting.compose import Composed, Composition, Weighting, compose, prototype_weights
+from alacarte.api.literals import Composition, Weighting
+from alacarte.prompting.compose import Composed, compose, prototype_weights
 from alacarte.prompting.errors import CompositionInvalid
 
 # n pictures, k members, C_i labels of member i, K_i prototypes of member i, D width, S side

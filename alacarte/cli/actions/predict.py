@@ -7,9 +7,9 @@ from pathlib import Path
 import torch
 from torch import Tensor
 
+from alacarte.api.literals import Composition, Weighting
 from alacarte.cli.backbones import Wanted, describe, find
 from alacarte.prompting.backbone.preprocess import decode
-from alacarte.prompting.compose import Composition, Weighting
 from alacarte.prompting.predict import Answer, Predictor, set_digest
 from alacarte.prompting.prompt.artifact import prompt_digest, prompt_to_bytes, read_prompt
 

@@ -5,7 +5,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from alacarte.cli.options import CompositionName, Device, Dtype, Json, WeightingName, Weights, weights_of
+from alacarte.api.literals import Composition, Weighting
+from alacarte.cli.options import Device, Dtype, Json, Weights, weights_of
 from alacarte.cli.prompt_files import SUFFIX, find_prompt_files
 from alacarte.cli.tables import print_json, print_table, say
 
@@ -23,10 +24,8 @@ def predict(
             show_default=False,
         ),
     ],
-    composition: Annotated[CompositionName, typer.Option(help="How answers become one.")] = "average",
-    weighting: Annotated[
-        WeightingName, typer.Option(help="Whether prompts that know such pictures count more.")
-    ] = "none",
+    composition: Annotated[Composition, typer.Option(help="How answers become one.")] = "average",
+    weighting: Annotated[Weighting, typer.Option(help="Whether prompts that know such pictures count more.")] = "none",
     top_k: Annotated[int, typer.Option(min=1, help="Labels to show of each picture.")] = 5,
     explain: Annotated[bool, typer.Option("--explain", help="Show each prompt's weight and own answer too.")] = False,
     backbone: Annotated[
@@ -63,7 +62,7 @@ def predict(
     )
 
 
-def _refuse_misreadings(images: list[Path], composition: CompositionName, weighting: WeightingName) -> None:
+def _refuse_misreadings(images: list[Path], composition: Composition, weighting: Weighting) -> None:
     if composition == "vote" and weighting != "none":
         raise typer.BadParameter("votes cannot be weighted", param_hint="--weighting")
     for image in images:

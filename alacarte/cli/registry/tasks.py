@@ -5,9 +5,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from alacarte.api.literals import Composition, Weighting
 from alacarte.cli.errors import CommandRefused
 from alacarte.cli.local_options import all_pages, reading, writing
-from alacarte.cli.options import CompositionName, Json, WeightingName
+from alacarte.cli.options import Json
 from alacarte.cli.output import document_of, print_list, print_one
 
 if TYPE_CHECKING:
@@ -38,10 +39,10 @@ def add(
     size: Size = None,
     label: Labels = None,
     composition: Annotated[
-        CompositionName, typer.Option("--composition", help="How prompts are composed, unless asked otherwise.")
+        Composition, typer.Option("--composition", help="How prompts are composed, unless asked otherwise.")
     ] = "average",
     weighting: Annotated[
-        WeightingName, typer.Option("--weighting", help="How prompts are weighted, unless asked otherwise.")
+        Weighting, typer.Option("--weighting", help="How prompts are weighted, unless asked otherwise.")
     ] = "none",
     recipe: RecipeText = None,
     as_json: Json = False,

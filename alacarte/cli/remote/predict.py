@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from alacarte.cli.options import CompositionName, Json, WeightingName
+from alacarte.api.literals import Composition, Weighting
+from alacarte.cli.options import Json
 from alacarte.cli.output import facts_of
 from alacarte.cli.tables import print_json, print_table
 
@@ -34,11 +35,11 @@ def predict(
         str | None, typer.Option("--release", help="Ask only what this pins.", show_default=False)
     ] = None,
     composition: Annotated[
-        CompositionName | None,
+        Composition | None,
         typer.Option("--composition", help="How answers become one.", show_default="the task's"),
     ] = None,
     weighting: Annotated[
-        WeightingName | None,
+        Weighting | None,
         typer.Option(
             "--weighting", help="Whether prompts that know such pictures count more.", show_default="the task's"
         ),

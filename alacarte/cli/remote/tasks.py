@@ -4,7 +4,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from alacarte.cli.options import CompositionName, Json, WeightingName
+from alacarte.api.literals import Composition, Weighting
+from alacarte.cli.options import Json
 from alacarte.cli.output import facts_of, print_list, print_one
 from alacarte.cli.registry.tasks import DEFAULT_BACKBONE, Labels, RecipeText, Size, TaskName, parsed_recipe
 
@@ -30,10 +31,10 @@ def create_task(
     size: Size = None,
     label: Labels = None,
     composition: Annotated[
-        CompositionName, typer.Option("--composition", help="How prompts are composed, unless asked otherwise.")
+        Composition, typer.Option("--composition", help="How prompts are composed, unless asked otherwise.")
     ] = "average",
     weighting: Annotated[
-        WeightingName, typer.Option("--weighting", help="How prompts are weighted, unless asked otherwise.")
+        Weighting, typer.Option("--weighting", help="How prompts are weighted, unless asked otherwise.")
     ] = "none",
     recipe: RecipeText = None,
     as_json: Json = False,

@@ -1,16 +1,15 @@
 """What was lent: tasks, sources, their shards and samples, and the marks of what was forgotten."""
 
 from datetime import datetime
-from typing import Any, Literal, get_args
+from typing import Any, get_args
 from uuid import UUID
 
 from sqlalchemy import CheckConstraint, ForeignKey, ForeignKeyConstraint, Index, UniqueConstraint
 from sqlalchemy.orm import Mapped, mapped_column
 
+from alacarte.api.literals import Composition, Weighting
 from registry.db.models.base import Base, one_of
 
-Composition = Literal["average", "concat", "vote"]
-Weighting = Literal["none", "prototypes"]
 COMPOSITIONS: tuple[Composition, ...] = get_args(Composition)
 WEIGHTINGS: tuple[Weighting, ...] = get_args(Weighting)
 

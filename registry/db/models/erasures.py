@@ -1,16 +1,16 @@
 """Requests to forget, their steps and receipts, and the keys that sign."""
 
 from datetime import datetime
-from typing import Any, Literal, get_args
+from typing import Any, get_args
 from uuid import UUID
 
 from sqlalchemy import CheckConstraint, ForeignKey, Index
 from sqlalchemy.orm import Mapped, mapped_column
 
+from alacarte.api.literals import ErasureScope
 from registry.db.models.base import Base, one_of
 
-Scope = Literal["source", "shard", "sample"]
-SCOPES: tuple[Scope, ...] = get_args(Scope)
+SCOPES: tuple[ErasureScope, ...] = get_args(ErasureScope)
 
 
 class Erasure(Base):

@@ -1,16 +1,15 @@
 """Who: users, groups by membership, tokens and grants."""
 
 from datetime import datetime
-from typing import Literal, get_args
+from typing import get_args
 from uuid import UUID
 
 from sqlalchemy import BigInteger, CheckConstraint, ForeignKey, Index, UniqueConstraint
 from sqlalchemy.orm import Mapped, mapped_column
 
+from alacarte.api.literals import Right, Role
 from registry.db.models.base import Base, one_of
 
-Role = Literal["admin", "owner", "predictor"]
-Right = Literal["use", "manage", "forget"]
 ROLES: tuple[Role, ...] = get_args(Role)
 RIGHTS: tuple[Right, ...] = get_args(Right)
 

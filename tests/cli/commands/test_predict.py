@@ -8,8 +8,8 @@ import pytest
 from PIL import Image
 from torch import Tensor
 
+from alacarte.api.literals import Composition, Weighting
 from alacarte.cli.actions import predict
-from alacarte.prompting.compose import Composition, Weighting
 from alacarte.prompting.predict import Answer, Predictor, set_digest
 from alacarte.prompting.prompt.artifact import prompt_digest
 from tests.cli.fixtures import BACKBONE, TINY, run

@@ -2,8 +2,9 @@
 
 from typing import cast
 
+from alacarte.api.literals import Role
 from registry.access.caller import Caller
-from registry.db.models.users import Role, User
+from registry.db.models.users import User
 
 
 def caller_of(user: User) -> Caller:

@@ -3,7 +3,8 @@
 from dataclasses import dataclass, field
 from uuid import UUID
 
-from registry.db.models.users import RIGHTS, Right, Role
+from alacarte.api.literals import Right, Role
+from registry.db.models.users import RIGHTS
 
 
 @dataclass

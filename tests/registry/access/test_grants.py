@@ -7,12 +7,13 @@ from uuid import UUID
 import pytest
 from sqlalchemy import func, select
 
+from alacarte.api.literals import Right
 from registry.access.caller import OPERATOR, Caller
 from registry.access.grants import grant, list_grants, revoke
 from registry.access.users import add_member, remove_user
 from registry.db.database import Database
 from registry.db.models.log import AuditLine
-from registry.db.models.users import RIGHTS, Right
+from registry.db.models.users import RIGHTS
 from registry.errors import DomainError, Forbidden, Invalid, NotFound
 from registry.ids import new_id
 from tests.registry.access.callers import caller_of

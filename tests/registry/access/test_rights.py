@@ -3,13 +3,14 @@
 import pytest
 from sqlalchemy import select
 
+from alacarte.api.literals import Right
 from registry.access.caller import OPERATOR, Caller
 from registry.access.grants import grant, revoke
 from registry.access.rights import require_right, visible
 from registry.access.users import add_member, remove_member
 from registry.db.database import Database
 from registry.db.models.catalog import Source
-from registry.db.models.users import RIGHTS, Right
+from registry.db.models.users import RIGHTS
 from registry.errors import Forbidden, NotFound
 from registry.ids import new_id
 from tests.registry.access.callers import caller_of

@@ -9,6 +9,7 @@ from hypothesis import settings
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule, run_state_machine_as_test
 from sqlalchemy import delete, update
 
+from alacarte.api.literals import Right, Role
 from registry.access.caller import OPERATOR, Caller
 from registry.access.grants import grant, revoke
 from registry.access.rights import require_right, still_usable, usable
@@ -19,7 +20,7 @@ from registry.catalog.releases import pin_release, remove_release
 from registry.db.database import Database
 from registry.db.models.catalog import Source, Task
 from registry.db.models.prompts import Prompt
-from registry.db.models.users import RIGHTS, ROLES, Right, Role
+from registry.db.models.users import RIGHTS, ROLES
 from registry.errors import DomainError, Forbidden, NotFound, Unauthenticated
 from registry.ids import new_id
 from tests.registry.access.conftest import empty

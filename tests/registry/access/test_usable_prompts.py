@@ -7,9 +7,10 @@ from uuid import UUID
 import pytest
 from sqlalchemy import update
 
+from alacarte.api.limits import MAX_NAMED_SOURCES
 from registry.access.caller import OPERATOR, Caller
 from registry.access.grants import grant, revoke
-from registry.access.rights import MAX_WISHES, usable
+from registry.access.rights import usable
 from registry.access.tokens import issue_token, proof_of, revoke_token
 from registry.access.users import add_member, remove_member
 from registry.catalog.releases import pin_release
@@ -132,10 +133,10 @@ def test_a_wish_that_is_not_usable_is_not_found_whether_it_is_there_or_not(datab
 
 
 def test_more_wishes_than_anyone_has_are_refused(database: Database, scene: Scene) -> None:
-    with pytest.raises(Invalid, match=str(MAX_WISHES)):
-        usable(database, proof_of(scene.token), sources=[new_id() for _ in range(MAX_WISHES + 1)])
+    with pytest.raises(Invalid, match=str(MAX_NAMED_SOURCES)):
+        usable(database, proof_of(scene.token), sources=[new_id() for _ in range(MAX_NAMED_SOURCES + 1)])
     with pytest.raises(NotFound):
-        usable(database, proof_of(scene.token), sources=[new_id() for _ in range(MAX_WISHES)])
+        usable(database, proof_of(scene.token), sources=[new_id() for _ in range(MAX_NAMED_SOURCES)])
 
 
 def test_a_task_is_named_where_there_are_several(database: Database, scene: Scene) -> None:

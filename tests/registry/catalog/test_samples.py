@@ -5,12 +5,13 @@ import hashlib
 import pytest
 from sqlalchemy.orm import Session
 
+from alacarte.api.literals import Right
 from registry.access.caller import OPERATOR, Caller
 from registry.catalog.samples import find_sample, list_samples
 from registry.db.clock import now
 from registry.db.database import Database
 from registry.db.models.catalog import Shard, Source
-from registry.db.models.users import Grant, Right
+from registry.db.models.users import Grant
 from registry.errors import Conflict, Forbidden, Invalid, NotFound
 from registry.ids import new_id
 from tests.registry.factories import make_sample, make_shard, make_source, make_task, make_user

@@ -6,13 +6,14 @@ import pytest
 from sqlalchemy import select
 from sqlalchemy.orm import Session
 
+from alacarte.api.literals import Right, Role
 from registry.access.caller import OPERATOR, Caller
 from registry.catalog.sources import create_source, find_source, list_sources, rename_source, set_owner
 from registry.db.clock import now
 from registry.db.database import Database
 from registry.db.models.catalog import Source, Task
 from registry.db.models.log import AuditLine
-from registry.db.models.users import Grant, Membership, Right, Role, User
+from registry.db.models.users import Grant, Membership, User
 from registry.errors import Conflict, Forbidden, Invalid, NotFound
 from registry.ids import new_id
 from tests.registry.factories import make_prompt, make_shard, make_source, make_task, make_user

@@ -7,10 +7,11 @@ from uuid import UUID
 import pytest
 from sqlalchemy import update
 
+from alacarte.api.literals import Right
 from registry.access.caller import Caller
 from registry.db.clock import now
 from registry.db.models.catalog import Source
-from registry.db.models.users import Grant, Right
+from registry.db.models.users import Grant
 from registry.errors import CollectionRefused, Forbidden, NotFound
 from registry.ids import new_id
 from registry.ingest.upload import add_samples

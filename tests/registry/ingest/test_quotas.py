@@ -6,8 +6,9 @@ from uuid import UUID
 import pytest
 from sqlalchemy import select
 
+from alacarte.api.limits import MAX_QUOTA_BYTES
 from registry.access.caller import OPERATOR
-from registry.access.quotas import MAX_QUOTA_BYTES, Quota, QuotaExceeded, set_quota, show_quota
+from registry.access.quotas import Quota, QuotaExceeded, set_quota, show_quota
 from registry.access.users import remove_user
 from registry.catalog.sources import create_source
 from registry.db.models.log import AuditLine

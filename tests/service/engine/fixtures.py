@@ -14,9 +14,9 @@ import torch
 from PIL import Image
 from torch import Tensor
 
+from alacarte.api.literals import Composition, Weighting
 from alacarte.prompting.backbone.preprocess import decode
 from alacarte.prompting.backbone.vit import Backbone
-from alacarte.prompting.compose import Composition, Weighting
 from alacarte.prompting.predict import Answer, Predictor
 from alacarte.prompting.prompt.artifact import prompt_digest, prompt_to_bytes
 from alacarte.prompting.prompt.tensors import Prompt

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from alacarte.api.literals import Composition, Weighting
 from alacarte.prompting.backbone.vit import Backbone
-from alacarte.prompting.compose import Composition, Weighting
 from alacarte.prompting.prompt.tensors import VARIANTS
 from registry.access.usable_set import UsablePrompt
 from registry.errors import Invalid, PictureUnreadable

@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from alacarte.prompting.compose import Composition, Weighting
+from alacarte.api.literals import Composition, Weighting
 from trainer.baselines.evaluate import accuracy
 from trainer.baselines.member_logits import Opinions
 from trainer.study.plan import Plan, Samples

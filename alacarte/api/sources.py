@@ -1,69 +1,68 @@
-"""Sources, their shards, samples and uploads as documents."""
+"""Sources, their shards, samples and prompts, and uploads."""
 
 from datetime import datetime
-from typing import Literal
 from uuid import UUID
 
 from pydantic import ConfigDict, Field
+from pydantic.config import JsonDict
 
-from registry.catalog.source_status import ShardCondition
-from registry.db.models.users import Right
-from registry.ingest.pipeline import MAX_SHARDS
-from service.schemas.base import DIGEST_EXAMPLE, MOMENT_EXAMPLE, UUID_EXAMPLE, Asked, Told
+from alacarte.api.base import DIGEST_EXAMPLE, TIME_EXAMPLE, UUID_EXAMPLE, RequestModel, ResponseModel
+from alacarte.api.limits import MAX_SHARDS
+from alacarte.api.literals import Right, ShardCondition, UnreadablePolicy
 
-MAX_TOLD_REFUSALS = 100
-_FACTS = {
+MAX_LISTED_REFUSALS = 100
+_EXAMPLE: JsonDict = {
     "id": UUID_EXAMPLE,
     "task_id": UUID_EXAMPLE,
     "name": "clinic-a",
     "owner_id": UUID_EXAMPLE,
-    "created_at": MOMENT_EXAMPLE,
+    "created_at": TIME_EXAMPLE,
 }
 
 
-class SourceToMake(Asked):
-    """A source without pictures, as for prompts that are trained elsewhere."""
+class SourceCreate(RequestModel):
+    """A source without pictures, for prompts that are trained elsewhere."""
 
     model_config = ConfigDict(json_schema_extra={"example": {"task": "flowers", "name": "clinic-a"}})
 
     task: str = Field(description="The task, by name or id.")
     name: str = Field(description="A name that no source of the task has yet.")
-    owner: UUID | None = Field(default=None, description="Whose it is, said by an admin; yours if none is given.")
+    owner: UUID | None = Field(default=None, description="The owner, if an admin uploads for somebody else.")
 
 
-class HowToRead(Asked):
-    """How an archive of pictures is to be read."""
+class UploadOptions(RequestModel):
+    """How an archive of pictures is read."""
 
-    shards: int = Field(default=1, ge=1, le=MAX_SHARDS, description="Parts that the pictures are trained in.")
+    shards: int = Field(default=1, ge=1, le=MAX_SHARDS, description="Number of shards that are trained separately.")
     within: str | None = Field(default=None, max_length=500, description="Read only this folder of the archive.")
-    unreadable: Literal["refuse", "skip"] = Field(
-        default="refuse", description="Whether a picture that cannot be taken refuses the whole, or is left out."
+    unreadable: UnreadablePolicy = Field(
+        default="refuse", description="Refuse the upload because of an unacceptable picture, or skip the picture."
     )
 
 
-class UploadOfSource(HowToRead):
-    """What is said of a new source beside its archive."""
+class SourceUploadRequest(UploadOptions):
+    """The fields of an upload that makes a source, without the archive."""
 
     task: str
     name: str
     owner: UUID | None = None
 
 
-class UploadOfSamples(HowToRead):
-    """What is said of pictures that are added."""
+class SamplesUploadRequest(UploadOptions):
+    """The fields of an upload to an existing source, without the archive."""
 
     readmit: bool = False
 
 
-class RefusalTold(Told):
+class RefusedFileResponse(ResponseModel):
     """A file that was left out."""
 
     name: str
     reason: str
 
 
-class AdmissionTold(Told):
-    """What was taken in; its training is work from now on."""
+class UploadResponse(ResponseModel):
+    """What an upload added; it is trained from now on."""
 
     model_config = ConfigDict(
         json_schema_extra={
@@ -79,17 +78,17 @@ class AdmissionTold(Told):
     )
 
     source: UUID
-    shards: list[UUID] = Field(description="The new ones, in the order of their numbers.")
+    shards: list[UUID] = Field(description="The new shards, in the order of their numbers.")
     samples: int
     size_bytes: int
     refused: int = Field(description="How many files were left out.")
-    refusals: list[RefusalTold] = Field(description=f"The first {MAX_TOLD_REFUSALS} of them, and why.")
+    refusals: list[RefusedFileResponse] = Field(description=f"The first {MAX_LISTED_REFUSALS} of them, and why.")
 
 
-class SourceTold(Told):
-    """A source as lists show it."""
+class SourceResponse(ResponseModel):
+    """A source, as lists show it."""
 
-    model_config = ConfigDict(json_schema_extra={"example": {**_FACTS, "samples": 120, "shards": 2, "trained": 1}})
+    model_config = ConfigDict(json_schema_extra={"example": {**_EXAMPLE, "samples": 120, "shards": 2, "trained": 1}})
 
     id: UUID
     task_id: UUID
@@ -98,11 +97,11 @@ class SourceTold(Told):
     created_at: datetime
     samples: int
     shards: int
-    trained: int = Field(description="Of the shards, those that have their prompt.")
+    trained: int = Field(description="How many of the shards have their prompt.")
 
 
-class ShardTold(Told):
-    """One shard: what it holds, and how far its training has come."""
+class ShardResponse(ResponseModel):
+    """One shard and the state of its training."""
 
     id: UUID
     number: int
@@ -110,20 +109,25 @@ class ShardTold(Told):
     samples: int
     size_bytes: int
     state: ShardCondition
-    progress: float
+    progress: float = Field(description="From 0 to 1.")
     attempts: int
     worker: str | None
     error: str | None
     not_before: datetime | None
 
+    @property
+    def is_served(self) -> bool:
+        """Whether its prompt is served."""
+        return self.state in ("trained", "remote")
 
-class SourceStateTold(Told):
-    """A source as a whole, its shards in their order."""
+
+class SourceDetailResponse(ResponseModel):
+    """A source with its shards in their order."""
 
     model_config = ConfigDict(
         json_schema_extra={
             "example": {
-                **_FACTS,
+                **_EXAMPLE,
                 "rights": ["manage", "use"],
                 "labels": ["rose", "tulip"],
                 "samples": 120,
@@ -139,16 +143,21 @@ class SourceStateTold(Told):
     name: str
     owner_id: UUID | None
     created_at: datetime
-    rights: list[Right] = Field(description="Yours.")
+    rights: list[Right] = Field(description="Your rights.")
     labels: list[str]
     samples: int
     size_bytes: int
-    progress: float = Field(description="How much of it has been learnt, from 0 to 1.")
-    shards: list[ShardTold]
+    progress: float = Field(description="How much of the source is trained, from 0 to 1.")
+    shards: list[ShardResponse]
+
+    @property
+    def is_trained(self) -> bool:
+        """Whether the prompts of all shards are served."""
+        return all(shard.is_served for shard in self.shards)
 
 
-class SampleTold(Told):
-    """One labelled picture, named by the digest of its bytes."""
+class SampleResponse(ResponseModel):
+    """One labelled picture, identified by the digest of its bytes."""
 
     model_config = ConfigDict(
         json_schema_extra={
@@ -158,7 +167,7 @@ class SampleTold(Told):
                 "label": "rose",
                 "name": "roses/17.png",
                 "size_bytes": 40_000,
-                "added_at": MOMENT_EXAMPLE,
+                "added_at": TIME_EXAMPLE,
             }
         }
     )
@@ -171,7 +180,7 @@ class SampleTold(Told):
     added_at: datetime
 
 
-class PromptTold(Told):
+class PromptResponse(ResponseModel):
     """A prompt that is served from now on."""
 
     model_config = ConfigDict(
@@ -185,7 +194,7 @@ class PromptTold(Told):
                 "size_bytes": 250_000,
                 "labels": ["rose", "tulip"],
                 "samples": 120,
-                "published_at": MOMENT_EXAMPLE,
+                "published_at": TIME_EXAMPLE,
             }
         }
     )
@@ -201,8 +210,8 @@ class PromptTold(Told):
     published_at: datetime
 
 
-class TrainingTold(Told):
-    """How many shards were stopped, or let go on."""
+class TrainingControlResponse(ResponseModel):
+    """How many shards were stopped or resumed."""
 
     model_config = ConfigDict(json_schema_extra={"example": {"shards": 2}})
 

@@ -1,17 +1,17 @@
-"""The documents of the Open Inference Protocol, as far as they are used here."""
+"""Requests and responses of the Open Inference Protocol (KServe v2), as far as the service supports it."""
 
 from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
-MAX_SIDE = 10_000
-MAX_SIDES = 8
+MAX_SIZE = 10_000
+MAX_DIMENSIONS = 8
 
 Parameters = dict[str, bool | int | float | str]
 
 
-class ServerTold(BaseModel):
-    """The server."""
+class ServerMetadataResponse(BaseModel):
+    """The server: its name, version and protocol extensions."""
 
     model_config = ConfigDict(
         json_schema_extra={"example": {"name": "alacarte", "version": "0.1.0", "extensions": ["binary_tensor_data"]}}
@@ -22,24 +22,24 @@ class ServerTold(BaseModel):
     extensions: list[str]
 
 
-class Alive(BaseModel):
-    """Whether the server lives."""
+class ServerLiveResponse(BaseModel):
+    """Whether the server process is alive."""
 
     model_config = ConfigDict(json_schema_extra={"example": {"live": True}})
 
     live: bool = True
 
 
-class ServerReady(BaseModel):
-    """Whether the server can answer."""
+class ServerReadyResponse(BaseModel):
+    """Whether the server can answer requests."""
 
     model_config = ConfigDict(json_schema_extra={"example": {"ready": True}})
 
     ready: bool = True
 
 
-class ModelReady(BaseModel):
-    """Whether the caller can get answers from the model."""
+class ModelReadyResponse(BaseModel):
+    """Whether the caller can use the model."""
 
     model_config = ConfigDict(json_schema_extra={"example": {"name": "flowers", "ready": True}})
 
@@ -47,16 +47,16 @@ class ModelReady(BaseModel):
     ready: bool
 
 
-class TensorTold(BaseModel):
-    """A tensor that a model reads or answers with."""
+class TensorMetadata(BaseModel):
+    """Name, type and shape of an input or output tensor."""
 
     name: str
     datatype: str
     shape: list[int]
 
 
-class ModelTold(BaseModel):
-    """A task, as a model."""
+class ModelMetadataResponse(BaseModel):
+    """A task, presented as a model."""
 
     model_config = ConfigDict(
         json_schema_extra={
@@ -76,32 +76,32 @@ class ModelTold(BaseModel):
     name: str
     versions: list[str]
     platform: str
-    inputs: list[TensorTold]
-    outputs: list[TensorTold]
+    inputs: list[TensorMetadata]
+    outputs: list[TensorMetadata]
 
 
 class InferInput(BaseModel):
-    """A tensor of the request: its data is here, or, by the binary extension, behind the JSON."""
+    """An input tensor: its data is in the JSON or, with the binary extension, after it."""
 
     model_config = ConfigDict(extra="ignore")
 
     name: str
-    shape: Annotated[list[Annotated[int, Field(ge=0, le=MAX_SIDE)]], Field(fail_fast=True, max_length=MAX_SIDES)]
+    shape: Annotated[list[Annotated[int, Field(ge=0, le=MAX_SIZE)]], Field(fail_fast=True, max_length=MAX_DIMENSIONS)]
     datatype: str
-    parameters: dict[str, Any] = Field(default_factory=dict)  # Any: those of extensions
-    data: list[Any] | None = None  # Any: strings, nested as the shape is
+    parameters: dict[str, Any] = Field(default_factory=dict)  # Any: extensions define them
+    data: list[Any] | None = None  # Any: strings, nested like the shape
 
 
-class WantedOutput(BaseModel):
-    """A tensor that the caller wants."""
+class RequestedOutput(BaseModel):
+    """An output tensor that the caller asks for."""
 
     model_config = ConfigDict(extra="ignore")
 
     name: str
 
 
-class InferAsked(BaseModel):
-    """Pictures to be labelled."""
+class InferRequest(BaseModel):
+    """Pictures to classify."""
 
     model_config = ConfigDict(
         extra="ignore",
@@ -123,12 +123,12 @@ class InferAsked(BaseModel):
 
     id: str | None = Field(default=None, max_length=200)
     inputs: Annotated[list[InferInput], Field(fail_fast=True)]
-    outputs: Annotated[list[WantedOutput], Field(fail_fast=True)] | None = None
-    parameters: dict[str, Any] = Field(default_factory=dict)  # Any: ours are checked, others ignored
+    outputs: Annotated[list[RequestedOutput], Field(fail_fast=True)] | None = None
+    parameters: dict[str, Any] = Field(default_factory=dict)  # Any: ours are validated, others ignored
 
 
 class InferOutput(BaseModel):
-    """A tensor of the answer."""
+    """An output tensor."""
 
     name: str
     datatype: Literal["BYTES", "FP32"]
@@ -136,8 +136,8 @@ class InferOutput(BaseModel):
     data: list[str] | list[float]
 
 
-class InferTold(BaseModel):
-    """The answer."""
+class InferResponse(BaseModel):
+    """The output tensors."""
 
     model_config = ConfigDict(
         json_schema_extra={

@@ -1,4 +1,4 @@
-"""Releases as documents."""
+"""Releases: named, pinned sets of prompts."""
 
 from datetime import datetime
 from uuid import UUID
@@ -6,18 +6,18 @@ from uuid import UUID
 from pydantic import ConfigDict, Field
 from pydantic.config import JsonDict
 
-from service.schemas.base import DIGEST_EXAMPLE, MOMENT_EXAMPLE, UUID_EXAMPLE, Asked, Told
+from alacarte.api.base import DIGEST_EXAMPLE, TIME_EXAMPLE, UUID_EXAMPLE, RequestModel, ResponseModel
 
-_FACTS: JsonDict = {
+_EXAMPLE: JsonDict = {
     "id": UUID_EXAMPLE,
     "task_id": UUID_EXAMPLE,
     "name": "spring",
     "created_by": UUID_EXAMPLE,
-    "created_at": MOMENT_EXAMPLE,
+    "created_at": TIME_EXAMPLE,
 }
 
 
-class ReleaseToPin(Asked):
+class ReleaseCreate(RequestModel):
     """A name for the prompts that a task has now."""
 
     model_config = ConfigDict(json_schema_extra={"example": {"task": "flowers", "name": "spring"}})
@@ -26,10 +26,10 @@ class ReleaseToPin(Asked):
     name: str = Field(description="A name that no release of the task has yet.")
 
 
-class ReleaseTold(Told):
+class ReleaseResponse(ResponseModel):
     """A named, pinned set of prompts."""
 
-    model_config = ConfigDict(json_schema_extra={"example": _FACTS})
+    model_config = ConfigDict(json_schema_extra={"example": _EXAMPLE})
 
     id: UUID
     task_id: UUID
@@ -38,7 +38,7 @@ class ReleaseTold(Told):
     created_at: datetime
 
 
-class MemberTold(Told):
+class ReleaseMemberResponse(ResponseModel):
     """A prompt that the release pins."""
 
     prompt_id: UUID
@@ -47,8 +47,8 @@ class MemberTold(Told):
     digest: str
 
 
-class LossTold(Told):
-    """A prompt that the release had pinned, and the erasure that took it."""
+class ReleaseLossResponse(ResponseModel):
+    """A prompt that the release had pinned, and the erasure that removed it."""
 
     prompt_id: UUID
     source_id: UUID
@@ -57,13 +57,13 @@ class LossTold(Told):
     lost_at: datetime
 
 
-class ContentsTold(ReleaseTold):
-    """A release with what it has and what it has lost, as far as you may see it."""
+class ReleaseDetailResponse(ReleaseResponse):
+    """A release with the prompts it pins and those it lost, of the sources that you may see."""
 
     model_config = ConfigDict(
         json_schema_extra={
             "example": {
-                **_FACTS,
+                **_EXAMPLE,
                 "members": [
                     {
                         "prompt_id": UUID_EXAMPLE,
@@ -77,5 +77,5 @@ class ContentsTold(ReleaseTold):
         }
     )
 
-    members: list[MemberTold]
-    losses: list[LossTold]
+    members: list[ReleaseMemberResponse]
+    losses: list[ReleaseLossResponse]
