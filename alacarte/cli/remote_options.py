@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from alacarte.cli.errors import CommandRefused, NotYet
+from alacarte.cli.errors import CommandError, TemporaryFailure
 
 if TYPE_CHECKING:  # importing it imports httpx, which only asking needs
     from alacarte.client import Client
@@ -40,42 +40,42 @@ TokenFile = Annotated[
 def url_of(url: str | None) -> str:
     """Where the service is, as it was said."""
     if not url:
-        raise CommandRefused("which service? Give its URL in ALACARTE_URL or with --url")
+        raise CommandError("which service? Give its URL in ALACARTE_URL or with --url")
     return url
 
 
 def proof_of(token: str | None, file: Path | None) -> str:
     """The token that was given in one way or another; an option goes before the environment."""
     if token is not None and file is not None:
-        raise CommandRefused("--token and --token-file are two tokens: give one")
+        raise CommandError("--token and --token-file are two tokens: give one")
     if file is not None:
         with file.open("rb") as opened:
             text = opened.read(LARGEST_TOKEN_FILE).decode(errors="replace").strip()
         if not text:
-            raise CommandRefused(f"{file} is empty: put the token there")
+            raise CommandError(f"{file} is empty: put the token there")
         return text
     found = token or os.environ.get(TOKEN_VARIABLE)
     if not found:
-        raise CommandRefused(f"a service needs a token: give it in {TOKEN_VARIABLE} or with --token-file")
+        raise CommandError(f"a service needs a token: give it in {TOKEN_VARIABLE} or with --token-file")
     return found
 
 
 @contextmanager
 def asking(url: str, token: str) -> "Iterator[Client]":
-    """A client whose errors are those of a command: NotYet if asking again may help."""
+    """A client whose errors are those of a command: TemporaryFailure if asking again may help."""
     from alacarte.client import Client, ClientError, ServiceProblem, ServiceUnreachable, WaitedInVain
 
     try:
         client = Client(url, token)
     except ValueError as error:
-        raise CommandRefused(str(error)) from error
+        raise CommandError(str(error)) from error
     try:
         with client:
             yield client
     except (ServiceUnreachable, WaitedInVain) as error:
-        raise NotYet(str(error)) from error
+        raise TemporaryFailure(str(error)) from error
     except ServiceProblem as problem:
-        kind = NotYet if problem.status in TRY_AGAIN else CommandRefused
+        kind = TemporaryFailure if problem.status in TRY_AGAIN else CommandError
         raise kind(str(problem)) from problem
     except ClientError as error:
-        raise CommandRefused(str(error)) from error
+        raise CommandError(str(error)) from error

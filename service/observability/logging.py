@@ -5,6 +5,7 @@ import logging
 import re
 import sys
 from datetime import UTC, datetime
+from typing import TextIO
 
 LOGGER = "alacarte.service"
 _TOKEN = re.compile(r"(alc_[a-z2-7]{12}_)[A-Za-z0-9_-]{8,}", re.ASCII)
@@ -35,7 +36,12 @@ def log(level: int, event: str, *, error: Exception | None = None, **fields: obj
 
 def configure_logging(level: str) -> None:
     """Everything that this process logs goes to stderr, from this level on."""
-    handler = logging.StreamHandler(sys.stderr)
+    log_to(sys.stderr, level)
+
+
+def log_to(stream: TextIO, level: str) -> None:
+    """Write everything that this process logs to the stream, from this level on."""
+    handler = logging.StreamHandler(stream)
     handler.setFormatter(JsonLines())
     logging.basicConfig(level=level.upper(), handlers=[handler], force=True)
     for chatty in ("alembic", "botocore", "httpcore", "httpx", "python_multipart", "urllib3"):

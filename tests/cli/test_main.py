@@ -9,12 +9,12 @@ from typing import get_args
 import pytest
 
 from alacarte.cli import options
-from alacarte.cli.errors import OneLineFaults
+from alacarte.cli.errors import ErrorReportingGroup
 from alacarte.prompting.prompt.tensors import Variant
 from tests.cli.fixtures import run
 from trainer.recipe import Augmentation
 
-COMMANDS = ("train", "predict", "inspect", "demo")
+COMMANDS = ("train", "predict", "inspect", "up")
 
 
 def python(program: str, *arguments: str) -> subprocess.CompletedProcess[str]:
@@ -70,14 +70,14 @@ def test_a_module_that_no_extra_brings_is_no_mistake_of_a_person(monkeypatch: py
     def lose(*_: object) -> None:
         raise ModuleNotFoundError("No module named 'alacarte.cli.gone'", name="alacarte.cli.gone")
 
-    monkeypatch.setattr(OneLineFaults.__base__, "invoke", lose)
+    monkeypatch.setattr(ErrorReportingGroup.__base__, "invoke", lose)
 
     with pytest.raises(ModuleNotFoundError):
-        run("demo")
+        run("inspect", "x")
 
 
 def test_a_wrong_option_is_a_matter_of_usage() -> None:
-    assert run("demo", "--seed", "-1").code == 2
+    assert run("up", "--port", "-1").code == 2
     assert run("nonsense").code == 2
 
 
@@ -85,9 +85,9 @@ def test_an_interruption_is_one_line_and_130(monkeypatch: pytest.MonkeyPatch) ->
     def interrupt(*_: object) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(OneLineFaults.__base__, "invoke", interrupt)
+    monkeypatch.setattr(ErrorReportingGroup.__base__, "invoke", interrupt)
 
-    ended = run("demo")
+    ended = run("inspect", "x")
 
     assert (ended.code, ended.err) == (130, "error: interrupted\n")
 

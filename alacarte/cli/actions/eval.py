@@ -7,7 +7,7 @@ from dataclasses import dataclass, fields, replace
 from pathlib import Path
 
 from alacarte.cli.backbones import Wanted, build
-from alacarte.cli.errors import CommandRefused
+from alacarte.cli.errors import CommandError
 from alacarte.cli.progress import watch_study
 from alacarte.prompting.backbone.vit import Backbone
 from registry.datasets.validate import Unreadable
@@ -132,4 +132,4 @@ def _setting(order: Order, plan: Plan, wanted: Sequence[Training], backbone: Bac
 def _make_folder(out: Path) -> None:
     out.mkdir(parents=True, exist_ok=True)
     if not os.access(out, os.W_OK | os.X_OK):
-        raise CommandRefused(f"{out}: no right to write into this folder")
+        raise CommandError(f"{out}: no right to write into this folder")

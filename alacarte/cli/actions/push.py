@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from alacarte._client.models import Prompt
-from alacarte.cli.errors import CommandRefused
+from alacarte.cli.errors import CommandError
 from alacarte.cli.remote_options import asking
 from alacarte.client import Client, ClientError, ServiceProblem
 
@@ -36,14 +36,12 @@ def find_destination(
 ) -> Destination:
     """The source that prompts can be sent to; with a task it is made if it is not there."""
     if source is None:
-        raise CommandRefused("--push needs a source: name it with --source, and its task with --task to have it made")
+        raise CommandError("--push needs a source: name it with --source, and its task with --task to have it made")
     with asking(url, token) as client:
         source_id = find_or_make(client, source, task, say)
         state = client.source(source_id)
         if "manage" not in state.rights:
-            raise CommandRefused(
-                f"you may not add to the source {state.name}: ask its owner for the right to manage it"
-            )
+            raise CommandError(f"you may not add to the source {state.name}: ask its owner for the right to manage it")
         of = client.task(state.task_id)
     return Destination(url, token, source_id, of.name, of.backbone, of.size, of.identity, of.labels, of.recipe)
 
@@ -83,7 +81,7 @@ def send_prompts(client: Client, source_id: str, files: Sequence[Path], say: Cal
             sent.append(client.push_prompt(source_id, file))
         except ClientError as error:
             # Not tried again: if it did arrive, its pictures would count twice.
-            raise CommandRefused(
+            raise CommandError(
                 f"{file}: {error}; of {len(files)} prompts {len(sent)} were sent, and all files are kept: look "
                 f"what source {source_id} has before you send the rest"
             ) from error
@@ -99,7 +97,7 @@ def find_or_make(client: Client, source: str, task: str | None, say: Callable[[s
         if problem.status != NOT_FOUND:
             raise
         if task is None:
-            raise CommandRefused(f"{problem.detail}: name its task with --task to have it made") from problem
+            raise CommandError(f"{problem.detail}: name its task with --task to have it made") from problem
     made = client.create_source(source, task=task)
     say(f"made the source {made.name}, {made.id}")
     return made.id

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from alacarte.cli.backbones import Wanted, build, describe
-from alacarte.cli.errors import CommandRefused
+from alacarte.cli.errors import CommandError
 from alacarte.cli.progress import watch
 from alacarte.cli.prompt_files import SUFFIX, name_shards, require_room
 from alacarte.prompting.backbone.vit import Backbone
@@ -151,7 +151,7 @@ def _warn_of_one_label(shards: dict[str, tuple[Sample, ...]], say: Callable[[str
 
 def _require_identity(backbone: Backbone, plan: Plan) -> None:
     if plan.identity not in (None, backbone.identity):
-        raise CommandRefused(
+        raise CommandError(
             f"the task's prompts are on another backbone than this {backbone.architecture} at "
             f"{backbone.preprocessing.size} px, or on other weights of it: give theirs with --backbone or --weights"
         )
@@ -160,8 +160,8 @@ def _require_identity(backbone: Backbone, plan: Plan) -> None:
 def _make_folders(plan: Plan) -> None:
     plan.out.mkdir(parents=True, exist_ok=True)
     if not os.access(plan.out, os.W_OK | os.X_OK):
-        raise CommandRefused(f"{plan.out}: no right to write into this folder")
+        raise CommandError(f"{plan.out}: no right to write into this folder")
     if plan.scratch is not None:
         if plan.scratch.exists() and not plan.scratch.is_dir():
-            raise CommandRefused(f"{plan.scratch} is no folder: give another with --scratch")
+            raise CommandError(f"{plan.scratch} is no folder: give another with --scratch")
         plan.scratch.mkdir(parents=True, exist_ok=True)

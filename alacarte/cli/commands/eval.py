@@ -22,7 +22,7 @@ from alacarte.cli.options import (
     Weights,
     weights_of,
 )
-from alacarte.cli.tables import print_json, print_table, say
+from alacarte.cli.output import print_json, print_message, print_table
 
 GB = 10**9
 
@@ -119,8 +119,8 @@ def evaluate_command(
         cache_bytes=int(cache_gb * GB),
         scratch=scratch,
     )
-    report = evaluate(order, say)
-    say(f"the report is {out / 'report.html'}, its numbers are in {out / 'report.json'}")
+    report = evaluate(order, print_message)
+    print_message(f"the report is {out / 'report.html'}, its numbers are in {out / 'report.json'}")
     if as_json:
         print_json(asdict(report))
         return

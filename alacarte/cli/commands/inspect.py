@@ -5,8 +5,8 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from alacarte.cli.options import Json
+from alacarte.cli.output import print_json, print_table
 from alacarte.cli.prompt_files import find_prompt_files
-from alacarte.cli.tables import print_json, print_table
 
 if TYPE_CHECKING:  # importing it imports torch
     from alacarte.cli.actions.inspect import Inspected

@@ -7,8 +7,8 @@ import typer
 
 from alacarte.api.literals import Composition, Weighting
 from alacarte.cli.options import Device, Dtype, Json, Weights, weights_of
+from alacarte.cli.output import print_json, print_message, print_table
 from alacarte.cli.prompt_files import SUFFIX, find_prompt_files
-from alacarte.cli.tables import print_json, print_table, say
 
 if TYPE_CHECKING:  # importing it imports torch
     from alacarte.cli.actions.predict import Ranking, Verdict
@@ -30,7 +30,7 @@ def predict(
     explain: Annotated[bool, typer.Option("--explain", help="Show each prompt's weight and own answer too.")] = False,
     backbone: Annotated[
         str | None,
-        typer.Option(metavar="NAME", help="The name it was trained with.", show_default="as prompts say"),
+        typer.Option(metavar="NAME", help="The name it was trained with.", show_default="as the prompts say"),
     ] = None,
     weights: Weights = None,
     device: Device = "cpu",
@@ -44,7 +44,7 @@ def predict(
     from alacarte.cli.backbones import Wanted
 
     wanted = Wanted(backbone, weights_of(weights), device, dtype)
-    question = Question(images, files, wanted, say)
+    question = Question(images, files, wanted, print_message)
     verdicts = question.verdicts(composition, weighting, top_k)
     if not as_json:
         for verdict in verdicts:

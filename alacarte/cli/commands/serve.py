@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from alacarte.cli.tables import say
+from alacarte.cli.output import print_message
 
 Host = Annotated[str | None, typer.Option("--host", help="Listen here.", show_default="ALACARTE_HOST or 127.0.0.1")]
 Port = Annotated[
@@ -36,4 +36,4 @@ def serve(host: Host = None, port: Port = None) -> None:
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, lambda *_: None)
     server.run()
-    say("stopped")
+    print_message("stopped")

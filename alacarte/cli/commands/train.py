@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from alacarte.cli.errors import CommandRefused
+from alacarte.cli.errors import CommandError
 from alacarte.cli.options import (
     Augment,
     BackboneName,
@@ -24,9 +24,9 @@ from alacarte.cli.options import (
     Weights,
     weights_of,
 )
+from alacarte.cli.output import print_json, print_message, print_table
 from alacarte.cli.prompt_files import require_room
 from alacarte.cli.remote_options import Token, TokenFile, proof_of
-from alacarte.cli.tables import print_json, print_table, say
 
 if TYPE_CHECKING:  # importing it imports httpx, which only sending needs
     from alacarte.cli.actions.push import Destination
@@ -103,9 +103,9 @@ def train(
     if push is not None:
         from alacarte.cli.actions.push import find_destination
 
-        destination = find_destination(push, proof_of(token, token_file), source, task, say)
+        destination = find_destination(push, proof_of(token, token_file), source, task, print_message)
     elif source is not None or task is not None:
-        raise CommandRefused("--source and --task are of a service: name it with --push")
+        raise CommandError("--source and --task are of a service: name it with --push")
     from alacarte.cli.actions.train import Plan, train_shards
     from alacarte.cli.backbones import Wanted
     from trainer.named_recipes import recipe_of
@@ -137,8 +137,8 @@ def train(
     if destination is not None:
         from alacarte.cli.actions.push import suit
 
-        plan = suit(plan, destination, given, say)
-    outcome = train_shards(plan, say)
+        plan = suit(plan, destination, given, print_message)
+    outcome = train_shards(plan, print_message)
     pushed = None if destination is None else _push(destination, [shard.file for shard in outcome.shards])
     if as_json:
         print_json(
@@ -182,5 +182,5 @@ def train(
 def _push(destination: "Destination", files: list[Path]) -> dict[str, object]:
     from alacarte.cli.actions.push import push_prompts
 
-    shards = push_prompts(destination, files, say)
+    shards = push_prompts(destination, files, print_message)
     return {"url": destination.url, "source": destination.source_id, "shards": shards}

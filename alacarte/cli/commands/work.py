@@ -12,10 +12,10 @@ from typing import Annotated
 
 import typer
 
-from alacarte.cli.errors import CommandRefused
+from alacarte.cli.errors import CommandError
 from alacarte.cli.local_options import opened
 from alacarte.cli.options import DtypeName, Json, weights_of
-from alacarte.cli.tables import print_json, say
+from alacarte.cli.output import print_json, print_message
 
 GB = 10**9
 
@@ -59,7 +59,9 @@ def work(
 
         require_device(device)
         wanted = weights_of(weights)
-        backbones = Backbones(lambda backbone, size: build(Wanted(backbone, wanted, device, dtype), size, say))
+        backbones = Backbones(
+            lambda backbone, size: build(Wanted(backbone, wanted, device, dtype), size, print_message)
+        )
         worker = Worker(
             registry,
             backbones,
@@ -74,7 +76,7 @@ def work(
         print_json({"published": tally.published, "failed": tally.failed, "lost": tally.lost})
     if once and tally.failed:
         attempts = tally.published + tally.failed + tally.lost
-        raise CommandRefused(f"{tally.failed} of {attempts} trainings failed: `alacarte source show` tells why")
+        raise CommandError(f"{tally.failed} of {attempts} trainings failed: `alacarte source show` tells why")
 
 
 @contextmanager
@@ -122,6 +124,6 @@ class _Lines(logging.Handler):
         fields: dict[str, object] = getattr(record, "fields", {})
         trace = fields.get("trace")
         told = ", ".join(f"{name} {value}" for name, value in fields.items() if name != "trace")
-        say(f"{record.getMessage()}: {told}" if told else record.getMessage())
+        print_message(f"{record.getMessage()}: {told}" if told else record.getMessage())
         for line in str(trace or "").splitlines():
-            say(line)
+            print_message(line)

@@ -3,7 +3,7 @@
 import typer
 
 from alacarte.cli.options import Json
-from alacarte.cli.output import print_one
+from alacarte.cli.output import print_object
 
 app = typer.Typer(no_args_is_help=True, help="The registry's database: its tables and their version.")
 
@@ -17,7 +17,7 @@ def upgrade(as_json: Json = False) -> None:
     settings = read_settings()
     before, after = make_registry(settings)
     names = {"database": open_database(settings).name, "objects": open_objects(settings).name}
-    print_one({**names, "before": before, "after": after}, as_json=as_json)
+    print_object({**names, "before": before, "after": after}, as_json=as_json)
 
 
 @app.command()
@@ -33,7 +33,7 @@ def status(as_json: Json = False) -> None:
         here, newest = migrate.current(database), migrate.revisions()[-1]
     finally:
         database.close()
-    print_one(
+    print_object(
         {
             "database": database.name,
             "revision": here,

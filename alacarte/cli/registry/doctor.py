@@ -4,11 +4,10 @@ from typing import Annotated
 
 import typer
 
-from alacarte.cli.errors import FAILED
+from alacarte.cli.errors import EXIT_FAILURE
 from alacarte.cli.local_options import opened
 from alacarte.cli.options import Json
-from alacarte.cli.output import document_of, print_list, told
-from alacarte.cli.tables import print_json, print_table, say
+from alacarte.cli.output import document_of, format_value, print_json, print_list, print_message, print_table
 
 
 def doctor(
@@ -38,11 +37,13 @@ def doctor(
         if found:
             print_list("findings", found, ("kind", "subject", "detail"), as_json=False)
         if repairs:
-            print_table(("mended", "how"), [(told(one["subject"]), told(one["action"])) for one in repairs])
-        say("All is well." if not found else _advice(len(found), repair=repair))
+            print_table(
+                ("mended", "how"), [(format_value(one["subject"]), format_value(one["action"])) for one in repairs]
+            )
+        print_message("All is well." if not found else _advice(len(found), repair=repair))
     left = [finding for finding in findings if finding.is_fault and not (repair and finding.is_mendable)]
     if left:
-        raise typer.Exit(FAILED)
+        raise typer.Exit(EXIT_FAILURE)
 
 
 def _advice(findings: int, *, repair: bool) -> str:

@@ -9,11 +9,19 @@ from uuid import UUID
 
 import typer
 
-from alacarte.cli.errors import FAILED, CommandRefused, NotYet
+from alacarte.cli.errors import EXIT_FAILURE, CommandError, TemporaryFailure
 from alacarte.cli.local_options import all_pages, opened, reading, writing
 from alacarte.cli.options import Json
-from alacarte.cli.output import Document, document_of, print_list, print_one, told
-from alacarte.cli.tables import print_json, print_table, say
+from alacarte.cli.output import (
+    Document,
+    document_of,
+    format_value,
+    print_json,
+    print_list,
+    print_message,
+    print_object,
+    print_table,
+)
 
 if TYPE_CHECKING:
     from registry.erasure.status import Progress
@@ -64,7 +72,9 @@ def run(as_json: Json = False) -> None:
     documents = [{**document_of(one, *FACTS), "waits_for": list(one.waits_for)} for one in ended]
     print_list("erasures", documents, ("id", "state", "scope", "source_id", "waits_for"), as_json=as_json)
     if unfinished := sum(one.receipt is None for one in ended):
-        raise NotYet(f"{unfinished} of {len(ended)} erasures are not complete: they are tried again, also without you")
+        raise TemporaryFailure(
+            f"{unfinished} of {len(ended)} erasures are not complete; they are retried in the background"
+        )
 
 
 @app.command()
@@ -81,7 +91,7 @@ def receipt(
     with reading() as session:
         progress = show_erasure(session, OPERATOR, erasure)
     if progress.receipt is None:
-        raise NotYet(f"erasure {erasure} is not complete: `alacarte erasure show {erasure}` says what is left")
+        raise TemporaryFailure(f"erasure {erasure} is not complete: `alacarte erasure show {erasure}` shows why")
     if out is None:
         print_json(progress.receipt)
     else:
@@ -108,9 +118,9 @@ def verify(
     if as_json:
         print_json({"holds": verdict.holds, "checks": checks})
     else:
-        print_table(("check", "holds", "found"), ([told(check[name]) for name in check] for check in checks))
+        print_table(("check", "holds", "found"), ([format_value(check[name]) for name in check] for check in checks))
     if not verdict.holds:
-        raise typer.Exit(FAILED)
+        raise typer.Exit(EXIT_FAILURE)
 
 
 @app.command()
@@ -121,7 +131,7 @@ def confirm(erasure: ErasureId, as_json: Json = False) -> None:
 
     with writing() as session:
         confirmed = confirm_scratch(session, OPERATOR, erasure)
-    print_one({"erasure": str(erasure), "confirmed": confirmed}, as_json=as_json)
+    print_object({"erasure": str(erasure), "confirmed": confirmed}, as_json=as_json)
 
 
 @app.command()
@@ -142,9 +152,9 @@ def print_progress(progress: "Progress", *, as_json: bool) -> None:
     if as_json:
         return
     if progress.receipt is None:
-        say(f"Serving has stopped. `alacarte erasure run` tries again what is left of {progress.id}.")
+        print_message(f"Serving has stopped. `alacarte erasure run` tries again what is left of {progress.id}.")
     else:
-        say(f"`alacarte erasure receipt {progress.id}` prints the signed receipt.")
+        print_message(f"`alacarte erasure receipt {progress.id}` prints the signed receipt.")
 
 
 def print_steps(document: Document, steps: Sequence[Document], receipt: object, *, as_json: bool) -> None:
@@ -152,15 +162,15 @@ def print_steps(document: Document, steps: Sequence[Document], receipt: object, 
     if as_json:
         print_json({**document, "steps": steps, "receipt": receipt})
         return
-    print_one(document, as_json=False)
-    rows = ([told(step[name]) for name in ("name", "done_at", "attempts", "found", "error")] for step in steps)
+    print_object(document, as_json=False)
+    rows = ([format_value(step[name]) for name in ("name", "done_at", "attempts", "found", "error")] for step in steps)
     print_table(("step", "done", "attempts", "found", "waits for"), rows)
 
 
 def write_receipt(receipt: object, out: Path) -> None:
     """The receipt in a file of its own, as it was signed."""
     out.write_text(json.dumps(receipt, indent=2) + "\n")
-    say(f"wrote {out}")
+    print_message(f"wrote {out}")
 
 
 def _read(path: Path) -> dict[str, Any]:  # Any: whatever JSON has; it is checked against its signature
@@ -174,5 +184,5 @@ def _read(path: Path) -> dict[str, Any]:  # Any: whatever JSON has; it is checke
     except (ValueError, RecursionError):
         document = None
     if not isinstance(document, dict):
-        raise CommandRefused(f"{path} is no receipt: a receipt is a JSON object")
+        raise CommandError(f"{path} is no receipt: a receipt is a JSON object")
     return document

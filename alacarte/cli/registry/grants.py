@@ -6,7 +6,7 @@ import typer
 
 from alacarte.cli.local_options import all_pages, named_source, reading, writing
 from alacarte.cli.options import InTask, Json, SourceName
-from alacarte.cli.output import document_of, print_list, print_one
+from alacarte.cli.output import document_of, print_list, print_object
 from alacarte.cli.registry.users import UserName
 
 if TYPE_CHECKING:
@@ -33,7 +33,7 @@ def add(
         who, what = find_user(session, OPERATOR, user), named_source(session, source, task)
         made = grant(session, OPERATOR, who.id, what.id, right)
         document = {"user": who.name, "source": what.name, **_document(made)}
-    print_one(document, as_json=as_json)
+    print_object(document, as_json=as_json)
 
 
 @app.command()
@@ -49,7 +49,7 @@ def revoke(
         who, what = find_user(session, OPERATOR, user), named_source(session, source, task)
         document = {"revoked": right, "user_id": str(who.id), "source_id": str(what.id)}
         revoke_grant(session, OPERATOR, who.id, what.id, right)
-    print_one(document, as_json=as_json)
+    print_object(document, as_json=as_json)
 
 
 @app.command("list")

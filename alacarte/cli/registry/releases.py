@@ -7,8 +7,7 @@ import typer
 
 from alacarte.cli.local_options import all_pages, reading, writing
 from alacarte.cli.options import Json
-from alacarte.cli.output import Document, document_of, print_list, print_one, told
-from alacarte.cli.tables import print_json, print_table
+from alacarte.cli.output import Document, document_of, format_value, print_json, print_list, print_object, print_table
 
 if TYPE_CHECKING:
     from registry.db.models.prompts import Release
@@ -32,7 +31,7 @@ def pin(
 
     with writing() as session:
         document = _document(pin_release(session, OPERATOR, find_task(session, task).id, name))
-    print_one(document, as_json=as_json)
+    print_object(document, as_json=as_json)
 
 
 @app.command("list")
@@ -79,7 +78,7 @@ def remove(release: ReleaseName, task: OfTask, as_json: Json = False) -> None:
         found = find_release(session, find_task(session, task).id, release)
         document = {"removed": found.name, "id": str(found.id)}
         remove_release(session, OPERATOR, found.id)
-    print_one(document, as_json=as_json)
+    print_object(document, as_json=as_json)
 
 
 def print_contents(
@@ -89,10 +88,10 @@ def print_contents(
     if as_json:
         print_json({**document, "prompts": members, "losses": losses})
         return
-    print_one({**document, "prompts": len(members), "lost": len(losses)}, as_json=False)
+    print_object({**document, "prompts": len(members), "lost": len(losses)}, as_json=False)
     for rows in (members, losses):
         if rows:
-            print_table(tuple(rows[0]), ([told(value) for value in row.values()] for row in rows))
+            print_table(tuple(rows[0]), ([format_value(value) for value in row.values()] for row in rows))
 
 
 def _document(release: "Release") -> dict[str, object]:

@@ -6,13 +6,12 @@ from uuid import UUID
 
 import typer
 
-from alacarte.cli.errors import CommandRefused, NotYet
+from alacarte.cli.errors import CommandError, TemporaryFailure
 from alacarte.cli.local_options import all_pages, named_source, opened, reading, writing
 from alacarte.cli.options import InTask, Json, SourceName
-from alacarte.cli.output import Document, document_of, print_list, print_one, told
+from alacarte.cli.output import Document, document_of, format_value, print_json, print_list, print_object, print_table
 from alacarte.cli.registry.uploads import add, extend
 from alacarte.cli.registry.users import UserName
-from alacarte.cli.tables import print_json, print_table
 
 OF_SHARDS = ("number", "state", "progress", "generation", "samples", "attempts", "worker", "error", "id")
 
@@ -59,8 +58,8 @@ def print_state(document: Document, shards: Sequence[Document], *, as_json: bool
     if as_json:
         print_json({**document, "shards": shards})
         return
-    print_one(document, as_json=False)
-    print_table(OF_SHARDS, ([told(shard[name]) for name in OF_SHARDS] for shard in shards))
+    print_object(document, as_json=False)
+    print_table(OF_SHARDS, ([format_value(shard[name]) for name in OF_SHARDS] for shard in shards))
 
 
 @app.command()
@@ -88,7 +87,7 @@ def cancel(source: SourceName, task: InTask = None, as_json: Json = False) -> No
         found = named_source(session, source, task)
         held = cancel_training(session, OPERATOR, found.id)
         document = {"cancelled": found.name, "id": str(found.id), "shards": held}
-    print_one(document, as_json=as_json)
+    print_object(document, as_json=as_json)
 
 
 @app.command()
@@ -101,7 +100,7 @@ def resume(source: SourceName, task: InTask = None, as_json: Json = False) -> No
         found = named_source(session, source, task)
         freed = resume_training(session, OPERATOR, found.id)
         document = {"resumed": found.name, "id": str(found.id), "shards": freed}
-    print_one(document, as_json=as_json)
+    print_object(document, as_json=as_json)
 
 
 @app.command()
@@ -120,7 +119,7 @@ def rename(
         before = found.name
         renamed = rename_source(session, OPERATOR, found.id, name)
         document = {"renamed": before, "name": renamed.name, "id": str(renamed.id)}
-    print_one(document, as_json=as_json)
+    print_object(document, as_json=as_json)
 
 
 @app.command()
@@ -134,7 +133,7 @@ def owner(source: SourceName, user: UserName, task: InTask = None, as_json: Json
         found, who = named_source(session, source, task), find_user(session, OPERATOR, user)
         handed = set_owner(session, OPERATOR, found.id, who.id)
         document = {"source": handed.name, "id": str(handed.id), "owner": who.name, "owner_id": str(who.id)}
-    print_one(document, as_json=as_json)
+    print_object(document, as_json=as_json)
 
 
 @app.command()
@@ -164,7 +163,7 @@ def forget(
     from registry.erasure.runner import finish_erasure
 
     if shard is not None and sample is not None:
-        raise CommandRefused("name a shard or a sample, not both")
+        raise CommandError("name a shard or a sample, not both")
     with opened() as registry:
         with registry.database.reading() as session:
             source_id = named_source(session, source, task).id
@@ -179,4 +178,4 @@ def forget(
     print_progress(progress, as_json=as_json)
     if progress.receipt is None:
         waits = "; ".join(progress.waits_for)
-        raise NotYet(f"erasure {progress.id} is not complete, though nothing of it is served any more: {waits}")
+        raise TemporaryFailure(f"erasure {progress.id} is not complete; nothing of it is served any more: {waits}")

@@ -6,10 +6,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from alacarte.api.literals import Composition, Weighting
-from alacarte.cli.errors import CommandRefused
+from alacarte.cli.errors import CommandError
 from alacarte.cli.local_options import all_pages, reading, writing
 from alacarte.cli.options import Json
-from alacarte.cli.output import document_of, print_list, print_one
+from alacarte.cli.output import document_of, print_list, print_object
 
 if TYPE_CHECKING:
     from registry.db.models.catalog import Task
@@ -66,7 +66,7 @@ def add(
                 recipe=told,
             )
         )
-    print_one(document, as_json=as_json)
+    print_object(document, as_json=as_json)
 
 
 @app.command("list")
@@ -86,7 +86,7 @@ def show(task: TaskName, as_json: Json = False) -> None:
 
     with reading() as session:
         document = _document(find_task(session, task))
-    print_one(document, as_json=as_json)
+    print_object(document, as_json=as_json)
 
 
 @app.command()
@@ -99,7 +99,7 @@ def remove(task: TaskName, as_json: Json = False) -> None:
         found = find_task(session, task)
         document = {"removed": found.name, "id": str(found.id)}
         remove_task(session, OPERATOR, found.id)
-    print_one(document, as_json=as_json)
+    print_object(document, as_json=as_json)
 
 
 def parsed_recipe(recipe: str | None) -> dict[str, Any] | None:  # Any: whatever JSON has; the registry checks it
@@ -109,9 +109,9 @@ def parsed_recipe(recipe: str | None) -> dict[str, Any] | None:  # Any: whatever
     try:
         told = json.loads(recipe)
     except (ValueError, RecursionError) as error:
-        raise CommandRefused(f"--recipe is no JSON ({error}): write --recipe '{{\"epochs\": 20}}'") from error
+        raise CommandError(f"--recipe is no JSON ({error}): write --recipe '{{\"epochs\": 20}}'") from error
     if not isinstance(told, dict):
-        raise CommandRefused("--recipe is a JSON object of names and values: --recipe '{\"epochs\": 20}'")
+        raise CommandError("--recipe is a JSON object of names and values: --recipe '{\"epochs\": 20}'")
     return told
 
 

@@ -8,9 +8,8 @@ import typer
 
 from alacarte.cli.local_options import all_pages, reading, writing
 from alacarte.cli.options import Json
-from alacarte.cli.output import document_of, print_list, print_one
+from alacarte.cli.output import document_of, print_list, print_message, print_object
 from alacarte.cli.registry.users import UserName
-from alacarte.cli.tables import say
 
 if TYPE_CHECKING:
     from registry.db.models.users import Token
@@ -38,8 +37,8 @@ def issue(
         who = find_user(session, OPERATOR, user)
         issued = issue_token(session, OPERATOR, who.id, note=note, lifetime=lifetime)
         document = {"user": who.name, **_document(issued.token), "token": issued.text}
-    print_one(document, as_json=as_json)
-    say("Keep the token: it is not shown again, and only its hash is stored.")
+    print_object(document, as_json=as_json)
+    print_message("Keep the token: it is not shown again, and only its hash is stored.")
 
 
 @app.command("list")
@@ -71,7 +70,7 @@ def revoke(
 
     with writing() as session:
         revoke_token(session, OPERATOR, token)
-    print_one({"revoked": str(token)}, as_json=as_json)
+    print_object({"revoked": str(token)}, as_json=as_json)
 
 
 def _document(token: "Token") -> dict[str, object]:

@@ -9,8 +9,7 @@ import typer
 
 from alacarte.cli.local_options import named_source, opened
 from alacarte.cli.options import InTask, Json, SourceName
-from alacarte.cli.output import Document, plain, print_one
-from alacarte.cli.tables import print_json, print_table, say
+from alacarte.cli.output import Document, plain, print_json, print_message, print_object, print_table
 
 if TYPE_CHECKING:
     from registry.ingest.pipeline import Admission
@@ -26,7 +25,8 @@ Pictures = Annotated[
 Shards = Annotated[int, typer.Option("--shards", min=1, help="Parts that the pictures are trained in.")]
 Within = Annotated[str | None, typer.Option("--within", metavar="SUBFOLDER", help="Read only this subfolder.")]
 Skip = Annotated[
-    bool, typer.Option("--skip-unreadable", help="Leave out what cannot be taken, and say what, instead of refusing.")
+    bool,
+    typer.Option("--skip-unreadable", help="Leave out what cannot be taken, and say what, instead of refusing."),
 ]
 
 SECONDS_BETWEEN_LINES = 2.0
@@ -118,7 +118,7 @@ def _report_of_progress() -> Callable[[int, int], None]:
         nonlocal spoke
         if time.monotonic() - spoke > SECONDS_BETWEEN_LINES:
             spoke = time.monotonic()
-            say(f"{done:,} of {total:,} pictures stored")
+            print_message(f"{done:,} of {total:,} pictures stored")
 
     return report
 
@@ -130,7 +130,7 @@ def print_admission(
     if as_json:
         print_json({**document, "refusals": [{"name": one.name, "reason": one.reason} for one in refusals]})
         return
-    print_one({**document, "left out": len(refusals) if refused is None else refused}, as_json=False)
+    print_object({**document, "left out": len(refusals) if refused is None else refused}, as_json=False)
     if refusals:
         print_table(("left out", "why"), [(one.name, one.reason) for one in refusals])
 

@@ -6,7 +6,7 @@ import typer
 
 from alacarte.cli.local_options import all_pages, opened, reading, writing
 from alacarte.cli.options import Json
-from alacarte.cli.output import document_of, print_list, print_one
+from alacarte.cli.output import document_of, print_list, print_object
 
 if TYPE_CHECKING:
     from registry.db.models.users import User
@@ -33,7 +33,7 @@ def add(
 
     with writing() as session:
         document = _document(create_user(session, OPERATOR, name, role, is_group=group))
-    print_one(document, as_json=as_json)
+    print_object(document, as_json=as_json)
 
 
 @app.command("list")
@@ -58,7 +58,7 @@ def show(name: UserName, as_json: Json = False) -> None:
         ask = members_of if user.is_group else groups_of
         others = [other.name for other in all_pages(lambda after: ask(session, OPERATOR, user.id, after))]
         document = {**_document(user), "members" if user.is_group else "groups": others}
-    print_one(document, as_json=as_json)
+    print_object(document, as_json=as_json)
 
 
 @app.command()
@@ -71,7 +71,7 @@ def remove(name: UserName, as_json: Json = False) -> None:
         user = find_user(session, OPERATOR, name)
         document = _document(user)
         remove_user(session, OPERATOR, user.id)
-    print_one({"removed": document["name"], "id": document["id"]}, as_json=as_json)
+    print_object({"removed": document["name"], "id": document["id"]}, as_json=as_json)
 
 
 @app.command()
@@ -84,7 +84,7 @@ def join(group: GroupName, member: UserName, as_json: Json = False) -> None:
         to, who = find_user(session, OPERATOR, group), find_user(session, OPERATOR, member)
         add_member(session, OPERATOR, to.id, who.id)
         document = {"group": to.name, "joined": who.name}
-    print_one(document, as_json=as_json)
+    print_object(document, as_json=as_json)
 
 
 @app.command()
@@ -97,7 +97,7 @@ def leave(group: GroupName, member: UserName, as_json: Json = False) -> None:
         of, who = find_user(session, OPERATOR, group), find_user(session, OPERATOR, member)
         remove_member(session, OPERATOR, of.id, who.id)
         document = {"group": of.name, "left": who.name}
-    print_one(document, as_json=as_json)
+    print_object(document, as_json=as_json)
 
 
 @app.command()
@@ -122,7 +122,7 @@ def bind(
     with writing() as session:
         user = find_user(session, OPERATOR, name)
         document = _document(bind_subject(session, OPERATOR, user.id, vouching, subject))
-    print_one(document, as_json=as_json)
+    print_object(document, as_json=as_json)
 
 
 @app.command()
@@ -134,7 +134,7 @@ def unbind(name: UserName, as_json: Json = False) -> None:
 
     with writing() as session:
         document = _document(unbind_subject(session, OPERATOR, find_user(session, OPERATOR, name).id))
-    print_one(document, as_json=as_json)
+    print_object(document, as_json=as_json)
 
 
 @app.command()
@@ -159,7 +159,7 @@ def quota(
             set_quota(session, OPERATOR, user.id, size)
         found = show_quota(session, OPERATOR, user.id, registry.quota_bytes)
         document = {"user": user.name, **document_of(found, "used_bytes", "quota_bytes", "is_default")}
-    print_one(document, as_json=as_json)
+    print_object(document, as_json=as_json)
 
 
 def _document(user: "User") -> dict[str, object]:

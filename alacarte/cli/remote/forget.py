@@ -8,12 +8,11 @@ from uuid import UUID
 
 import typer
 
-from alacarte.cli.errors import FAILED, INTERRUPTED, CommandRefused, NotYet, fail
+from alacarte.cli.errors import EXIT_FAILURE, EXIT_INTERRUPTED, CommandError, TemporaryFailure, fail
 from alacarte.cli.options import InTask, Json, SourceName
-from alacarte.cli.output import document_of, facts_of, print_list, told
+from alacarte.cli.output import document_of, facts_of, format_value, print_json, print_list, print_message, print_table
 from alacarte.cli.registry.erasures import FACTS, ErasureId, print_steps, write_receipt
 from alacarte.cli.remote.client_context import source_of
-from alacarte.cli.tables import print_json, print_table, say
 
 if TYPE_CHECKING:
     from alacarte._client.models import Erasure
@@ -47,12 +46,12 @@ def forget(
     With --wait the exit code is 0 once the receipt is there, and 75 if it is not in time; the erasure goes on anyway.
     """
     if shard is not None and sample is not None:
-        raise CommandRefused("name a shard or a sample, not both")
+        raise CommandError("name a shard or a sample, not both")
     if receipt is not None and not wait:
-        raise CommandRefused("the receipt comes at the end: leave out --no-wait, or ask for it with `remote erasure`")
+        raise CommandError("the receipt comes at the end: leave out --no-wait, or ask for it with `remote erasure`")
     forgetting = _begin(client, source_of(client, source, task), shard, sample)
     with _going_on(forgetting.id):
-        say(f"nothing of it is served any more; erasure {forgetting.id} removes the rest")
+        print_message(f"nothing of it is served any more; erasure {forgetting.id} removes the rest")
         ended = forgetting.wait(timeout) if wait else forgetting.begun
     _print_erasure(ended, as_json)
     if receipt is not None:
@@ -71,7 +70,7 @@ def erasure(client: "Client", erasure: ErasureId, receipt: ReceiptFile = None, a
     _print_erasure(found, as_json)
     if receipt is not None:
         if found.receipt is None:
-            raise NotYet(f"erasure {erasure} is not complete, so there is no receipt yet")
+            raise TemporaryFailure(f"erasure {erasure} is not complete, so there is no receipt yet")
         write_receipt(found.receipt, receipt)
 
 
@@ -81,10 +80,10 @@ def verify(client: "Client", erasure: ErasureId, as_json: Json = False) -> None:
     if as_json:
         print_json(facts_of(verdict))
     else:
-        rows = ((check.name, told(check.ok), check.detail) for check in verdict.checks)
+        rows = ((check.name, format_value(check.ok), check.detail) for check in verdict.checks)
         print_table(("check", "holds", "found"), rows)
     if not verdict.holds:
-        raise typer.Exit(FAILED)
+        raise typer.Exit(EXIT_FAILURE)
 
 
 def _begin(client: "Client", source: str, shard: UUID | None, sample: str | None) -> "Forgetting":
@@ -92,7 +91,7 @@ def _begin(client: "Client", source: str, shard: UUID | None, sample: str | None
     try:
         return client.forget(source, sample=digest, shard=None if shard is None else str(shard))
     except KeyboardInterrupt:
-        fail("interrupted before the answer: `alacarte remote erasures` tells whether it has begun", INTERRUPTED)
+        fail("interrupted before the answer: `alacarte remote erasures` tells whether it has begun", EXIT_INTERRUPTED)
 
 
 @contextmanager
@@ -104,9 +103,9 @@ def _going_on(erasure: str) -> Iterator[None]:
     try:
         yield
     except KeyboardInterrupt:
-        fail(f"interrupted; {goes_on}", INTERRUPTED)
+        fail(f"interrupted; {goes_on}", EXIT_INTERRUPTED)
     except ClientError as error:
-        raise NotYet(f"{error}; {goes_on}") from error
+        raise TemporaryFailure(f"{error}; {goes_on}") from error
 
 
 def _print_erasure(erasure: "Erasure", as_json: bool) -> None:

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from alacarte.cli.options import InTask, Json, SourceName
-from alacarte.cli.output import facts_of, print_list, print_one
+from alacarte.cli.output import facts_of, print_list, print_object
 from alacarte.cli.registry.grants import RightName
 from alacarte.cli.registry.users import UserName
 from alacarte.cli.remote.client_context import source_of
@@ -44,7 +44,7 @@ def grant(
     as_json: Json = False,
 ) -> None:
     """Grant a right to a user or group."""
-    print_one(facts_of(client.grant(user, source_of(client, source, task), right)), as_json=as_json)
+    print_object(facts_of(client.grant(user, source_of(client, source, task), right)), as_json=as_json)
 
 
 def revoke(
@@ -57,4 +57,4 @@ def revoke(
 ) -> None:
     """Take a right back, at once."""
     client.revoke(user, source_of(client, source, task), right)
-    print_one({"revoked": right, "user": user, "source": source}, as_json=as_json)
+    print_object({"revoked": right, "user": user, "source": source}, as_json=as_json)

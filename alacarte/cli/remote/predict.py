@@ -8,8 +8,7 @@ import typer
 
 from alacarte.api.literals import Composition, Weighting
 from alacarte.cli.options import Json
-from alacarte.cli.output import facts_of
-from alacarte.cli.tables import print_json, print_table
+from alacarte.cli.output import facts_of, print_json, print_table
 
 if TYPE_CHECKING:
     from alacarte._client.models import Prediction

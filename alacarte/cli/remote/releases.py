@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from alacarte.cli.options import Json
-from alacarte.cli.output import facts_of, print_list, print_one
+from alacarte.cli.output import facts_of, print_list, print_object
 from alacarte.cli.registry.releases import OfTask, ReleaseName, print_contents
 
 if TYPE_CHECKING:
@@ -38,10 +38,10 @@ def pin_release(
     as_json: Json = False,
 ) -> None:
     """Pin the prompts that a task has now under a name."""
-    print_one(facts_of(client.pin_release(task, name)), as_json=as_json)
+    print_object(facts_of(client.pin_release(task, name)), as_json=as_json)
 
 
 def remove_release(client: "Client", release: ReleaseName, task: OfTask, as_json: Json = False) -> None:
     """Remove a release; its prompts stay."""
     client.remove_release(release, task)
-    print_one({"removed": release}, as_json=as_json)
+    print_object({"removed": release}, as_json=as_json)

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from alacarte.cli.options import InTask, Json, SourceName
-from alacarte.cli.output import facts_of, print_list, print_one
+from alacarte.cli.output import facts_of, print_list, print_object
 from alacarte.cli.registry.sources import print_state
 from alacarte.cli.remote.client_context import source_of, task_names
 
@@ -46,9 +46,9 @@ def samples(
 
 def cancel(client: "Client", source: SourceName, task: InTask = None, as_json: Json = False) -> None:
     """Stop the training of a source until it is resumed; what is trained stays."""
-    print_one({"cancelled": source, "shards": client.cancel(source_of(client, source, task))}, as_json=as_json)
+    print_object({"cancelled": source, "shards": client.cancel(source_of(client, source, task))}, as_json=as_json)
 
 
 def resume(client: "Client", source: SourceName, task: InTask = None, as_json: Json = False) -> None:
     """Go on with training that was cancelled, or that is waiting after failures."""
-    print_one({"resumed": source, "shards": client.resume(source_of(client, source, task))}, as_json=as_json)
+    print_object({"resumed": source, "shards": client.resume(source_of(client, source, task))}, as_json=as_json)

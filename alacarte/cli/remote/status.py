@@ -2,11 +2,10 @@
 
 from typing import TYPE_CHECKING
 
-from alacarte.cli.errors import NotYet
+from alacarte.cli.errors import TemporaryFailure
 from alacarte.cli.options import Json
-from alacarte.cli.output import document_of, print_list, print_one
+from alacarte.cli.output import document_of, print_json, print_list, print_object
 from alacarte.cli.remote.client_context import task_names
-from alacarte.cli.tables import print_json
 
 if TYPE_CHECKING:
     from alacarte.client import Client
@@ -22,10 +21,10 @@ def status(client: "Client", as_json: Json = False) -> None:
     if as_json:
         print_json({**document, "sources": rights})
     else:
-        print_one(document, as_json=False)
+        print_object(document, as_json=False)
         print_list("sources", rights, ("name", "task", "rights", "progress", "id"), as_json=False)
     if not is_ready:
-        raise NotYet(f"{client.url} is not ready to predict")
+        raise TemporaryFailure(f"{client.url} is not ready to predict")
 
 
 def _rights(client: "Client", source: str, task: str | None) -> dict[str, object]:

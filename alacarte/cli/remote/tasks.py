@@ -6,7 +6,7 @@ import typer
 
 from alacarte.api.literals import Composition, Weighting
 from alacarte.cli.options import Json
-from alacarte.cli.output import facts_of, print_list, print_one
+from alacarte.cli.output import facts_of, print_list, print_object
 from alacarte.cli.registry.tasks import DEFAULT_BACKBONE, Labels, RecipeText, Size, TaskName, parsed_recipe
 
 if TYPE_CHECKING:
@@ -21,7 +21,7 @@ def tasks(client: "Client", as_json: Json = False) -> None:
 
 def task(client: "Client", task: TaskName, as_json: Json = False) -> None:
     """Show all facts of a task."""
-    print_one(facts_of(client.task(task)), as_json=as_json)
+    print_object(facts_of(client.task(task)), as_json=as_json)
 
 
 def create_task(
@@ -49,10 +49,10 @@ def create_task(
         weighting=weighting,
         recipe=parsed_recipe(recipe),
     )
-    print_one(facts_of(made), as_json=as_json)
+    print_object(facts_of(made), as_json=as_json)
 
 
 def remove_task(client: "Client", task: TaskName, as_json: Json = False) -> None:
     """Remove a task that has no sources and no releases."""
     client.remove_task(task)
-    print_one({"removed": task}, as_json=as_json)
+    print_object({"removed": task}, as_json=as_json)

@@ -6,8 +6,7 @@ from uuid import UUID
 import typer
 
 from alacarte.cli.options import Json
-from alacarte.cli.output import facts_of, print_list, print_one
-from alacarte.cli.tables import say
+from alacarte.cli.output import facts_of, print_list, print_message, print_object
 
 if TYPE_CHECKING:
     from alacarte.client import Client
@@ -42,8 +41,8 @@ def issue_token(
     issued = client.issue_token(user, note=note, lifetime_s=None if days is None else days * SECONDS_A_DAY)
     document = facts_of(issued)
     document["token"] = document.pop("text")
-    print_one(document, as_json=as_json)
-    say("Keep the token: it is not shown again, and only its hash is stored.")
+    print_object(document, as_json=as_json)
+    print_message("Keep the token: it is not shown again, and only its hash is stored.")
 
 
 def revoke_token(
@@ -53,4 +52,4 @@ def revoke_token(
 ) -> None:
     """Revoke a token: whoever shows it from now on is refused."""
     client.revoke_token(str(token_id))
-    print_one({"revoked": str(token_id)}, as_json=as_json)
+    print_object({"revoked": str(token_id)}, as_json=as_json)

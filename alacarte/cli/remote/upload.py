@@ -7,14 +7,13 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from alacarte.cli.errors import INTERRUPTED, fail
+from alacarte.cli.errors import EXIT_INTERRUPTED, fail
 from alacarte.cli.options import InTask, Json, SourceName
-from alacarte.cli.output import facts_of, print_list
+from alacarte.cli.output import facts_of, print_list, print_message
 from alacarte.cli.prompt_files import find_prompt_files
 from alacarte.cli.registry.uploads import Shards, Skip, Within, print_admission
 from alacarte.cli.remote.client_context import source_of
 from alacarte.cli.remote.upload_progress import Sending, watched_sending, watched_training
-from alacarte.cli.tables import say
 
 if TYPE_CHECKING:
     from alacarte._client.models import Admission
@@ -113,7 +112,7 @@ def push(
     from alacarte.cli.actions.push import find_or_make, send_prompts
 
     files = find_prompt_files(prompts)
-    sent = send_prompts(client, find_or_make(client, source, task, say), files, say)
+    sent = send_prompts(client, find_or_make(client, source, task, print_message), files, print_message)
     documents = [{"file": str(file), **facts_of(prompt)} for file, prompt in zip(files, sent, strict=True)]
     print_list("prompts", documents, ("file", "samples", "labels", "shard_id"), as_json=as_json)
 
@@ -125,7 +124,7 @@ def _sent(name: str) -> "Iterator[Callable[[int, int], None]]":
         try:
             yield sending
         except KeyboardInterrupt:
-            fail(_interrupted(sending), INTERRUPTED)
+            fail(_interrupted(sending), EXIT_INTERRUPTED)
 
 
 def _interrupted(sending: Sending) -> str:
@@ -141,10 +140,10 @@ def _finish(client: "Client", admission: "Admission", wait: bool, timeout: float
     assert isinstance(refused, int)
     if wait:
         try:
-            say(f"{admission.samples:,} pictures are in source {admission.source}; waiting for its training")
+            print_message(f"{admission.samples:,} pictures are in source {admission.source}; waiting for its training")
             with watched_training() as progress:
                 client.wait_until_trained(admission.source, timeout, progress)
         except KeyboardInterrupt:
             how_far = f"`alacarte remote source {admission.source}` tells how far it is"
-            fail(f"interrupted: the pictures are kept, and training goes on; {how_far}", INTERRUPTED)
+            fail(f"interrupted: the pictures are kept, and training goes on; {how_far}", EXIT_INTERRUPTED)
     print_admission(document, admission.refusals, refused, as_json=as_json)

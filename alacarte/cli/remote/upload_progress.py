@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from rich.console import Console
 from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeRemainingColumn, TransferSpeedColumn
 
-from alacarte.cli.tables import percent, say
+from alacarte.cli.output import format_percent, print_message
 
 if TYPE_CHECKING:
     from alacarte._client.models import SourceState
@@ -52,7 +52,7 @@ def watched_sending(name: str) -> Iterator[Sending]:
 def watched_training() -> Iterator[Callable[["SourceState"], None]]:
     """A report of a source whose shards are trained."""
     if not sys.stderr.isatty():
-        show = _by_lines(lambda done, _: f"trained {percent(done / MB)}")
+        show = _by_lines(lambda done, _: f"trained {format_percent(done / MB)}")
         yield lambda state: show(round(state.progress * MB), MB)
         return
     with _bar(BarColumn(), TextColumn("{task.percentage:.1f} % trained")) as bars:
@@ -72,6 +72,6 @@ def _by_lines(line: Callable[[int, int], str]) -> Callable[[int, int], None]:
         nonlocal spoke
         if time.monotonic() - spoke > SECONDS_BETWEEN_LINES:
             spoke = time.monotonic()
-            say(line(done, total))
+            print_message(line(done, total))
 
     return show

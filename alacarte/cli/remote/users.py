@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from alacarte.cli.options import Json
-from alacarte.cli.output import facts_of, print_list, print_one
+from alacarte.cli.output import facts_of, print_list, print_object
 from alacarte.cli.registry.users import GroupName, RoleName, UserName
 
 if TYPE_CHECKING:
@@ -23,7 +23,7 @@ def user(client: "Client", user: UserName, as_json: Json = False) -> None:
     found = client.user(user)
     others = client.members(found.id) if found.is_group else client.groups(found.id)
     names = [other.name for other in others]
-    print_one({**facts_of(found), "members" if found.is_group else "groups": names}, as_json=as_json)
+    print_object({**facts_of(found), "members" if found.is_group else "groups": names}, as_json=as_json)
 
 
 def create_user(
@@ -36,22 +36,22 @@ def create_user(
     as_json: Json = False,
 ) -> None:
     """Make a user or a group."""
-    print_one(facts_of(client.create_user(name, role, is_group=group)), as_json=as_json)
+    print_object(facts_of(client.create_user(name, role, is_group=group)), as_json=as_json)
 
 
 def remove_user(client: "Client", user: UserName, as_json: Json = False) -> None:
     """Remove a user with their tokens, grants and memberships; their sources stay, without an owner."""
     client.remove_user(user)
-    print_one({"removed": user}, as_json=as_json)
+    print_object({"removed": user}, as_json=as_json)
 
 
 def join(client: "Client", group: GroupName, member: UserName, as_json: Json = False) -> None:
     """Let a user have what a group is granted."""
     client.add_member(group, member)
-    print_one({"group": group, "joined": member}, as_json=as_json)
+    print_object({"group": group, "joined": member}, as_json=as_json)
 
 
 def leave(client: "Client", group: GroupName, member: UserName, as_json: Json = False) -> None:
     """End what a user has through a group."""
     client.remove_member(group, member)
-    print_one({"group": group, "left": member}, as_json=as_json)
+    print_object({"group": group, "left": member}, as_json=as_json)

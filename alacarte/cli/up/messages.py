@@ -1,93 +1,94 @@
-"""What a person is told once all is up: lines that can be pasted into a shell as they are."""
+"""The text that `alacarte up` prints: example commands that can be pasted into a shell."""
 
 import shlex
 from pathlib import Path
 from uuid import UUID
 
-from alacarte.cli.actions.digits import TestPicture
-from alacarte.cli.errors import CommandRefused
-from alacarte.cli.up.bootstrap import ADMIN
-from alacarte.cli.up.digits_demo import ASKS_AGAIN, FORGOTTEN, GRANTS, TASK, Demo
+from alacarte.cli.errors import CommandError
+from alacarte.cli.up.demo import ASKS_AGAIN, FORGOTTEN, GRANTS, TASK, Demo
+from alacarte.cli.up.digits import TestPicture
 from alacarte.client import Client, ClientError, Prediction
 
-TRIED = 20  # pictures that are looked at for one that shows something
+ADMIN = "admin"  # the name of the first admin
+TRIED = 20  # test pictures among which an example is chosen
 
 
 def admin_lines(token: str) -> list[str]:
-    """The first admin's token, for the only time."""
+    """Return the line with the first admin's token, which is shown only once."""
     return [f"The admin's token, shown this once: {token}"]
 
 
 def demo_lines(url: str, demo: Demo, admin_token: str | None, how_to_token: str) -> list[str]:
-    """The demo as a story of calls: two people ask, one source is forgotten, and the proof."""
-    picture, answers = _telling_picture(url, demo)
-    lines = ["", f"A picture of a {picture.label}, and what two people are told who may use other sources:"]
-    for person, token in demo.tokens.items():
-        said = f"{answers[person].label} ({100 * answers[person].score:.0f} %)"
-        lines += ["", f"# {person}, by {' and '.join(GRANTS[person])}: {said}", predict_line(url, token, picture.path)]
+    """Return the commands of the demo: two users predict, one source is forgotten, and the receipt is fetched."""
+    picture, answers = _find_example(url, demo)
+    lines = ["", f"A picture of a {picture.label}, and the answers to two users who may use different sources:"]
+    for user, token in demo.tokens.items():
+        answer = f"{answers[user].label} ({100 * answers[user].score:.0f} %)"
+        sources = " and ".join(GRANTS[user])
+        lines += ["", f"# {user}, with sources {sources}: {answer}", predict_line(url, token, picture.path)]
     if admin_token is None:
-        lines += ["", f"# with a token of an admin in TOKEN; for a new one: {how_to_token}"]
+        lines += ["", f"# with an admin token in TOKEN; to issue a new one: {how_to_token}"]
     admin = admin_token or "$TOKEN"
     return [
         *lines,
         "",
-        f"# forget {FORGOTTEN}: from this answer on, nobody is told anything by it; ask again as {ASKS_AGAIN}",
+        f"# forget {FORGOTTEN}: no later answer uses it; then ask again as {ASKS_AGAIN}",
         forget_line(url, admin, demo.sources[FORGOTTEN]),
         "",
-        "# what was removed, step by step, and the signed receipt",
+        "# the steps of the erasure and its signed receipt",
         erasures_line(url, admin),
         "",
     ]
 
 
 def again_lines(url: str, how_to_token: str) -> list[str]:
-    """How to go on where everything was found again."""
+    """Return what to do next when the registry existed before."""
     return [
-        f"Everything is as it was, at {url}.",
-        f"Tokens are shown once, when they are made; for a new one: {how_to_token}",
+        f"The registry from before is served at {url}.",
+        f"Tokens are shown only once; to issue a new one: {how_to_token}",
     ]
 
 
 def how_to_token(home: Path | None) -> str:
-    """The command that makes a token in this home, for an admin, and for anybody else likewise."""
+    """Return the command that issues an admin token in this home."""
     where = "" if home is None else f"ALACARTE_HOME={shlex.quote(str(home))} "
     return f"{where}alacarte token issue {ADMIN}"
 
 
 def predict_line(url: str, token: str, picture: Path) -> str:
-    """Asks for the labels of a picture."""
-    # In quotes of curl's own, so that no character of the path means something to it.
+    """Return the command that predicts a picture."""
+    # Quoted for curl too, so that it reads no character of the path as syntax.
     inner = str(picture).replace("\\", "\\\\").replace('"', '\\"')
     image = shlex.quote(f'image=@"{inner}"')
     return f"curl -s {_bearer(token)} -F {image} -F task={TASK} {url}/predict"
 
 
 def forget_line(url: str, token: str, source: UUID) -> str:
-    """Has a source forgotten."""
+    """Return the command that forgets a source."""
     return f"curl -s -X DELETE {_bearer(token)} {url}/sources/{source}"
 
 
 def erasures_line(url: str, token: str) -> str:
-    """Shows what was forgotten."""
+    """Return the command that lists erasures."""
     return f"curl -s {_bearer(token)} {url}/erasures"
 
 
 def _bearer(token: str) -> str:
-    return f'-H "Authorization: Bearer {token}"'  # double quotes: a variable stays one
+    return f'-H "Authorization: Bearer {token}"'  # double quotes, so that $TOKEN is expanded
 
 
-def _telling_picture(url: str, demo: Demo) -> tuple[TestPicture, dict[str, Prediction]]:
-    """A picture that everybody labels right and that only the source to be forgotten knew for one of them."""
-    known = [picture for picture in demo.pictures if picture.label in "56789"][:TRIED]
+def _find_example(url: str, demo: Demo) -> tuple[TestPicture, dict[str, Prediction]]:
+    """Return the test picture that most users label right; of the digits that only the forgotten source teaches eva."""
+    candidates = [picture for picture in demo.pictures if picture.label in "56789"][:TRIED]
     answers: dict[str, list[Prediction]] = {}
     try:
-        for person, token in demo.tokens.items():
+        for user, token in demo.tokens.items():
             with Client(url, token) as client:
-                answers[person] = client.predict_many([picture.path for picture in known], task=TASK, top_k=1)
+                answers[user] = client.predict_many([picture.path for picture in candidates], task=TASK, top_k=1)
     except ClientError as error:
-        raise CommandRefused(f"the demo cannot be shown, and comes with the next start: {error}") from error
-    rights = [
-        sum(answers[person][place].label == picture.label for person in answers) for place, picture in enumerate(known)
+        raise CommandError(f"the demo cannot be shown; the next start tries again: {error}") from error
+    correct = [
+        sum(answers[user][index].label == picture.label for user in answers) for index, picture in enumerate(candidates)
     ]
-    best = rights.index(max(rights))
-    return known[best], {person: found[best] for person, found in answers.items()}
+    best = correct.index(max(correct))
+    return candidates[best], {user: found[best] for user, found in answers.items()}

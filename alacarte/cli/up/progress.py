@@ -1,4 +1,4 @@
-"""How far training is, as the registry knows it: a bar for each source where someone watches, else lines."""
+"""Training progress from the registry: a bar for each source on a terminal, else lines."""
 
 import sys
 import time
@@ -9,9 +9,8 @@ from uuid import UUID
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskID, TaskProgressColumn, TextColumn
 
-from alacarte.cli.errors import printable
 from alacarte.cli.local_options import all_pages
-from alacarte.cli.tables import say
+from alacarte.cli.output import print_message, replace_control_characters
 from registry.access.caller import OPERATOR
 from registry.catalog.source_status import SourceState, show_source
 from registry.catalog.sources import list_sources
@@ -24,27 +23,27 @@ STEP = 0.25  # of a source's progress, between two lines
 Show = Callable[[SourceState], None]
 
 
-class Watch:
-    """Shows every source that is in training, until it is trained or gone."""
+class TrainingProgress:
+    """Shows every source that is in training, until it is trained or deleted."""
 
     def __init__(self, registry: Registry, show: Show, drop: Callable[[UUID], None]) -> None:
         self._registry = registry
         self._show = show
         self._drop = drop
         self._open: set[UUID] = set()
-        self._next_look = 0.0
+        self._next_refresh = 0.0
 
-    def look(self) -> None:
-        """Shows what has changed, but not more often than a person can read."""
-        if time.monotonic() < self._next_look:
+    def refresh(self) -> None:
+        """Show what has changed, at most once a second."""
+        if time.monotonic() < self._next_refresh:
             return
-        self._next_look = time.monotonic() + EVERY_SECONDS
-        with suppress(DatabaseUnreachable):  # for a moment, or the service will tell
-            for state in self._find():
+        self._next_refresh = time.monotonic() + EVERY_SECONDS
+        with suppress(DatabaseUnreachable):  # shown again when it is back; the service logs it
+            for state in self._read_states():
                 self._show(state)
 
-    def _find(self) -> list[SourceState]:
-        """The sources that are in training, or were a moment ago."""
+    def _read_states(self) -> list[SourceState]:
+        """Return the sources that are in training, or were at the last refresh."""
         states: list[SourceState] = []
         with self._registry.database.reading() as session:
             sources = list(all_pages(lambda after: list_sources(session, OPERATOR, None, after)))
@@ -58,7 +57,7 @@ class Watch:
         return states
 
     def is_trained(self, source_id: UUID) -> bool:
-        """Whether all of a source answers, or it is gone."""
+        """Whether all shards of a source are trained, or it is deleted."""
         try:
             with self._registry.database.reading() as session:
                 return show_source(session, OPERATOR, source_id).progress >= 1
@@ -69,15 +68,15 @@ class Watch:
 
 
 @contextmanager
-def watching(registry: Registry) -> Iterator[Watch]:
-    """A watch that shows itself in the way that suits where stderr goes."""
+def show_training(registry: Registry) -> Iterator[TrainingProgress]:
+    """Show training on stderr: bars on a terminal, else lines."""
     if not sys.stderr.isatty():
-        yield Watch(registry, Lines(say), lambda _: None)
+        yield TrainingProgress(registry, Lines(print_message), lambda _: None)
         return
     columns = (TextColumn("{task.description}"), BarColumn(), TaskProgressColumn(), TextColumn("{task.fields[note]}"))
     with Progress(*columns, console=Console(stderr=True, markup=False, highlight=False), transient=True) as progress:
         bars = Bars(progress)
-        yield Watch(registry, bars.show, bars.drop)
+        yield TrainingProgress(registry, bars.show, bars.drop)
 
 
 class Bars:
@@ -88,36 +87,36 @@ class Bars:
         self._bars: dict[UUID, TaskID] = {}
 
     def show(self, state: SourceState) -> None:
-        """Moves its bar, which goes when there is nothing more to do."""
+        """Move the source's bar; remove it when the source is trained."""
         if state.progress >= 1:
             self.drop(state.id)
             return
         if state.id not in self._bars:
-            self._bars[state.id] = self._progress.add_task(printable(state.name), total=1.0, note="")
-        note = printable(_fault_of(state) or "")
+            self._bars[state.id] = self._progress.add_task(replace_control_characters(state.name), total=1.0, note="")
+        note = replace_control_characters(_first_error(state) or "")
         self._progress.update(self._bars[state.id], completed=state.progress, note=note)
 
     def drop(self, source_id: UUID) -> None:
-        """No bar for it any more."""
+        """Remove the bar of a source."""
         if (bar := self._bars.pop(source_id, None)) is not None:
             self._progress.remove_task(bar)
 
 
 class Lines:
-    """A line for each source when it has come a step further, is trained, or has a new fault."""
+    """Prints a line when a source is a quarter further, trained, or has a new error."""
 
-    def __init__(self, tell: Callable[[str], None]) -> None:
-        self._tell = tell
-        self._told: dict[UUID, tuple[int, str | None]] = {}
+    def __init__(self, print_line: Callable[[str], None]) -> None:
+        self._print = print_line
+        self._printed: dict[UUID, tuple[int, str | None]] = {}
 
     def __call__(self, state: SourceState) -> None:
-        step, fault = int(state.progress / STEP), _fault_of(state)
-        if self._told.get(state.id) == (step, fault):
+        step, error = int(state.progress / STEP), _first_error(state)
+        if self._printed.get(state.id) == (step, error):
             return
-        self._told[state.id] = (step, fault)
-        how = "trained" if state.progress >= 1 else f"{100 * state.progress:.0f} % trained"
-        self._tell(f"{state.name}: {how}" + (f"; {fault}" if fault else ""))
+        self._printed[state.id] = (step, error)
+        status = "trained" if state.progress >= 1 else f"{100 * state.progress:.0f} % trained"
+        self._print(f"{state.name}: {status}" + (f"; {error}" if error else ""))
 
 
-def _fault_of(state: SourceState) -> str | None:
+def _first_error(state: SourceState) -> str | None:
     return next((shard.error for shard in state.shards if shard.error), None)

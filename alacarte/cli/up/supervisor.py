@@ -1,84 +1,87 @@
-"""The service and the worker of one machine, kept alive together."""
+"""The service in this process and the worker in a child process: started, watched and ended together."""
 
+import signal
+import threading
 import time
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable
 from pathlib import Path
 
-from alacarte.cli.errors import CommandRefused
-from alacarte.cli.up.processes import Child, running
-from alacarte.client import Client
-from service.settings import ServiceSettings
+import uvicorn
 
-START_SECONDS = 120.0
+from alacarte.cli.errors import CommandError
+from alacarte.cli.output import print_message
+from alacarte.cli.up.worker_process import GRACE_SECONDS, WorkerProcess
+
 TICK_SECONDS = 0.2
-REST_SECONDS = 5.0  # before a worker that ended by itself is started again
+LAST_LINES = 5  # of the log, in an error message
+JOIN_SECONDS = 5.0
 
-Say = Callable[[str], None]
+
+class Stopping(Exception):
+    """The service is ending, and with it the thread that accompanies it."""
 
 
-class Household:
-    """A service that must live, and a worker that is started again if it does not."""
+class Supervisor:
+    """Runs uvicorn in the main thread and, in a thread of its own, a function that calls `tick` regularly."""
 
-    def __init__(self, service: Child, worker: Child, url: str, say: Say) -> None:
-        self._service = service
+    def __init__(self, server: uvicorn.Server, worker: WorkerProcess, service_log: Path) -> None:
+        self._server = server
         self._worker = worker
-        self.url = url
-        self._say = say
-        self._restart_at: float | None = None
+        self._service_log = service_log
+        self._error: BaseException | None = None
+
+    def run(self, accompany: Callable[[], None]) -> None:
+        """Serve until SIGINT, SIGTERM or an error of `accompany`; then end the service and the worker."""
+        for number in (signal.SIGINT, signal.SIGTERM):
+            # uvicorn replaces this handler while it runs and calls it once more afterwards.
+            signal.signal(number, lambda *_: self.stop())
+        thread = threading.Thread(target=self._accompany, args=(accompany,), name="up", daemon=True)
+        self._worker.start()
+        try:
+            thread.start()
+            self._server.run()
+        except SystemExit as error:  # uvicorn exits when the app or the socket cannot be opened
+            raise CommandError(f"the service did not start, see {self._service_log}: {self._last_lines()}") from error
+        finally:
+            self._end(thread)
+        if self._error is not None:
+            raise self._error
+
+    def stop(self) -> None:
+        """Let the service finish its requests and end; `tick` raises Stopping from now on."""
+        self._server.should_exit = True
 
     def tick(self) -> None:
-        """A moment passes; whatever ended by itself is seen to."""
+        """Wait a moment and restart the worker if it has ended; Stopping if the service is ending."""
         time.sleep(TICK_SECONDS)
-        if self._service.has_ended:
-            raise CommandRefused(f"the service ended by itself, see {self._service.log}: {self._service.last_words()}")
-        if not self._worker.has_ended:
-            return
-        if self._restart_at is None:
-            self._say(f"the worker ended by itself, and is started again: see {self._worker.log}")
-            self._restart_at = time.monotonic() + REST_SECONDS
-        elif time.monotonic() > self._restart_at:
-            self._restart_at = None
-            self._worker.start()
+        if self._server.should_exit:
+            raise Stopping
+        if self._worker.restart_if_ended():
+            print_message(f"the worker ended by itself and is being restarted: see {self._worker.log}")
 
-    def wait_until_ready(self) -> None:
-        """Until the service answers."""
-        end = time.monotonic() + START_SECONDS
-        with Client(self.url, token=None, timeout=5.0) as client:
-            while not client.is_ready():
-                self.tick()
-                if time.monotonic() > end:
-                    raise CommandRefused(
-                        f"the service did not get ready in {START_SECONDS:g} s: see {self._service.log}"
-                    )
+    def _accompany(self, accompany: Callable[[], None]) -> None:
+        try:
+            accompany()
+        except Stopping:
+            pass
+        except BaseException as error:  # raised again in the main thread
+            self._error = error
+        finally:
+            self.stop()
+            self._worker.terminate()
 
+    def _end(self, thread: threading.Thread) -> None:
+        """End the thread and the worker; another Ctrl-C kills the worker."""
+        self.stop()
+        for number in (signal.SIGINT, signal.SIGTERM):
+            signal.signal(number, signal.default_int_handler)
+        grace_seconds = 0.0 if self._server.force_exit else GRACE_SECONDS
+        try:
+            thread.join(JOIN_SECONDS)  # no longer: it may be in a download
+        except KeyboardInterrupt:
+            grace_seconds = 0.0
+        self._worker.terminate()
+        self._worker.wait(grace_seconds)
 
-@contextmanager
-def kept(settings: ServiceSettings, environment: Mapping[str, str], say: Say) -> Iterator[Household]:
-    """Both, with these settings, until the block ends."""
-    logs = settings.home / "log"
-    told = {
-        **environment,
-        "ALACARTE_HOME": str(settings.home),
-        "ALACARTE_LOG_LEVEL": environment.get("ALACARTE_LOG_LEVEL", "warning"),
-    }
-    training = ["work", "--device", settings.device, "--dtype", settings.dtype]
-    if settings.weights is not None:
-        told["ALACARTE_WEIGHTS"] = settings.weights
-        training += ["--weights", settings.weights]
-    serving = ["serve", "--host", settings.host, "--port", str(settings.port)]
-    service = Child("service", serving, told, _fresh(logs / "service.log"))
-    worker = Child("worker", training, told, _fresh(logs / "worker.log"))
-    with running([service, worker]):
-        yield Household(service, worker, url_of(settings), say)
-
-
-def url_of(settings: ServiceSettings) -> str:
-    """Where the service is reached from this machine."""
-    host = {"0.0.0.0": "127.0.0.1", "::": "::1", "": "127.0.0.1"}.get(settings.host, settings.host)  # noqa: S104  # compared only
-    return f"http://[{host}]:{settings.port}" if ":" in host else f"http://{host}:{settings.port}"
-
-
-def _fresh(log: Path) -> Path:
-    log.unlink(missing_ok=True)
-    return log
+    def _last_lines(self) -> str:
+        return " ".join(self._service_log.read_text(errors="replace").splitlines()[-LAST_LINES:])

@@ -133,7 +133,7 @@ def test_forgetting_that_somebody_holds_up_is_told_by_the_exit_code(pictures: Pa
 
     erasure = ended.document["id"]
     assert (ended.code, ended.document["state"]) == (75, "running")
-    assert f"erasure {erasure} is not complete, though nothing of it is served any more: holdings: " in ended.error
+    assert f"erasure {erasure} is not complete; nothing of it is served any more: holdings: " in ended.error
     again = run("erasure", "run")
     assert (again.code, "1 of 1 erasures are not complete" in again.error) == (75, True)
     assert run("erasure", "receipt", erasure).code == 75

@@ -1,4 +1,4 @@
-"""The demo's pictures: scikit-learn's handwritten digits as PNG files, split among four people."""
+"""The pictures of the demo: scikit-learn's handwritten digits as PNG files, split among four people."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -23,36 +23,36 @@ DIGITS: Mapping[str, tuple[int, ...]] = {
 
 @dataclass(frozen=True)
 class TestPicture:
-    """A picture that no source has, and what it shows."""
+    """A picture that no source has, with its label."""
 
-    __test__ = False  # pytest: this is no test
+    __test__ = False  # not a pytest class
 
     path: Path
     label: str
 
 
 def write_digits(folder: Path, each: int, tests: int, seed: int) -> tuple[dict[str, Path], list[TestPicture]]:
-    """A folder of class folders for each source, of `each` pictures, and the pictures to test with."""
+    """Write class folders with `each` pictures for every source, and the test pictures."""
     data = load_digits()
     images, labels = data.images, data.target
     order = np.random.default_rng(seed).permutation(len(labels)).tolist()
-    drawn, rest = order[:tests], order[tests:]
+    test_indices, rest = order[:tests], order[tests:]
     folders: dict[str, Path] = {}
     for source, digits in DIGITS.items():
         folders[source] = folder / source
-        own = [index for index in rest if labels[index] in digits][:each]
-        for index in own:
-            _write(images[index], folders[source] / str(labels[index]) / f"{labels[index]}-{index}.png")
-        rest = [index for index in rest if index not in set(own)]
+        chosen = [index for index in rest if labels[index] in digits][:each]
+        for index in chosen:
+            _write_png(images[index], folders[source] / str(labels[index]) / f"{labels[index]}-{index}.png")
+        rest = [index for index in rest if index not in set(chosen)]
     pictures = [
-        TestPicture(_write(images[index], folder / "tests" / f"{labels[index]}-{index}.png"), str(labels[index]))
-        for index in drawn
+        TestPicture(_write_png(images[index], folder / "tests" / f"{labels[index]}-{index}.png"), str(labels[index]))
+        for index in test_indices
     ]
     return folders, pictures
 
 
-def _write(levels: NDArray[np.float64], path: Path) -> Path:
-    """The digit as a person would look at it: dark ink on white paper."""
+def _write_png(levels: NDArray[np.float64], path: Path) -> Path:
+    """Write the digit as dark ink on white paper."""
     path.parent.mkdir(parents=True, exist_ok=True)
     grey = np.rint(255 * (1 - levels / LEVELS)).astype(np.uint8)
     Image.fromarray(grey).resize((SIDE, SIDE), Image.Resampling.BICUBIC).save(path)
