@@ -12,9 +12,9 @@ from rich.progress import Progress as Bars
 
 from alacarte.cli.output import print_message
 from trainer.optimize import Progress, Report
-from trainer.study.eta import Outlook
-from trainer.study.runner import Watch
-from trainer.study.train_prompts import Training
+from trainer.study.eta import EtaEstimator
+from trainer.study.runner import ProgressCallback
+from trainer.study.training_spec import TrainingSpec
 
 LINES = 10  # for one prompt, at most
 STUDY_LINE_SECONDS = 15.0  # from one line on a study to the next
@@ -85,7 +85,7 @@ def as_clock(seconds: float) -> str:
 
 
 @contextmanager
-def watch_study() -> Iterator[Watch]:
+def watch_study() -> Iterator[ProgressCallback]:
     """How far a study's trainings are, in all."""
     if sys.stderr.isatty():
         bars = Bars(
@@ -97,12 +97,12 @@ def watch_study() -> Iterator[Watch]:
         with bars:
             task = bars.add_task("training", total=1.0, left="-")
 
-            def show(training: Training, progress: Progress, outlook: Outlook) -> None:
-                left = outlook.seconds_left()
+            def show(training: TrainingSpec, progress: Progress, eta: EtaEstimator) -> None:
+                left = eta.seconds_left()
                 bars.update(
                     task,
                     description=_of(training, progress),
-                    completed=outlook.share_done,
+                    completed=eta.fraction_done,
                     left="-" if left is None else as_clock(left),
                 )
 
@@ -111,22 +111,22 @@ def watch_study() -> Iterator[Watch]:
     said = time.monotonic()
     lock = threading.Lock()
 
-    def tell(training: Training, progress: Progress, outlook: Outlook) -> None:
+    def tell(training: TrainingSpec, progress: Progress, eta: EtaEstimator) -> None:
         nonlocal said
         with lock:
             if time.monotonic() - said < STUDY_LINE_SECONDS:
                 return
             said = time.monotonic()
-        left = outlook.seconds_left()
+        left = eta.seconds_left()
         rest = "" if left is None else f", {as_clock(left)} left"
-        print_message(f"{100 * outlook.share_done:.0f} % trained{rest}; now {_of(training, progress)}")
+        print_message(f"{100 * eta.fraction_done:.0f} % trained{rest}; now {_of(training, progress)}")
 
     yield tell
 
 
-def _of(training: Training, progress: Progress) -> str:
+def _of(training: TrainingSpec, progress: Progress) -> str:
     variant = "" if training.recipe.variant == "deep" else f", {training.recipe.variant}"
     return (
-        f"{training.way}{variant} on {len(training.samples):,} pictures, "
+        f"{training.method}{variant} on {len(training.samples):,} pictures, "
         f"epoch {progress.epoch} of {progress.epochs}, loss {progress.loss:.3f}"
     )

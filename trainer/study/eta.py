@@ -1,75 +1,69 @@
-"""How much of a study's training is done, and how long the rest will take at the pace seen so far."""
+"""The progress of a study's trainings, and an estimate of the time that the rest takes."""
 
 import threading
 import time
 from collections.abc import Callable, Iterable
 
-from trainer.study.train_prompts import Training
+from trainer.study.training_spec import TrainingSpec
 
 
-def kind_of(training: Training) -> str:
-    """Trainings of one kind cost about the same for a picture in an epoch."""
-    return "head" if training.recipe.variant == "head-only" else training.way
+class EtaEstimator:
+    """Tracks cost and time by cost class; a class not yet measured is estimated from the others."""
 
-
-class Outlook:
-    """Counts effort by kind; what of a kind was never done is guessed from the others."""
-
-    def __init__(self, trainings: Iterable[Training], clock: Callable[[], float] = time.monotonic) -> None:
+    def __init__(self, trainings: Iterable[TrainingSpec], clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock
-        self._left: dict[str, float] = {}
+        self._remaining: dict[str, float] = {}
         self._done: dict[str, float] = {}
-        self._spent: dict[str, float] = {}
-        self._started: tuple[str, float] | None = None
-        self._lock = threading.Lock()  # trainings side by side report as they go
+        self._seconds: dict[str, float] = {}
+        self._current: tuple[str, float] | None = None  # cost class, and when its time was last counted
+        self._lock = threading.Lock()  # trainings in several threads report progress
         for training in trainings:
-            kind = kind_of(training)
-            self._left[kind] = self._left.get(kind, 0.0) + training.effort
+            name = training.cost_class
+            self._remaining[name] = self._remaining.get(name, 0.0) + training.cost
 
-    def begin(self, kind: str) -> None:
-        """From now on, time is spent on this kind."""
+    def begin(self, cost_class: str) -> None:
+        """Count time for this cost class from now on."""
         with self._lock:
-            self._stop()
-            self._started = (kind, self._clock())
+            self._count_time()
+            self._current = (cost_class, self._clock())
 
     def end(self) -> None:
-        """No kind has time spent on it now."""
+        """Stop counting time."""
         with self._lock:
-            self._stop()
+            self._count_time()
+            self._current = None
 
-    def advance(self, training: Training, epochs: int = 1) -> None:
-        """So many epochs of a training are done."""
-        effort = training.effort * epochs / training.recipe.epochs
-        kind = kind_of(training)
+    def advance(self, training: TrainingSpec, epochs: int = 1) -> None:
+        """Record that this many epochs of a training are done."""
+        cost = training.cost * epochs / training.recipe.epochs
+        name = training.cost_class
         with self._lock:
-            self._done[kind] = self._done.get(kind, 0.0) + effort
-            self._left[kind] = max(0.0, self._left[kind] - effort)
+            self._done[name] = self._done.get(name, 0.0) + cost
+            self._remaining[name] = max(0.0, self._remaining[name] - cost)
 
     @property
-    def share_done(self) -> float:
-        """How much of the effort is behind us, from 0 to 1."""
+    def fraction_done(self) -> float:
+        """The part of the total cost that is done, from 0 to 1."""
         with self._lock:
             done = sum(self._done.values())
-            return done / max(done + sum(self._left.values()), 1e-9)
+            return done / max(done + sum(self._remaining.values()), 1e-9)
 
     def seconds_left(self) -> float | None:
-        """How long the rest takes; None before anything is known."""
+        """Estimate the remaining seconds; None before anything is measured."""
         with self._lock:
-            if self._started is not None:
-                kind = self._started[0]
-                self._stop()
-                self._started = (kind, self._clock())
-            done, spent = sum(self._done.values()), sum(self._spent.values())
-            if not done or not spent:
+            self._count_time()
+            done, seconds = sum(self._done.values()), sum(self._seconds.values())
+            if not done or not seconds:
                 return None
-            return sum(left * self._pace(kind, spent / done) for kind, left in self._left.items())
+            mean_pace = seconds / done
+            return sum(cost * self._pace(name, mean_pace) for name, cost in self._remaining.items())
 
-    def _pace(self, kind: str, otherwise: float) -> float:
-        done = self._done.get(kind, 0.0)
-        return self._spent.get(kind, 0.0) / done if done else otherwise
+    def _pace(self, cost_class: str, default: float) -> float:
+        done = self._done.get(cost_class, 0.0)
+        return self._seconds.get(cost_class, 0.0) / done if done else default
 
-    def _stop(self) -> None:
-        if self._started is not None:
-            kind, since = self._started
-            self._spent[kind] = self._spent.get(kind, 0.0) + self._clock() - since
-            self._started = None
+    def _count_time(self) -> None:
+        if self._current is not None:
+            (name, since), now = self._current, self._clock()
+            self._seconds[name] = self._seconds.get(name, 0.0) + now - since
+            self._current = (name, now)

@@ -3,13 +3,13 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-SETTING = "ViT-B/16 of ImageNet-21k at 384 px, the whole data set, 80 epochs a prompt and 150 for the paragon"
+SETUP = "ViT-B/16 of ImageNet-21k at 384 px, the whole data set, 80 epochs a prompt and 150 for the paragon"
 
 Accuracies = Mapping[int, float]  # number of shards (1: the paragon) -> share of test pictures that are right
 
 
 @dataclass(frozen=True)
-class DataSet:
+class PaperDataSet:
     """A data set of the paper, and every number that it reports of it."""
 
     name: str
@@ -30,8 +30,10 @@ _SPLIT = _ALL[1:]
 _TUNED = ("fine-tuning", "head-only", "bias+head", "deep", "deep-shared", "shallow")
 
 
-def _data_set(name: str, shards: str, fine_tuned: str, vote: str, naive: tuple[float, float], tuning: str) -> DataSet:
-    return DataSet(
+def _data_set(
+    name: str, shards: str, fine_tuned: str, vote: str, naive: tuple[float, float], tuning: str
+) -> PaperDataSet:
+    return PaperDataSet(
         name=name,
         shards=_percent(_ALL, shards),
         fine_tuned_shards=_percent(_ALL, fine_tuned),
@@ -130,7 +132,7 @@ _WORDS = {
 }
 
 
-def counterpart(name: str) -> DataSet | None:
+def find_paper_data_set(name: str) -> PaperDataSet | None:
     """The paper's data set that this name speaks of, if any."""
     for word, found in _WORDS.items():
         if word in name.casefold():

@@ -1,20 +1,26 @@
-"""What a study is made of: the pictures, the recipes and how far each experiment goes."""
+"""The plan of a study: the training and test pictures of each domain, the recipes, and the size of each experiment."""
 
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from pathlib import Path
 
-from registry.catalog.shards import split
+from registry.catalog.shards import shard_of, split
+from registry.datasets.dataset import Domain, open_data_set
 from registry.datasets.sample import Sample
+from registry.datasets.validate import Unreadable
 from trainer.recipe import Recipe
-from trainer.study.train_prompts import Training
+from trainer.study.training_spec import TrainingSpec
+
+HELD_OUT_FRACTION = 5  # one picture in so many is held out
 
 Samples = tuple[Sample, ...]
 
 
 @dataclass(frozen=True)
-class Part:
-    """A domain with something to learn from and something to be asked about."""
+class DomainSplit:
+    """The training and test pictures of one domain."""
 
     name: str
     train: Samples
@@ -22,53 +28,85 @@ class Part:
 
 
 @dataclass(frozen=True)
-class Plan:
-    """Everything that experiments share; the same plan wants the same trainings."""
+class StudyPlan:
+    """The inputs that all experiments share; equal plans require the same trainings."""
 
-    name: str  # of the data, for the report, and to find the paper's numbers for it
-    parts: tuple[Part, ...]  # domains
+    name: str  # of the data; also used to look up the paper's numbers for it
+    domains: tuple[DomainSplit, ...]
     recipe: Recipe  # of prompts
-    joint: Recipe | None  # of the paragon and its like, with a gradient through every token; None: leave them out
-    tuned: Recipe | None  # of copies of the backbone that learn; None: leave them out
-    counts: tuple[int, ...] = (2, 3, 5, 10, 20, 50)  # of shards
-    forgetful: int = 20  # shards of which one after the other is removed
-    orders: int = 20  # in which they are removed
+    joint_recipe: Recipe | None  # of the paragon, with gradients through every token; None skips it
+    tuned_recipe: Recipe | None  # of fine-tuned copies of the backbone; None skips them
+    shard_counts: tuple[int, ...] = (2, 3, 5, 10, 20, 50)
+    removal_shards: int = 20  # shards that are removed one by one
+    removal_orders: int = 20  # random orders of removal
     episodes: int = 10
 
     @property
     def train(self) -> Samples:
-        """All pictures to learn from, each once, sorted by digest."""
-        return _once([part.train for part in self.parts])
+        """All training pictures, without duplicates, sorted by digest."""
+        return _deduplicate([domain.train for domain in self.domains])
 
     @property
     def test(self) -> Samples:
-        """All pictures to be asked about that nobody has learnt from."""
-        learnt = {sample.digest for sample in self.train}
-        return tuple(sample for sample in _once([part.test for part in self.parts]) if sample.digest not in learnt)
+        """All test pictures that are not also training pictures."""
+        trained = {sample.digest for sample in self.train}
+        tests = _deduplicate([domain.test for domain in self.domains])
+        return tuple(sample for sample in tests if sample.digest not in trained)
 
-    def training(self, samples: Samples) -> Training:
-        """A prompt with structured attention."""
-        return Training("structured", samples, self.recipe)
+    def prompt_training(self, samples: Samples) -> TrainingSpec:
+        """The training of a prompt with structured attention."""
+        return TrainingSpec("structured", samples, self.recipe)
+
+    def head_training(self, samples: Samples) -> TrainingSpec:
+        """The training of a head without a prompt, otherwise as for prompts."""
+        return TrainingSpec("structured", samples, replace(self.recipe, variant="head-only"))
 
     @property
-    def paragon(self) -> Training | None:
-        """One prompt on everything, every token attending every other."""
-        return None if self.joint is None else Training("full", self.train, self.joint)
-
-    def head(self, samples: Samples) -> Training:
-        """A head without a prompt, otherwise trained as prompts are."""
-        return Training("structured", samples, replace(self.recipe, variant="head-only"))
+    def paragon_training(self) -> TrainingSpec | None:
+        """The training of one prompt on all data with full attention; None if it is skipped."""
+        return None if self.joint_recipe is None else TrainingSpec("full", self.train, self.joint_recipe)
 
     def shards(self, count: int) -> tuple[Samples, ...]:
-        """All that there is to learn from in `count` shards, as a source would split it; none is empty."""
+        """Split the training pictures into `count` shards as a source would, without the empty ones."""
         key = hashlib.sha256(f"shards of seed {self.recipe.seed}".encode()).digest()
         return tuple(shard for shard in split(self.train, key, count) if shard)
 
-    def possible_counts(self) -> tuple[int, ...]:
-        """The numbers of shards that leave at least two pictures to each, on average."""
-        return tuple(count for count in self.counts if len(self.train) >= 2 * count)
+    def feasible_shard_counts(self) -> tuple[int, ...]:
+        """The shard counts that leave at least two pictures to a shard on average."""
+        return tuple(count for count in self.shard_counts if len(self.train) >= 2 * count)
 
 
-def _once(collections: Sequence[Samples]) -> Samples:
-    found = {sample.digest: sample for samples in reversed(collections) for sample in samples}
-    return tuple(found[digest] for digest in sorted(found))
+@contextmanager
+def open_domain_splits(
+    path: Path, scratch: Path | None, unreadable: Unreadable, seed: int, log: Callable[[str], None]
+) -> Iterator[tuple[DomainSplit, ...]]:
+    """Open the data set at `path`; its files exist until the context is left. Without test pictures, hold some out."""
+    with open_data_set(path, scratch=scratch, unreadable=unreadable) as domains:
+        for domain in domains:
+            refusals = [*domain.train.refusals, *(() if domain.test is None else domain.test.refusals)]
+            if refusals:
+                log(f"{len(refusals)} files skipped; the first is {refusals[0].name}: {refusals[0].reason}")
+        if any(domain.test is None for domain in domains):
+            log(f"the data has no test pictures: one in {HELD_OUT_FRACTION} is held out, by a hash of its bytes")
+        yield tuple(_split_domain(domain, seed) for domain in domains)
+
+
+def _split_domain(domain: Domain, seed: int) -> DomainSplit:
+    if domain.test is not None:
+        return DomainSplit(domain.name, domain.train.samples, domain.test.samples)
+    return DomainSplit(domain.name, *hold_out(domain.train.samples, f"test pictures of seed {seed}"))
+
+
+def hold_out(samples: Sequence[Sample], key_name: str) -> tuple[Samples, Samples]:
+    """Split samples into a large and a held-out part by a keyed hash, so that a picture never changes sides."""
+    key = hashlib.sha256(key_name.encode()).digest()
+    is_held_out = {sample.digest: shard_of(sample.digest, key, HELD_OUT_FRACTION) == 0 for sample in samples}
+    return (
+        tuple(sample for sample in samples if not is_held_out[sample.digest]),
+        tuple(sample for sample in samples if is_held_out[sample.digest]),
+    )
+
+
+def _deduplicate(collections: Sequence[Samples]) -> Samples:
+    by_digest = {sample.digest: sample for samples in reversed(collections) for sample in samples}
+    return tuple(by_digest[digest] for digest in sorted(by_digest))

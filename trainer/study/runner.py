@@ -1,13 +1,14 @@
-"""The laboratory: carries out what experiments want, once each, keeps it, and asks the outcomes about pictures."""
+"""The runner of a study: performs each required training once, caches its outcome, and evaluates it on pictures."""
 
 import hashlib
+import time
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
 from typing import TypeVar
 
 from alacarte.prompting.backbone.vit import Backbone
 from alacarte.prompting.prompt.tensors import Prompt
-from registry.datasets.sample import Sample
 from trainer.baselines.apt import StructuredSet
 from trainer.baselines.evaluate import ask
 from trainer.baselines.fine_tuning import fine_tune, tune_biases
@@ -16,159 +17,195 @@ from trainer.baselines.joint_training import train_joint
 from trainer.baselines.member_logits import Opinions, side_by_side
 from trainer.optimize import Progress, Report
 from trainer.state_cache import StateCache
-from trainer.study.eta import Outlook, kind_of
-from trainer.study.precompute_states import see_first, views_of
-from trainer.study.run_store import Kept
-from trainer.study.train_prompts import Training, key_of_pictures
+from trainer.study.eta import EtaEstimator
+from trainer.study.plan import Samples
+from trainer.study.result_cache import ResultCache
+from trainer.study.training_spec import TrainingSpec, samples_key
 from trainer.threads import cores, use_one_thread
 from trainer.train import train_prompt
+from trainer.views import View
 
-Watch = Callable[[Training, Progress, Outlook], None]  # called after every epoch, by any thread
-Samples = tuple[Sample, ...]
+ProgressCallback = Callable[[TrainingSpec, Progress, EtaEstimator], None]  # called after every epoch, by any thread
 T = TypeVar("T")
 
-ASKED_AT_ONCE = 64  # prompts in a pass of the backbone
+PROMPTS_PER_PASS = 64
+VIEWS_PER_BATCH = 64
+LOG_INTERVAL_SECONDS = 15.0
 
 
-class Laboratory:
-    """One backbone, the states it sees, and everything that was ever found out with it."""
+class StudyRunner:
+    """Trains and evaluates with one backbone, its cached states, and the results cached by earlier runs."""
 
     def __init__(
         self,
         backbone: Backbone,
-        cache: StateCache,
-        kept: Kept,
-        say: Callable[[str], None],
-        watch: Watch = lambda _, __, ___: None,
+        state_cache: StateCache,
+        result_cache: ResultCache,
+        log: Callable[[str], None],
+        on_progress: ProgressCallback = lambda _, __, ___: None,
     ) -> None:
         self.backbone = backbone
-        self.say = say
-        self._cache = cache
-        self._kept = kept
-        self._watch = watch
+        self.log = log
+        self._state_cache = state_cache
+        self._result_cache = result_cache
+        self._on_progress = on_progress
 
-    def missing(self, trainings: Iterable[Training], tests: Samples) -> list[Training]:
-        """Those whose outcome is not kept, each once."""
-        wanted = {training.key(self.backbone): training for training in trainings}
-        missing = [training for key, training in wanted.items() if not self._is_kept(key, training, tests)]
-        self.say(f"{len(wanted)} trainings are wanted, {len(wanted) - len(missing)} of them are kept from before")
+    def filter_missing(self, trainings: Iterable[TrainingSpec], tests: Samples) -> list[TrainingSpec]:
+        """Return the trainings whose outcome is not cached, without duplicates."""
+        required = {training.key(self.backbone): training for training in trainings}
+        missing = [training for key, training in required.items() if not self._is_cached(key, training, tests)]
+        self.log(f"{len(required)} trainings required, {len(required) - len(missing)} of them cached")
         return missing
 
-    def train(self, missing: Sequence[Training], tests: Samples) -> None:
-        """Carry out these; those of structured attention side by side, a core each, upon states seen before."""
-        see_first(self._cache, views_of(missing), self.say)
-        outlook = Outlook(missing)
-        self._train_side_by_side([each for each in missing if each.way == "structured"], outlook)
-        for training in sorted((each for each in missing if each.way != "structured"), key=lambda each: each.effort):
-            outlook.begin(kind_of(training))
-            self._train_alone(training, tests, self._report(training, outlook))
-        outlook.end()
+    def train(self, trainings: Sequence[TrainingSpec], tests: Samples) -> None:
+        """Perform the trainings; those with structured attention in parallel, on precomputed backbone states."""
+        precompute_states(self._state_cache, cacheable_views(trainings), self.log)
+        eta = EtaEstimator(trainings)
+        self._train_in_parallel([training for training in trainings if training.method == "structured"], eta)
+        others = [training for training in trainings if training.method != "structured"]
+        for training in sorted(others, key=lambda training: training.cost):
+            eta.begin(training.cost_class)
+            self._train_on_all_cores(training, tests, self._progress_reporter(training, eta))
+        eta.end()
 
-    def opinions(self, trainings: Sequence[Training], tests: Samples) -> Opinions:
-        """What the outcome of each training says of the pictures, each by itself; what is not kept is asked now."""
-        pictures = key_of_pictures(tests, self.backbone)
+    def member_logits(self, trainings: Sequence[TrainingSpec], tests: Samples) -> Opinions:
+        """Return each training's logits for the pictures, computing those that are not cached."""
+        pictures = samples_key(tests, self.backbone)
         keys = [training.key(self.backbone) for training in trainings]
-        self.ask(trainings, tests)
-        found = [self._found(self._kept.logits(key, pictures)) for key in keys]
-        can_weight = all(training.way == "structured" for training in trainings)
+        self.compute_logits(trainings, tests)
+        cached = [_require(self._result_cache.logits(key, pictures)) for key in keys]
+        can_weight = all(training.method == "structured" for training in trainings)
         return Opinions(
-            labels=tuple(labels for labels, _ in found),
-            logits=tuple(logits for _, logits in found),
-            embedding=self._found(self._kept.embedding(pictures)) if can_weight else None,
+            labels=tuple(labels for labels, _ in cached),
+            logits=tuple(logits for _, logits in cached),
+            embedding=_require(self._result_cache.embedding(pictures)) if can_weight else None,
             prototypes=tuple(self.prompt(each).tensors.prototypes for each in trainings) if can_weight else None,
         )
 
-    def joint_opinions(self, trainings: Sequence[Training], tests: Samples) -> Opinions:
-        """What the prompts say of the pictures when all stand in one sequence, and disturb each other."""
-        pictures = key_of_pictures(tests, self.backbone)
-        together = hashlib.sha256("".join(each.key(self.backbone) for each in trainings).encode()).hexdigest()
-        keys = [f"{together}.{place}" for place in range(len(trainings))]
-        if any(self._kept.logits(key, pictures) is None for key in keys):
+    def joint_member_logits(self, trainings: Sequence[TrainingSpec], tests: Samples) -> Opinions:
+        """Return the logits of prompts that share one sequence, where they attend each other."""
+        pictures = samples_key(tests, self.backbone)
+        joint_key = hashlib.sha256("".join(each.key(self.backbone) for each in trainings).encode()).hexdigest()
+        keys = [f"{joint_key}.{index}" for index in range(len(trainings))]
+        if any(self._result_cache.logits(key, pictures) is None for key in keys):
             prompts = [self.prompt(training) for training in trainings]
-            said = ask(JointSet(self.backbone, prompts), tests, self.backbone.preprocessing)
-            for key, labels, logits in zip(keys, said.labels, said.logits, strict=True):
-                self._kept.keep_logits(key, pictures, labels, logits)
-        found = [each for key in keys if (each := self._kept.logits(key, pictures)) is not None]
-        return side_by_side([Opinions((labels,), (logits,)) for labels, logits in found])
+            joint = ask(JointSet(self.backbone, prompts), tests, self.backbone.preprocessing)
+            for key, labels, logits in zip(keys, joint.labels, joint.logits, strict=True):
+                self._result_cache.put_logits(key, pictures, labels, logits)
+        cached = [_require(self._result_cache.logits(key, pictures)) for key in keys]
+        return side_by_side([Opinions((labels,), (logits,)) for labels, logits in cached])
 
-    def opinions_of_prompt(self, prompt: Prompt, tests: Samples) -> Opinions:
-        """What a prompt that no training made says of the pictures."""
+    def prompt_logits(self, prompt: Prompt, tests: Samples) -> Opinions:
+        """Return the logits of a prompt that is not the outcome of a training; not cached."""
         return ask(StructuredSet(self.backbone, [prompt]), tests, self.backbone.preprocessing)
 
-    def prompt(self, training: Training) -> Prompt:
-        """The prompt that came of a training which has been carried out."""
-        return self._found(self._kept.prompt(training.key(self.backbone)))
+    def prompt(self, training: TrainingSpec) -> Prompt:
+        """Return the prompt of a training that has been performed."""
+        return _require(self._result_cache.prompt(training.key(self.backbone)))
 
-    def _found(self, kept: T | None) -> T:
-        assert kept is not None, "an outcome is wanted that was never made"
-        return kept
-
-    def ask(self, trainings: Sequence[Training], tests: Samples) -> None:
-        """Keep the opinions of prompts that were never asked; of many at once, where they do not disturb each other."""
-        pictures = key_of_pictures(tests, self.backbone)
-        is_new = self._kept.embedding(pictures) is None
-        new = {
-            key: each
-            for each in trainings
-            if self._kept.logits(key := each.key(self.backbone), pictures) is None or is_new
+    def compute_logits(self, trainings: Sequence[TrainingSpec], tests: Samples) -> None:
+        """Cache the missing logits of prompts; prompts that do not influence each other share a pass."""
+        pictures = samples_key(tests, self.backbone)
+        needs_embedding = self._result_cache.embedding(pictures) is None
+        missing = {
+            key: training
+            for training in trainings
+            if self._result_cache.logits(key := training.key(self.backbone), pictures) is None or needs_embedding
         }
-        structured = [each for each in new.values() if each.way == "structured"]
-        for start in range(0, len(structured), ASKED_AT_ONCE):
-            some = structured[start : start + ASKED_AT_ONCE]
-            together = StructuredSet(self.backbone, [self.prompt(training) for training in some])
-            self._keep_opinions(some, pictures, ask(together, tests, self.backbone.preprocessing))
-        for training in new.values():
-            if training.way == "full":
-                alone = JointSet(self.backbone, [self.prompt(training)])
-                self._keep_opinions([training], pictures, ask(alone, tests, self.backbone.preprocessing))
+        structured = [training for training in missing.values() if training.method == "structured"]
+        for start in range(0, len(structured), PROMPTS_PER_PASS):
+            chunk = structured[start : start + PROMPTS_PER_PASS]
+            prompts = StructuredSet(self.backbone, [self.prompt(training) for training in chunk])
+            self._put_logits(chunk, pictures, ask(prompts, tests, self.backbone.preprocessing))
+        for training in missing.values():
+            if training.method == "full":
+                prompt = JointSet(self.backbone, [self.prompt(training)])
+                self._put_logits([training], pictures, ask(prompt, tests, self.backbone.preprocessing))
 
-    def _is_kept(self, key: str, training: Training, tests: Samples) -> bool:
+    def _is_cached(self, key: str, training: TrainingSpec, tests: Samples) -> bool:
         if training.has_prompt:
-            return self._kept.prompt(key) is not None
-        return self._kept.logits(key, key_of_pictures(tests, self.backbone)) is not None
+            return self._result_cache.prompt(key) is not None
+        return self._result_cache.logits(key, samples_key(tests, self.backbone)) is not None
 
-    def _train_side_by_side(self, trainings: Sequence[Training], outlook: Outlook) -> None:
-        """The longest first, so that no core is left alone with one at the end; heads, quick as they are, last."""
-        for kind in ("structured", "head"):
-            mine = sorted((each for each in trainings if kind_of(each) == kind), key=lambda each: -each.effort)
-            if not mine:
+    def _train_in_parallel(self, trainings: Sequence[TrainingSpec], eta: EtaEstimator) -> None:
+        """Train one prompt per core; the longest first, so that no core idles at the end, and the quick heads last."""
+        for cost_class in ("structured", "head"):
+            chosen = [training for training in trainings if training.cost_class == cost_class]
+            if not chosen:
                 continue
-            outlook.begin(kind)
+            eta.begin(cost_class)
             with ThreadPoolExecutor(cores(), "training", initializer=use_one_thread) as threads:
-                jobs = [threads.submit(self._train_structured, each, outlook) for each in mine]
+                chosen.sort(key=lambda training: -training.cost)
+                futures = [threads.submit(self._train_structured, training, eta) for training in chosen]
                 try:
-                    for job in jobs:
-                        job.result()
-                finally:  # whoever is interrupted, or fails, waits for what runs and not for what has not begun
+                    for future in futures:
+                        future.result()
+                finally:  # on an error or interrupt, wait for running trainings only
                     threads.shutdown(wait=False, cancel_futures=True)
-            outlook.end()
+            eta.end()
 
-    def _train_structured(self, training: Training, outlook: Outlook) -> None:
-        report = self._report(training, outlook)
-        prompt = train_prompt(self.backbone, training.samples, training.recipe, self._cache, report)
-        self._kept.keep_prompt(training.key(self.backbone), prompt)
+    def _train_structured(self, training: TrainingSpec, eta: EtaEstimator) -> None:
+        report = self._progress_reporter(training, eta)
+        prompt = train_prompt(self.backbone, training.samples, training.recipe, self._state_cache, report)
+        self._result_cache.put_prompt(training.key(self.backbone), prompt)
 
-    def _train_alone(self, training: Training, tests: Samples, report: Report) -> None:
-        """A training that uses all cores by itself."""
-        key = training.key(self.backbone)
-        if training.way == "full":
+    def _train_on_all_cores(self, training: TrainingSpec, tests: Samples, report: Report) -> None:
+        if training.method == "full":
             prompt = train_joint(self.backbone, training.samples, training.recipe, "full", report)
-            self._kept.keep_prompt(key, prompt)
+            self._result_cache.put_prompt(training.key(self.backbone), prompt)
             return
-        tune = fine_tune if training.way == "fine-tuning" else tune_biases
+        tune = fine_tune if training.method == "fine-tuning" else tune_biases
         model = tune(self.backbone, training.samples, training.recipe, report)
-        said = ask(model, tests, self.backbone.preprocessing)
-        self._keep_opinions([training], key_of_pictures(tests, self.backbone), said)
+        logits = ask(model, tests, self.backbone.preprocessing)
+        self._put_logits([training], samples_key(tests, self.backbone), logits)
 
-    def _report(self, training: Training, outlook: Outlook) -> Report:
+    def _progress_reporter(self, training: TrainingSpec, eta: EtaEstimator) -> Report:
         def report(progress: Progress) -> None:
-            outlook.advance(training)
-            self._watch(training, progress, outlook)
+            eta.advance(training)
+            self._on_progress(training, progress, eta)
 
         return report
 
-    def _keep_opinions(self, trainings: Sequence[Training], pictures: str, said: Opinions) -> None:
-        for training, labels, logits in zip(trainings, said.labels, said.logits, strict=True):
-            self._kept.keep_logits(training.key(self.backbone), pictures, labels, logits)
-        if said.embedding is not None:
-            self._kept.keep_embedding(pictures, said.embedding)
+    def _put_logits(self, trainings: Sequence[TrainingSpec], pictures: str, members: Opinions) -> None:
+        for training, labels, logits in zip(trainings, members.labels, members.logits, strict=True):
+            self._result_cache.put_logits(training.key(self.backbone), pictures, labels, logits)
+        if members.embedding is not None:
+            self._result_cache.put_embedding(pictures, members.embedding)
+
+
+def cacheable_views(trainings: Iterable[TrainingSpec]) -> list[View]:
+    """Return every view that trainings with structured attention use more than once, without duplicates."""
+    views: dict[object, View] = {}
+    for training in trainings:
+        recipe = training.recipe
+        is_reused = recipe.augment == "none" or recipe.views is not None
+        if training.method != "structured" or not is_reused:
+            continue
+        numbers = {recipe.view_at(epoch) for epoch in range(recipe.views_in_all)} | {None}  # None: for the prototypes
+        for sample in training.samples:
+            for number in sorted(numbers, key=lambda number: -1 if number is None else number):
+                view = View(sample, number, recipe.seed)
+                views.setdefault(view.key, view)
+    return list(views.values())
+
+
+def precompute_states(cache: StateCache, views: Sequence[View], log: Callable[[str], None]) -> None:
+    """Compute the backbone's states of these views on all cores before training; stop when the cache is full."""
+    started = logged = time.monotonic()
+    batches = [views[start : start + VIEWS_PER_BATCH] for start in range(0, len(views), VIEWS_PER_BATCH)]
+    with closing(cache.walk(batches)) as walk:
+        for number, _ in enumerate(walk, 1):
+            if cache.is_full and number < len(batches):
+                log(f"the cache holds {cache.kept:,} of {len(views):,} views; others are recomputed (--cache-gb)")
+                return
+            now = time.monotonic()
+            if now - logged >= LOG_INTERVAL_SECONDS:
+                logged = now
+                left = (now - started) / number * (len(batches) - number)
+                done = min(number * VIEWS_PER_BATCH, len(views))
+                log(f"{done:,} of {len(views):,} views computed, {left:.0f} s left")
+
+
+def _require(cached: T | None) -> T:
+    assert cached is not None, "the outcome of a training is used before it was trained"
+    return cached

@@ -7,46 +7,45 @@ about are the same under every seed, and what they leave to chance is not in it.
 from collections.abc import Sequence
 from statistics import fmean, stdev
 
-from trainer.study.errors import ReportInvalid
-from trainer.study.results import Cell, Claim, Finding, Plot, Series, StudyReport, Table
+from trainer.study.results import Cell, ClaimCheck, ExperimentResult, Plot, ReportInvalid, Series, StudyReport, Table
 
 SEED = "seed"  # the line of the setting that tells it
 BANDS = "Bands around lines reach from the least to the most under any seed."
 
 
-def merge(reports: Sequence[StudyReport]) -> StudyReport:
+def average_seeds(reports: Sequence[StudyReport]) -> StudyReport:
     """The one report of several that differ in their seed alone."""
     if len(reports) == 1:
         return reports[0]
     first = reports[0]
-    seeds = ", ".join(value for report in reports for name, value in report.setting if name == SEED)
+    seeds = ", ".join(value for report in reports for name, value in report.setup if name == SEED)
     return StudyReport(
         title=first.title,
-        setting=tuple((name, seeds if name == SEED else value) for name, value in first.setting),
-        findings=tuple(_finding(same) for same in zip(*(report.findings for report in reports), strict=True)),
+        setup=tuple((name, seeds if name == SEED else value) for name, value in first.setup),
+        experiments=tuple(_finding(same) for same in zip(*(report.experiments for report in reports), strict=True)),
     )
 
 
-def _finding(same: Sequence[Finding]) -> Finding:
+def _finding(same: Sequence[ExperimentResult]) -> ExperimentResult:
     first = same[0]
     for other in same[1:]:
         if _shape(other) != _shape(first):
             raise ReportInvalid(
                 f"{first.name} has other lines under one seed than under another: study them one by one"
             )
-    has_bands = any(not series.is_papers for plot in first.plots for series in plot.series)
-    return Finding(
+    has_bands = any(not series.from_paper for plot in first.plots for series in plot.series)
+    return ExperimentResult(
         name=first.name,
         title=first.title,
         question=first.question,
         tables=tuple(_table(each) for each in zip(*(finding.tables for finding in same), strict=True)),
         plots=tuple(_plot(each) for each in zip(*(finding.plots for finding in same), strict=True)),
         claims=tuple(_claim(each) for each in zip(*(finding.claims for finding in same), strict=True)),
-        remarks=(*first.remarks, *([BANDS] * has_bands)),
+        notes=(*first.notes, *([BANDS] * has_bands)),
     )
 
 
-def _shape(finding: Finding) -> tuple[object, ...]:
+def _shape(finding: ExperimentResult) -> tuple[object, ...]:
     """What must be the same under every seed: what lines and rows there are, whatever their numbers."""
     return (
         [(table.title, table.columns, [row[:1] for row in table.rows]) for table in finding.tables],
@@ -65,7 +64,7 @@ def _table(same: Sequence[Table]) -> Table:
         columns=first.columns,
         rows=tuple(tuple(map(_mean, row)) for row in cells),
         note=f"{first.note} Means of {len(same)} seeds, ± their standard deviation.".strip(),
-        spreads=tuple(tuple(map(_spread, row)) for row in cells),
+        standard_deviations=tuple(tuple(map(_spread, row)) for row in cells),
     )
 
 
@@ -90,13 +89,13 @@ def _numbers(same: Sequence[Cell]) -> list[float] | None:
 def _plot(same: Sequence[Plot]) -> Plot:
     first = same[0]
     series = tuple(_series(each) for each in zip(*(plot.series for plot in same), strict=True))
-    return Plot(first.title, first.x, first.y, first.unit, series, first.has_log_x)
+    return Plot(first.title, first.x_label, first.y_label, first.unit, series, first.has_log_x)
 
 
 def _series(same: Sequence[Series]) -> Series:
     """The means, in a band from the least to the most of any seed."""
     first = same[0]
-    if first.is_papers:
+    if first.from_paper:
         return first
     heights = list(zip(*([y for _, y in series.points] for series in same), strict=True))
     lows = [series.low or [y for _, y in series.points] for series in same]
@@ -109,8 +108,10 @@ def _series(same: Sequence[Series]) -> Series:
     )
 
 
-def _claim(same: Sequence[Claim]) -> Claim:
+def _claim(same: Sequence[ClaimCheck]) -> ClaimCheck:
     """It holds if it does under every seed."""
     held = sum(claim.holds for claim in same)
     each = " | ".join(claim.measured for claim in same)
-    return Claim(same[0].text, f"under {held} of {len(same)} seeds, and should under all: {each}", held == len(same))
+    return ClaimCheck(
+        same[0].text, f"under {held} of {len(same)} seeds, and should under all: {each}", held == len(same)
+    )

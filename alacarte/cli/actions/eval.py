@@ -13,19 +13,17 @@ from alacarte.prompting.backbone.vit import Backbone
 from registry.datasets.validate import Unreadable
 from trainer.recipe import Recipe
 from trainer.state_cache import StateCache
-from trainer.study.data_splits import open_parts
-from trainer.study.plan import Part, Plan
-from trainer.study.precompute_states import views_of
+from trainer.study.plan import DomainSplit, StudyPlan, open_domain_splits
 from trainer.study.report.write import write_report
+from trainer.study.result_cache import ResultCache
 from trainer.study.results import StudyReport
-from trainer.study.run import choose, conduct, wanted_by
-from trainer.study.run_store import Kept
-from trainer.study.runner import Laboratory
-from trainer.study.seed_average import SEED, merge
-from trainer.study.train_prompts import Training, Way
+from trainer.study.runner import StudyRunner, cacheable_views
+from trainer.study.seed_average import SEED, average_seeds
+from trainer.study.study import required_trainings, run_study, select_experiments
+from trainer.study.training_spec import TrainingMethod, TrainingSpec
 
 TUNED_EPOCHS = 4  # of whole backbones, which cost 20 times as much as a prompt
-LEARNERS: dict[Way, str] = {
+LEARNERS: dict[TrainingMethod, str] = {
     "structured": "prompts",
     "full": "prompts in one sequence (paragon)",
     "bias": "biases",
@@ -53,18 +51,18 @@ class Order:
 
 
 def evaluate(order: Order, say: Callable[[str], None]) -> StudyReport:
-    """The report, which is also in the folder; what was trained is kept there for the next time."""
+    """The report, which is also in the folder; what was trained is cached there for the next run."""
     _make_folder(order.out)
     start = time.monotonic()
     unreadable: Unreadable = "skip" if order.skip_unreadable else "refuse"
-    with open_parts(order.data, order.scratch, unreadable, order.recipe.seed, say) as parts:
+    with open_domain_splits(order.data, order.scratch, unreadable, order.recipe.seed, say) as parts:
         orders = _by_seed(order)
-        names, impossible = choose(order.experiments, [make_plan(each, parts) for each in orders])
+        names, impossible = select_experiments(order.experiments, [make_plan(each, parts) for each in orders])
         for name, reason in impossible.items():
             say(f"{name} is left out: {reason}")
         backbone = build(order.backbone, order.size, say)
         cut = [f"{name}: {reason}" for name, reason in impossible.items()]
-        report = merge([_conduct(each, parts, names, backbone, cut, say) for each in orders])
+        report = average_seeds([_conduct(each, parts, names, backbone, cut, say) for each in orders])
     write_report(report, order.out)
     say(f"done in {(time.monotonic() - start) / 60:.1f} minutes")
     return report
@@ -77,7 +75,7 @@ def _by_seed(order: Order) -> list[Order]:
 
 def _conduct(
     order: Order,
-    parts: Sequence[Part],
+    parts: Sequence[DomainSplit],
     names: Sequence[str],
     backbone: Backbone,
     cut: Sequence[str],
@@ -87,32 +85,34 @@ def _conduct(
     if order.seeds > 1:
         say(f"seed {order.recipe.seed}")
     plan = make_plan(order, parts)
-    wanted = wanted_by(names, plan)
-    views = len(views_of(wanted))
+    wanted = required_trainings(names, plan)
+    views = len(cacheable_views(wanted))
     with StateCache(backbone, order.cache_bytes, views, order.scratch) as cache, watch_study() as watch:
-        laboratory = Laboratory(backbone, cache, Kept(order.out / "kept"), say, watch)
-        return conduct(names, plan, laboratory, _setting(order, plan, wanted, backbone), cut)
+        runner = StudyRunner(backbone, cache, ResultCache(order.out / "cache"), say, watch)
+        return run_study(names, plan, runner, _setting(order, plan, wanted, backbone), cut)
 
 
-def make_plan(order: Order, parts: Sequence[Part]) -> Plan:
+def make_plan(order: Order, parts: Sequence[DomainSplit]) -> StudyPlan:
     """The plan with the epochs that were asked for."""
     recipe = order.recipe
     # Whoever sees pixels is slow enough without augmentation; and the paper's rates are those for their own ways.
     tuned = replace(recipe, base_rate=None, augment="none", views=None)
     joint_epochs = max(1, recipe.epochs // 2) if order.joint_epochs is None else order.joint_epochs
     tuned_epochs = min(TUNED_EPOCHS, recipe.epochs) if order.tuned_epochs is None else order.tuned_epochs
-    return Plan(
+    return StudyPlan(
         name=order.data.name.partition(".")[0],
-        parts=tuple(parts),
+        domains=tuple(parts),
         recipe=recipe,
-        joint=replace(recipe, epochs=joint_epochs) if joint_epochs else None,
-        tuned=replace(tuned, epochs=tuned_epochs) if tuned_epochs else None,
+        joint_recipe=replace(recipe, epochs=joint_epochs) if joint_epochs else None,
+        tuned_recipe=replace(tuned, epochs=tuned_epochs) if tuned_epochs else None,
     )
 
 
-def _setting(order: Order, plan: Plan, wanted: Sequence[Training], backbone: Backbone) -> list[tuple[str, str]]:
+def _setting(
+    order: Order, plan: StudyPlan, wanted: Sequence[TrainingSpec], backbone: Backbone
+) -> list[tuple[str, str]]:
     usual = Recipe()
-    epochs = {LEARNERS[training.way]: training.recipe.epochs for training in wanted}
+    epochs = {LEARNERS[training.method]: training.recipe.epochs for training in wanted}
     differs = {
         field.name: getattr(plan.recipe, field.name)
         for field in fields(Recipe)
@@ -120,7 +120,7 @@ def _setting(order: Order, plan: Plan, wanted: Sequence[Training], backbone: Bac
     }
     classes = len({sample.label for sample in plan.train})
     return [
-        ("data", f"{plan.name}: {len(plan.train):,} pictures to learn from, {len(plan.test):,} to be asked about"),
+        ("data", f"{plan.name}: {len(plan.train):,} training pictures, {len(plan.test):,} test pictures"),
         ("classes", str(classes)),
         ("backbone", f"{backbone.architecture} at {backbone.preprocessing.size} px, {backbone.identity[:12]}"),
         ("recipe", f"{order.recipe_name}: {', '.join(f'{k} {v}' for k, v in differs.items()) or 'as in the paper'}"),

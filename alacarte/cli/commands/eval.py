@@ -124,7 +124,7 @@ def evaluate_command(
     if as_json:
         print_json(asdict(report))
         return
-    claims = [(finding.name, claim) for finding in report.findings for claim in finding.claims]
+    claims = [(finding.name, claim) for finding in report.experiments for claim in finding.claims]
     print_table(
         ("experiment", "claim", "holds", "measured"),
         [(name, claim.text, "yes" if claim.holds else "no", claim.measured) for name, claim in claims],

@@ -24,9 +24,9 @@ def test_the_report_is_a_page_and_a_document_with_the_same_findings(data: Path, 
     page = (tmp_path / "report" / "report.html").read_text()
     assert ended.code == 0
     assert ended.document == kept
-    assert [finding["name"] for finding in kept["findings"]] == ["vote"]
-    assert kept["findings"][0]["title"] in page
-    assert "one in 5 is set apart" in ended.err
+    assert [experiment["name"] for experiment in kept["experiments"]] == ["vote"]
+    assert kept["experiments"][0]["title"] in page
+    assert "one in 5 is held out" in ended.err
     assert str(tmp_path / "report" / "report.html") in ended.err
 
 
@@ -36,19 +36,19 @@ def test_a_second_run_trains_nothing_and_says_the_same(data: Path, tmp_path: Pat
 
     first = run("eval", "--data", small, "--json", *options)
     again = run("eval", "--data", small, "--json", *options)
-    shutil.rmtree(tmp_path / "report" / "kept")
+    shutil.rmtree(tmp_path / "report" / "cache")
     anew = run("eval", "--data", small, "--json", *options)
 
-    assert "0 of them are kept from before" in first.err
-    count = first.err.partition(" trainings are wanted")[0].rsplit("\n", 1)[-1]
-    assert f"{count} trainings are wanted, {count} of them are kept from before" in again.err
+    assert "0 of them cached" in first.err
+    count = first.err.partition(" trainings required")[0].rsplit("\n", 1)[-1]
+    assert f"{count} trainings required, {count} of them cached" in again.err
     assert first.document == again.document == anew.document
 
 
 def test_a_person_reads_which_claims_hold(data: Path, tmp_path: Path) -> None:
     ended = run("eval", "--data", data, "--experiment", "vote", "--out", tmp_path / "report", *TINY)
 
-    assert "augment" not in dict(json.loads((tmp_path / "report/report.json").read_text())["setting"])["recipe"]
+    assert "augment" not in dict(json.loads((tmp_path / "report/report.json").read_text())["setup"])["recipe"]
     assert "Averaging is at least as good as voting" in " ".join(ended.out.split())
     assert "holds" in ended.out
 
@@ -58,7 +58,7 @@ def test_the_report_says_how_the_recipe_was_changed(data: Path, tmp_path: Path) 
 
     ended = run("eval", "--data", data, "--experiment", "vote", "--out", tmp_path, "--json", *changed, *TINY)
 
-    recipe = dict(ended.document["setting"])["recipe"]
+    recipe = dict(ended.document["setup"])["recipe"]
     assert recipe.startswith("default")
     assert "label_smoothing 0.1" in recipe
     assert "augment none" in recipe
@@ -75,15 +75,17 @@ def test_several_seeds_make_one_report_of_means(tmp_path: Path) -> None:
     both = run("eval", "--out", tmp_path / "both", "--seed", "3", "--seeds", "2", *options)
     alone = [run("eval", "--out", tmp_path / seed, "--seed", seed, *options) for seed in ("3", "4")]
 
-    (merged,) = both.document["findings"][0]["tables"]
-    one, other = (ended.document["findings"][0]["tables"][0]["rows"] for ended in alone)
-    assert dict(both.document["setting"])["seed"] == "3, 4"
+    (merged,) = both.document["experiments"][0]["tables"]
+    one, other = (ended.document["experiments"][0]["tables"][0]["rows"] for ended in alone)
+    assert dict(both.document["setup"])["seed"] == "3, 4"
     assert "seed 4" in both.err
-    for row, spreads, first, second in zip(merged["rows"], merged["spreads"], one, other, strict=True):
+    for row, spreads, first, second in zip(merged["rows"], merged["standard_deviations"], one, other, strict=True):
         for place in (1, 2):  # by average and by vote
             assert row[place] == pytest.approx((first[place] + second[place]) / 2)
             assert (spreads[place] is None) == (first[place] == second[place])
-    assert any(spreads[2] is not None for spreads in merged["spreads"])  # or the seeds of this test prove nothing
+    assert any(
+        spreads[2] is not None for spreads in merged["standard_deviations"]
+    )  # or the seeds of this test prove nothing
 
 
 def test_what_makes_no_sense_with_the_data_is_refused_by_name_before_any_work(data: Path, tmp_path: Path) -> None:

@@ -10,9 +10,9 @@ from tests.prompting.reference import small_backbone
 from tests.trainer.pictures import draw_samples
 from trainer.recipe import Recipe
 from trainer.state_cache import StateCache
-from trainer.study.plan import Part, Plan
-from trainer.study.run_store import Kept
-from trainer.study.runner import Laboratory
+from trainer.study.plan import DomainSplit, StudyPlan
+from trainer.study.result_cache import ResultCache
+from trainer.study.runner import StudyRunner
 
 RECIPE = Recipe(epochs=4, batch=8, augment="none", prototypes=2)
 
@@ -23,23 +23,23 @@ def backbone() -> Backbone:
 
 
 @pytest.fixture(scope="session")
-def plan(tmp_path_factory: pytest.TempPathFactory) -> Plan:
+def plan(tmp_path_factory: pytest.TempPathFactory) -> StudyPlan:
     """Two domains of the same three labels."""
     samples = draw_samples(tmp_path_factory.mktemp("pictures"), 96)
-    return Plan(
+    return StudyPlan(
         name="flowers-like",
-        parts=(Part("left", samples[:36], samples[36:48]), Part("right", samples[48:84], samples[84:])),
+        domains=(DomainSplit("left", samples[:36], samples[36:48]), DomainSplit("right", samples[48:84], samples[84:])),
         recipe=RECIPE,
-        joint=RECIPE,
-        tuned=RECIPE,
-        counts=(2, 3),
-        forgetful=4,
-        orders=3,
+        joint_recipe=RECIPE,
+        tuned_recipe=RECIPE,
+        shard_counts=(2, 3),
+        removal_shards=4,
+        removal_orders=3,
         episodes=1,
     )
 
 
 @pytest.fixture
-def laboratory(backbone: Backbone, tmp_path: Path) -> Iterator[Laboratory]:
+def runner(backbone: Backbone, tmp_path: Path) -> Iterator[StudyRunner]:
     with StateCache(backbone, 10**9, 200, tmp_path) as cache:
-        yield Laboratory(backbone, cache, Kept(tmp_path / "kept"), lambda _: None)
+        yield StudyRunner(backbone, cache, ResultCache(tmp_path / "cache"), lambda _: None)

@@ -1,6 +1,6 @@
 """A report as a study of the paper's data sets would make it; what stands beside the paper's numbers is made up."""
 
-from trainer.study.results import Claim, Column, Finding, Plot, Series, StudyReport, Table
+from trainer.study.results import ClaimCheck, Column, ExperimentResult, Plot, Series, StudyReport, Table
 
 COUNTS = (1, 2, 3, 5, 10, 15, 20, 50)
 PAPERS = {  # the accuracy of shard ensembles in per cent, by the number of shards
@@ -16,16 +16,16 @@ HERE = {"Flowers": (95.4, 95.1, 94.6, 93.2, 90.9, 89.3, 88.0), "Aircrafts": (58.
 MEMBERS = (95.4, 91.7, 88.4, 81.9, 68.3, 57.2, 49.9)  # one shard of Flowers alone
 
 
-def line(name: str, numbers: tuple[float, ...], is_papers: bool = False) -> Series:
+def line(name: str, numbers: tuple[float, ...], from_paper: bool = False) -> Series:
     """A series over the numbers of shards."""
     points = tuple((count, number / 100) for count, number in zip(COUNTS, numbers, strict=False))
-    return Series(name, points, is_papers)
+    return Series(name, points, from_paper)
 
 
-def shards() -> Finding:
+def shards() -> ExperimentResult:
     """Our lines beside the paper's, and a wide table of both."""
     flowers, theirs = HERE["Flowers"], PAPERS["Flowers"]
-    return Finding(
+    return ExperimentResult(
         name="shards",
         title="Shards against the paragon",
         question="The data is split at random into shards, and a prompt is trained on each by itself. How much is "
@@ -40,8 +40,8 @@ def shards() -> Finding:
                     Column("against paragon", "points"),
                     Column("one shard alone"),
                     Column("gain of composing", "points"),
-                    Column("composed", is_papers=True),
-                    Column("paper: against paragon", "points", is_papers=True),
+                    Column("composed", from_paper=True),
+                    Column("paper: against paragon", "points", from_paper=True),
                 ),
                 tuple(
                     (
@@ -81,24 +81,24 @@ def shards() -> Finding:
             ),
         ),
         claims=(
-            Claim(
+            ClaimCheck(
                 "Up to 10 shards the composed accuracy is within 5 points of the paragon.",
                 "at worst −4.5 points (90.9 % with 10 shards, 95.4 % on everything)",
                 holds=True,
             ),
-            Claim("Up to 20 shards the same holds.", "−7.4 points with 20 shards", holds=False),
+            ClaimCheck("Up to 20 shards the same holds.", "−7.4 points with 20 shards", holds=False),
         ),
-        remarks=(
+        notes=(
             "The paper trains ViT-B/16 at 384 px for 80 epochs; this run is of ViT-Ti/16 at 160 px and 20 epochs.",
             "50 shards were left out: half of the labels would be missing from each.",
         ),
     )
 
 
-def forgetting() -> Finding:
+def forgetting() -> ExperimentResult:
     """A mean with its band, along a plain axis."""
     means = tuple(0.0009 * n + 0.00019 * n**2 for n in range(20))
-    return Finding(
+    return ExperimentResult(
         name="forgetting",
         title="Forgetting sources",
         question="Of 20 shards one after the other is removed, without any training. How fast does the error grow?",
@@ -127,14 +127,16 @@ def forgetting() -> Finding:
             ),
         ),
         claims=(
-            Claim("With half of the sources forgotten the error has grown by at most 5 points.", "+2.8 points", True),
+            ClaimCheck(
+                "With half of the sources forgotten the error has grown by at most 5 points.", "+2.8 points", True
+            ),
         ),
     )
 
 
-def all_data_sets() -> Finding:
+def all_data_sets() -> ExperimentResult:
     """More lines than there are colours, and a table of nothing but the paper's."""
-    return Finding(
+    return ExperimentResult(
         name="all",
         title="Accuracy of shard ensembles",
         question="What does the paper report, and what was measured of it here?",
@@ -144,23 +146,23 @@ def all_data_sets() -> Finding:
                 "shards",
                 "accuracy",
                 "share",
-                tuple(line(name, numbers, is_papers=True) for name, numbers in PAPERS.items()),
+                tuple(line(name, numbers, from_paper=True) for name, numbers in PAPERS.items()),
                 has_log_x=True,
             ),
         ),
         tables=(
             Table(
                 "The paper's own table",
-                (Column("data set", "text"), *(Column(f"{count} shards", is_papers=True) for count in COUNTS)),
+                (Column("data set", "text"), *(Column(f"{count} shards", from_paper=True) for count in COUNTS)),
                 tuple((name, *(number / 100 for number in numbers)) for name, numbers in PAPERS.items()),
             ),
         ),
     )
 
 
-def cost() -> Finding:
+def cost() -> ExperimentResult:
     """Numbers of every other unit, and one that was not measured."""
-    return Finding(
+    return ExperimentResult(
         name="cost",
         title="What it costs",
         question="How long does a prompt take to train and to answer, and how large is it?",
@@ -181,8 +183,8 @@ def cost() -> Finding:
                 ),
             ),
         ),
-        claims=(Claim("A prompt is less than a hundredth of the backbone.", "0.57 %", True),),
-        remarks=("Times are of two cores without a graphics card.",),
+        claims=(ClaimCheck("A prompt is less than a hundredth of the backbone.", "0.57 %", True),),
+        notes=("Times are of two cores without a graphics card.",),
     )
 
 
@@ -190,7 +192,7 @@ def example_report() -> StudyReport:
     """All of these in one report."""
     return StudyReport(
         title="À-la-carte prompt tuning, measured on flowers102-small",
-        setting=(
+        setup=(
             ("data", "flowers102-small.tar: 2,652 training and 1,020 test pictures of 102 labels"),
             (
                 "backbone",
@@ -199,5 +201,5 @@ def example_report() -> StudyReport:
             ("recipe", "default: 20 epochs, batch 8, rate 0.1, seed 0"),
             ("took", "1 h 12 min on 2 cores"),
         ),
-        findings=(shards(), forgetting(), all_data_sets(), cost()),
+        experiments=(shards(), forgetting(), all_data_sets(), cost()),
     )

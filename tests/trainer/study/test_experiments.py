@@ -9,20 +9,26 @@ from trainer.baselines.member_logits import Opinions
 from trainer.baselines.parameter_average import average_prompts
 from trainer.recipe import Recipe
 from trainer.study.experiments import recipes
-from trainer.study.experiments.catalog import EXPERIMENTS
 from trainer.study.experiments.class_incremental import episodes
-from trainer.study.experiments.experiment import in_points, right
-from trainer.study.paper import DATA_SETS, counterpart
-from trainer.study.plan import Part, Plan, Samples
+from trainer.study.experiments.experiment import composed_accuracy, format_points
+from trainer.study.paper import DATA_SETS, find_paper_data_set
+from trainer.study.plan import DomainSplit, Samples, StudyPlan
 from trainer.study.report.write import report_from_json, report_html, report_json
-from trainer.study.results import Finding, Table
-from trainer.study.run import ExperimentImpossible, ExperimentUnknown, choose, conduct, wanted_by
-from trainer.study.runner import Laboratory
-from trainer.study.train_prompts import Training
+from trainer.study.results import ExperimentResult, Table
+from trainer.study.runner import StudyRunner
+from trainer.study.study import (
+    EXPERIMENTS,
+    ExperimentNotFound,
+    ExperimentUnsupported,
+    required_trainings,
+    run_study,
+    select_experiments,
+)
+from trainer.study.training_spec import TrainingSpec
 
 
-def found(name: str, plan: Plan, laboratory: Laboratory) -> Finding:
-    return conduct([name], plan, laboratory, [], []).findings[0]
+def found(name: str, plan: StudyPlan, runner: StudyRunner) -> ExperimentResult:
+    return run_study([name], plan, runner, [], []).experiments[0]
 
 
 def column(table: Table, title: str) -> list[object]:
@@ -30,17 +36,17 @@ def column(table: Table, title: str) -> list[object]:
     return [row[place] for row in table.rows]
 
 
-def test_all_of_them_together_make_a_report(plan: Plan, laboratory: Laboratory) -> None:
+def test_all_of_them_together_make_a_report(plan: StudyPlan, runner: StudyRunner) -> None:
     plan = replace(plan, episodes=1)
-    names, impossible = choose(["all", "recipes"], [plan])
+    names, impossible = select_experiments(["all", "recipes"], [plan])
 
-    report = conduct(names, plan, laboratory, [("data", "rectangles")], [])
+    report = run_study(names, plan, runner, [("data", "rectangles")], [])
 
     assert impossible == {}
-    assert [finding.name for finding in report.findings] == list(EXPERIMENTS)
+    assert [finding.name for finding in report.experiments] == list(EXPERIMENTS)
     assert report_from_json(report_json(report)) == report
     assert "rectangles" in report_html(report)
-    for finding in report.findings:
+    for finding in report.experiments:
         assert finding.tables
         assert finding.claims
         for table in finding.tables:
@@ -48,19 +54,19 @@ def test_all_of_them_together_make_a_report(plan: Plan, laboratory: Laboratory) 
 
 
 def test_a_second_report_comes_from_what_is_kept(
-    plan: Plan, laboratory: Laboratory, monkeypatch: pytest.MonkeyPatch
+    plan: StudyPlan, runner: StudyRunner, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     names = ["shards", "forgetting", "vote"]
-    first = conduct(names, plan, laboratory, [], [])
+    first = run_study(names, plan, runner, [], [])
 
-    monkeypatch.setattr(Laboratory, "_train_structured", None)
-    monkeypatch.setattr(Laboratory, "_train_alone", None)
+    monkeypatch.setattr(StudyRunner, "_train_structured", None)
+    monkeypatch.setattr(StudyRunner, "_train_on_all_cores", None)
 
-    assert conduct(names, plan, laboratory, [], []) == first
+    assert run_study(names, plan, runner, [], []) == first
 
 
-def test_the_columns_of_shards_agree_with_each_other(plan: Plan, laboratory: Laboratory) -> None:
-    table = found("shards", plan, laboratory).tables[0]
+def test_the_columns_of_shards_agree_with_each_other(plan: StudyPlan, runner: StudyRunner) -> None:
+    table = found("shards", plan, runner).tables[0]
 
     whole, paragon, *rows = table.rows
     best = max(float(whole[2] or 0), float(paragon[2] or 0))
@@ -73,14 +79,14 @@ def test_the_columns_of_shards_agree_with_each_other(plan: Plan, laboratory: Lab
         assert gain == pytest.approx(composed - alone)
 
 
-def test_what_is_slow_can_be_left_out_and_the_report_says_so(plan: Plan, laboratory: Laboratory) -> None:
-    quick = replace(plan, joint=None, tuned=None)
+def test_what_is_slow_can_be_left_out_and_the_report_says_so(plan: StudyPlan, runner: StudyRunner) -> None:
+    quick = replace(plan, joint_recipe=None, tuned_recipe=None)
     names = ["shards", "ablation", "tuning"]
 
-    report = conduct(names, quick, laboratory, [], [])
+    report = run_study(names, quick, runner, [], [])
 
-    assert {training.way for training in wanted_by(names, quick)} == {"structured"}
-    shards, ablation, tuning = (finding.tables[0] for finding in report.findings)
+    assert {training.method for training in required_trainings(names, quick)} == {"structured"}
+    shards, ablation, tuning = (finding.tables[0] for finding in report.experiments)
     assert shards.rows[1][:3] == ("paragon", len(plan.train), None)
     assert "left out" in shards.note
     assert "paragon" not in column(ablation, "way")
@@ -88,65 +94,67 @@ def test_what_is_slow_can_be_left_out_and_the_report_says_so(plan: Plan, laborat
 
 
 def test_with_nothing_removed_nothing_is_lost_and_one_source_left_is_that_source_alone(
-    plan: Plan, laboratory: Laboratory
+    plan: StudyPlan, runner: StudyRunner
 ) -> None:
-    table = found("forgetting", plan, laboratory).tables[0]
+    table = found("forgetting", plan, runner).tables[0]
 
-    said = laboratory.opinions([plan.training(shard) for shard in plan.shards(plan.forgetful)], plan.test)
-    alone = [right(said.only([member]), plan.test) for member in range(plan.forgetful)]
+    said = runner.member_logits([plan.prompt_training(shard) for shard in plan.shards(plan.removal_shards)], plan.test)
+    alone = [composed_accuracy(said.only([member]), plan.test) for member in range(plan.removal_shards)]
     assert table.rows[0][2] == 0
     assert min(alone) - 1e-9 <= float(table.rows[-1][5] or 0) <= max(alone) + 1e-9
 
 
-def test_what_is_learnt_anew_is_learnt_from_everything_but_the_forgotten(plan: Plan, laboratory: Laboratory) -> None:
-    finding = found("forgetting", plan, laboratory)
+def test_what_is_learnt_anew_is_learnt_from_everything_but_the_forgotten(plan: StudyPlan, runner: StudyRunner) -> None:
+    finding = found("forgetting", plan, runner)
 
     table = finding.tables[0]
-    anew = wanted_by(["forgetting"], plan)[plan.forgetful :]
+    anew = required_trainings(["forgetting"], plan)[plan.removal_shards :]
     sizes = [len(training.samples) for training in anew]
-    shards = {frozenset(shard) for shard in plan.shards(plan.forgetful)}
-    assert anew[0] == plan.training(plan.train)
+    shards = {frozenset(shard) for shard in plan.shards(plan.removal_shards)}
+    assert anew[0] == plan.prompt_training(plan.train)
     assert frozenset(anew[-1].samples) in shards  # one is left, and so it is that one
     assert sizes == sorted(sizes, reverse=True)
     assert column(table, "learnt anew: accuracy") == [
-        right(laboratory.opinions([training], plan.test), plan.test) for training in anew
+        composed_accuracy(runner.member_logits([training], plan.test), plan.test) for training in anew
     ]
-    half = anew[plan.forgetful // 2]
-    left = [shard for shard in plan.shards(plan.forgetful) if set(shard) <= set(half.samples)]
-    composed = right(laboratory.opinions([plan.training(shard) for shard in left], plan.test), plan.test)
-    ahead = composed - right(laboratory.opinions([half], plan.test), plan.test)
-    assert finding.claims[1].measured.startswith(in_points(ahead))
+    half = anew[plan.removal_shards // 2]
+    left = [shard for shard in plan.shards(plan.removal_shards) if set(shard) <= set(half.samples)]
+    composed = composed_accuracy(
+        runner.member_logits([plan.prompt_training(shard) for shard in left], plan.test), plan.test
+    )
+    ahead = composed - composed_accuracy(runner.member_logits([half], plan.test), plan.test)
+    assert finding.claims[1].measured.startswith(format_points(ahead))
 
 
-def test_parameters_are_averaged_for_every_number_of_shards(plan: Plan, laboratory: Laboratory) -> None:
-    two, more = found("ablation", plan, laboratory).tables
+def test_parameters_are_averaged_for_every_number_of_shards(plan: StudyPlan, runner: StudyRunner) -> None:
+    two, more = found("ablation", plan, runner).tables
 
     ways = dict(zip(column(two, "way"), column(two, "here"), strict=True))
     assert column(more, "shards") == ["2", "3"]
     assert (ways["average of parameters"], ways["APT"]) == more.rows[0][1:3]
     for count, row in zip((2, 3), more.rows, strict=True):
-        trainings = [plan.training(shard) for shard in plan.shards(count)]
-        average = average_prompts([laboratory.prompt(training) for training in trainings])
-        averaged = right(laboratory.opinions_of_prompt(average, plan.test), plan.test)
-        composed = right(laboratory.opinions(trainings, plan.test), plan.test)
+        trainings = [plan.prompt_training(shard) for shard in plan.shards(count)]
+        average = average_prompts([runner.prompt(training) for training in trainings])
+        averaged = composed_accuracy(runner.prompt_logits(average, plan.test), plan.test)
+        composed = composed_accuracy(runner.member_logits(trainings, plan.test), plan.test)
         assert row[1:] == (averaged, composed, composed - averaged)
 
 
 def test_recipes_are_compared_by_pictures_that_nobody_learnt_from_and_not_by_the_test(
-    plan: Plan, laboratory: Laboratory, monkeypatch: pytest.MonkeyPatch
+    plan: StudyPlan, runner: StudyRunner, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     few = {
         "learns nothing": replace(plan.recipe, base_rate=0.0, warmup_rate=0.0, least_rate=0.0),
         "as it is": plan.recipe,
     }
     monkeypatch.setattr(recipes, "candidates", lambda _: few)
-    parts = tuple(replace(part, test=wrongly_labelled(part.test)) for part in plan.parts)  # who learns is wrong there
-    plan = replace(plan, parts=parts)
+    parts = tuple(replace(part, test=wrongly_labelled(part.test)) for part in plan.domains)  # who learns is wrong there
+    plan = replace(plan, domains=parts)
 
-    finding = found("recipes", plan, laboratory)
+    finding = found("recipes", plan, runner)
 
     held_out, tested = finding.tables
-    trainings = wanted_by(["recipes"], plan)
+    trainings = required_trainings(["recipes"], plan)
     learnt = {sample for training in trainings for sample in training.samples}
     apart = tuple(sample for sample in plan.train if sample not in learnt)
     assert learnt < set(plan.train)
@@ -154,11 +162,11 @@ def test_recipes_are_compared_by_pictures_that_nobody_learnt_from_and_not_by_the
     assert [row[0] for row in held_out.rows] == [row[0] for row in tested.rows] == list(few)
     assert float(tested.rows[0][1] or 0) > float(tested.rows[1][1] or 0)
     assert finding.claims[0].measured.partition("the best is ")[2].startswith("as it is with")
-    shards = replace(plan, parts=(Part("", tuple(sample for sample in plan.train if sample in learnt), apart),)).shards(
-        2
-    )
-    said = laboratory.opinions([Training("structured", shard, plan.recipe) for shard in shards], apart)
-    assert column(held_out, "2 shards")[1] == right(said, apart)
+    shards = replace(
+        plan, domains=(DomainSplit("", tuple(sample for sample in plan.train if sample in learnt), apart),)
+    ).shards(2)
+    said = runner.member_logits([TrainingSpec("structured", shard, plan.recipe) for shard in shards], apart)
+    assert column(held_out, "2 shards")[1] == composed_accuracy(said, apart)
     for row in held_out.rows:
         shares = [cell for cell in row[1:] if isinstance(cell, float)]
         assert shares[-1] == pytest.approx(sum(shares[:-1]) / len(shares[:-1]))
@@ -169,7 +177,7 @@ def wrongly_labelled(samples: Samples) -> Samples:
     return tuple(replace(sample, label=others[sample.label]) for sample in samples)
 
 
-def test_episodes_of_recipes_are_judged_side_by_side_and_weighted(plan: Plan) -> None:
+def test_episodes_of_recipes_are_judged_side_by_side_and_weighted(plan: StudyPlan) -> None:
     *_, question = recipes.questions(plan)
     # The first has no idea and shouts; the second knows, and the picture lies on its prototype.
     loud, knowing = torch.tensor([[3.0, 0.0]]), torch.tensor([[0.0, 2.0]])
@@ -192,18 +200,20 @@ def test_no_recipe_is_compared_under_two_names(recipe: Recipe) -> None:
     assert found["as it is"] == recipe
 
 
-def test_sources_that_would_be_empty_and_classes_that_nobody_is_asked_about_are_refused_beforehand(plan: Plan) -> None:
-    crumbs = replace(plan, forgetful=len(plan.train))
-    unasked = replace(plan, parts=tuple(replace(part, test=()) for part in plan.parts))
+def test_sources_that_would_be_empty_and_classes_that_nobody_is_asked_about_are_refused_beforehand(
+    plan: StudyPlan,
+) -> None:
+    crumbs = replace(plan, removal_shards=len(plan.train))
+    unasked = replace(plan, domains=tuple(replace(part, test=()) for part in plan.domains))
 
-    assert "forgetting" in choose(["all"], [plan, crumbs])[1]  # of one seed is enough
-    with pytest.raises(ExperimentImpossible, match="of which none is empty"):
-        choose(["forgetting"], [crumbs])
-    with pytest.raises(ExperimentImpossible, match="no picture to be asked about"):
-        choose(["class-incremental"], [unasked])
+    assert "forgetting" in select_experiments(["all"], [plan, crumbs])[1]  # of one seed is enough
+    with pytest.raises(ExperimentUnsupported, match="of which none is empty"):
+        select_experiments(["forgetting"], [crumbs])
+    with pytest.raises(ExperimentUnsupported, match="no picture to be asked about"):
+        select_experiments(["class-incremental"], [unasked])
 
 
-def test_an_episode_has_classes_that_no_other_has(plan: Plan) -> None:
+def test_an_episode_has_classes_that_no_other_has(plan: StudyPlan) -> None:
     parts = episodes(replace(plan, episodes=3))
 
     labels = [{sample.label for sample in part} for part in parts]
@@ -211,41 +221,41 @@ def test_an_episode_has_classes_that_no_other_has(plan: Plan) -> None:
     assert sum(len(part) for part in parts) == len(plan.train)
 
 
-def test_a_domain_is_asked_about_with_and_without_its_own_prompt(plan: Plan, laboratory: Laboratory) -> None:
-    table = found("domain-incremental", plan, laboratory).tables[0]
+def test_a_domain_is_asked_about_with_and_without_its_own_prompt(plan: StudyPlan, runner: StudyRunner) -> None:
+    table = found("domain-incremental", plan, runner).tables[0]
 
-    left, right_ = plan.parts
-    said = laboratory.opinions([plan.training(left.train), plan.training(right_.train)], left.test)
+    left, right_ = plan.domains
+    said = runner.member_logits([plan.prompt_training(left.train), plan.prompt_training(right_.train)], left.test)
     assert column(table, "domain") == ["left", "right", "all"]
-    assert table.rows[0][3] == right(said.only([0]), left.test)
-    assert table.rows[0][4] == right(said.only([1]), left.test)
+    assert table.rows[0][3] == composed_accuracy(said.only([0]), left.test)
+    assert table.rows[0][4] == composed_accuracy(said.only([1]), left.test)
 
 
-def test_what_does_not_fit_the_data_is_left_out_of_all_and_refused_by_name(plan: Plan) -> None:
-    one = replace(plan, parts=plan.parts[:1], episodes=10)
+def test_what_does_not_fit_the_data_is_left_out_of_all_and_refused_by_name(plan: StudyPlan) -> None:
+    one = replace(plan, domains=plan.domains[:1], episodes=10)
 
-    names, impossible = choose(["all"], [one])
+    names, impossible = select_experiments(["all"], [one])
 
     assert sorted(impossible) == ["class-incremental", "domain-incremental"]
     assert names == [name for name in EXPERIMENTS if name not in impossible and name != "recipes"]
-    with pytest.raises(ExperimentImpossible, match="one domain only"):
-        choose(["domain-incremental"], [one])
-    with pytest.raises(ExperimentUnknown, match="shards, forgetting"):
-        choose(["sharding"], [one])
+    with pytest.raises(ExperimentUnsupported, match="one domain only"):
+        select_experiments(["domain-incremental"], [one])
+    with pytest.raises(ExperimentNotFound, match="shards, forgetting"):
+        select_experiments(["sharding"], [one])
 
 
-def test_experiments_share_their_trainings(plan: Plan, laboratory: Laboratory) -> None:
-    wanted = wanted_by(["shards", "vote", "head-only"], plan)
+def test_experiments_share_their_trainings(plan: StudyPlan, runner: StudyRunner) -> None:
+    wanted = required_trainings(["shards", "vote", "head-only"], plan)
 
-    missing = laboratory.missing(wanted, plan.test)
+    missing = runner.filter_missing(wanted, plan.test)
 
     assert len(missing) == 2 + 5 + 6  # paragon and whole, shards of two splits, heads of those and of everything
     assert len(missing) < len(wanted)
 
 
-def test_the_pictures_to_learn_from_are_never_asked_about(plan: Plan) -> None:
-    left, right_ = plan.parts
-    overlapping = replace(plan, parts=(left, replace(right_, test=left.train)))
+def test_the_pictures_to_learn_from_are_never_asked_about(plan: StudyPlan) -> None:
+    left, right_ = plan.domains
+    overlapping = replace(plan, domains=(left, replace(right_, test=left.train)))
 
     assert {sample.digest for sample in overlapping.test} == {sample.digest for sample in left.test}
 
@@ -278,7 +288,7 @@ def test_the_papers_tables_were_copied_rightly() -> None:
 
 
 def test_a_data_set_finds_the_papers_by_its_name() -> None:
-    names = {name: counterpart(name) for name in ("flowers102-small", "cub200-small", "cifar100-small")}
+    names = {name: find_paper_data_set(name) for name in ("flowers102-small", "cub200-small", "cifar100-small")}
 
     assert {name: each and each.name for name, each in names.items()} == {
         "flowers102-small": "Flowers",

@@ -1,98 +1,99 @@
-"""Reports under several seeds as one: means, spreads and bands, and claims that hold under all of them."""
+"""Reports under several seeds as one: means, standard_deviations and bands, and claims that hold under all of them."""
 
 from dataclasses import replace
 
 import pytest
 
 from tests.trainer.study.report.parse_svg import text_of, tree_of
-from trainer.study.errors import ReportInvalid
 from trainer.study.report.write import report_from_json, report_html, report_json
-from trainer.study.results import Claim, Column, Finding, Plot, Series, StudyReport, Table
-from trainer.study.seed_average import merge
+from trainer.study.results import ClaimCheck, Column, ExperimentResult, Plot, ReportInvalid, Series, StudyReport, Table
+from trainer.study.seed_average import average_seeds
 
-COLUMNS = (Column("shards", "text"), Column("composed"), Column("paper", is_papers=True), Column("gain", "points"))
+COLUMNS = (Column("shards", "text"), Column("composed"), Column("paper", from_paper=True), Column("gain", "points"))
 
 
 def report(seed: int, share: float, gain: float | None = 0.25, holds: bool = True, band: float = 0.0) -> StudyReport:
     table = Table("Accuracy", COLUMNS, (("2", share, 0.875, gain),), "Of one data set.")
     ours = Series("ours", ((2.0, share),), low=(share - band,) * bool(band), high=(share + band,) * bool(band))
-    plot = Plot("Accuracy", "shards", "accuracy", "share", (ours, Series("paper", ((2.0, 0.875),), is_papers=True)))
-    claim = Claim("It is good.", f"{share}", holds)
-    finding = Finding("shards", "Shards", "How good?", (table,), (plot,), (claim,), ("small",))
+    plot = Plot("Accuracy", "shards", "accuracy", "share", (ours, Series("paper", ((2.0, 0.875),), from_paper=True)))
+    claim = ClaimCheck("It is good.", f"{share}", holds)
+    finding = ExperimentResult("shards", "Shards", "How good?", (table,), (plot,), (claim,), ("small",))
     return StudyReport("On flowers", (("data", "flowers"), ("seed", str(seed))), (finding,))
 
 
 def test_one_report_stays_as_it_is() -> None:
     alone = report(0, 0.5)
 
-    assert merge([alone]) is alone
+    assert average_seeds([alone]) is alone
 
 
 def test_figures_become_means_and_tell_how_far_they_spread() -> None:
-    merged = merge([report(0, 0.25), report(1, 0.5), report(2, 0.75)])
+    merged = average_seeds([report(0, 0.25), report(1, 0.5), report(2, 0.75)])
 
-    (table,) = merged.findings[0].tables
+    (table,) = merged.experiments[0].tables
     assert table.rows == (("2", 0.5, 0.875, 0.25),)
-    assert table.spreads == ((None, 0.25, None, None),)  # what is the same under every seed does not spread
+    assert table.standard_deviations == ((None, 0.25, None, None),)  # what is the same under every seed does not spread
     assert table.note == "Of one data set. Means of 3 seeds, ± their standard deviation."
-    assert merged.setting == (("data", "flowers"), ("seed", "0, 1, 2"))
-    assert merged.findings[0].remarks == (
+    assert merged.setup == (("data", "flowers"), ("seed", "0, 1, 2"))
+    assert merged.experiments[0].notes == (
         "small",
         "Bands around lines reach from the least to the most under any seed.",
     )
 
 
 def test_what_one_seed_has_not_measured_has_no_mean() -> None:
-    merged = merge([report(0, 0.25), report(1, 0.25, gain=None)])
+    merged = average_seeds([report(0, 0.25), report(1, 0.25, gain=None)])
 
-    assert merged.findings[0].tables[0].rows == (("2", 0.25, 0.875, None),)
+    assert merged.experiments[0].tables[0].rows == (("2", 0.25, 0.875, None),)
 
 
 def test_lines_become_bands_that_hold_every_seed_and_its_own_band() -> None:
     plain, banded = ([report(0, 0.25, band=band), report(1, 0.75, band=band)] for band in (0.0, 0.125))
 
-    ours, papers = merge(plain).findings[0].plots[0].series
-    wide, _ = merge(banded).findings[0].plots[0].series
+    ours, papers = average_seeds(plain).experiments[0].plots[0].series
+    wide, _ = average_seeds(banded).experiments[0].plots[0].series
     assert ours == Series("ours", ((2.0, 0.5),), low=(0.25,), high=(0.75,))
-    assert papers == Series("paper", ((2.0, 0.875),), is_papers=True)
+    assert papers == Series("paper", ((2.0, 0.875),), from_paper=True)
     assert (wide.low, wide.high) == ((0.125,), (0.875,))
 
 
 def test_a_table_that_no_seed_changes_stays_as_it_is() -> None:
     alone = report(0, 0.25)
 
-    assert merge([alone, report(1, 0.25)]).findings[0].tables == alone.findings[0].tables
+    assert average_seeds([alone, report(1, 0.25)]).experiments[0].tables == alone.experiments[0].tables
 
 
 def test_seeds_that_lead_to_other_lines_are_refused_by_the_name_of_the_finding() -> None:
     first, second = report(0, 0.25), report(1, 0.5)
-    (finding,) = second.findings
+    (finding,) = second.experiments
     (table,) = finding.tables
     more = replace(finding, tables=(replace(table, rows=(("3", *table.rows[0][1:]),)),))
 
     with pytest.raises(ReportInvalid, match="shards has other lines under one seed"):
-        merge([first, replace(second, findings=(more,))])
+        average_seeds([first, replace(second, experiments=(more,))])
 
 
 @pytest.mark.parametrize(("second", "holds", "count"), [(True, True, 2), (False, False, 1)])
 def test_a_claim_holds_if_it_does_under_every_seed(second: bool, holds: bool, count: int) -> None:
-    (claim,) = merge([report(0, 0.25), report(1, 0.75, holds=second)]).findings[0].claims
+    (claim,) = average_seeds([report(0, 0.25), report(1, 0.75, holds=second)]).experiments[0].claims
 
-    assert claim == Claim("It is good.", f"under {count} of 2 seeds, and should under all: 0.25 | 0.75", holds)
+    assert claim == ClaimCheck("It is good.", f"under {count} of 2 seeds, and should under all: 0.25 | 0.75", holds)
 
 
 def test_the_page_and_the_document_carry_the_spread() -> None:
-    merged = merge([report(0, 0.25), report(1, 0.5), report(2, 0.75)])
+    merged = average_seeds([report(0, 0.25), report(1, 0.5), report(2, 0.75)])
 
     assert report_from_json(report_json(merged)) == merged
     cells = [text_of(cell) for cell in tree_of(report_html(merged)).iter("td")]
     assert "50.0\N{NO-BREAK SPACE}%\N{NO-BREAK SPACE}±\N{NO-BREAK SPACE}25.0" in cells
 
 
-@pytest.mark.parametrize("spreads", [((0.1,),), ((None, float("nan"), None, None),)], ids=["too few", "no number"])
-def test_spreads_that_do_not_fit_are_refused(spreads: tuple[tuple[float | None, ...], ...]) -> None:
-    table = Table("Accuracy", COLUMNS, (("2", 0.5, 0.875, 0.25),), spreads=spreads)
-    finding = Finding("shards", "Shards", "How good?", (table,))
+@pytest.mark.parametrize(
+    "standard_deviations", [((0.1,),), ((None, float("nan"), None, None),)], ids=["too few", "no number"]
+)
+def test_spreads_that_do_not_fit_are_refused(standard_deviations: tuple[tuple[float | None, ...], ...]) -> None:
+    table = Table("Accuracy", COLUMNS, (("2", 0.5, 0.875, 0.25),), standard_deviations=standard_deviations)
+    finding = ExperimentResult("shards", "Shards", "How good?", (table,))
 
-    with pytest.raises(ReportInvalid, match="spread"):
+    with pytest.raises(ReportInvalid, match="standard deviation"):
         report_json(StudyReport("On flowers", (), (finding,)))

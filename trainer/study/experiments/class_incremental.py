@@ -4,14 +4,14 @@ import random
 
 from registry.datasets.sample import Sample
 from trainer.study import paper
-from trainer.study.experiments.experiment import Experiment, in_percent, right
-from trainer.study.plan import Plan, Samples
-from trainer.study.results import Claim, Column, Finding, Plot, Series, Table
-from trainer.study.runner import Laboratory
-from trainer.study.train_prompts import Training
+from trainer.study.experiments.experiment import Experiment, composed_accuracy, format_percent
+from trainer.study.plan import Samples, StudyPlan
+from trainer.study.results import ClaimCheck, Column, ExperimentResult, Plot, Series, Table
+from trainer.study.runner import StudyRunner
+from trainer.study.training_spec import TrainingSpec
 
 
-def episodes(plan: Plan) -> tuple[Samples, ...]:
+def episodes(plan: StudyPlan) -> tuple[Samples, ...]:
     """The classes in a random order, cut into parts that differ by one class at most."""
     labels = sorted({sample.label for sample in plan.train})
     random.Random(plan.recipe.seed).shuffle(labels)
@@ -22,15 +22,15 @@ def episodes(plan: Plan) -> tuple[Samples, ...]:
     return tuple(tuple(part) for part in parts)
 
 
-def wants(plan: Plan) -> list[Training]:
+def required_trainings(plan: StudyPlan) -> list[TrainingSpec]:
     """A prompt for each episode."""
-    return [plan.training(part) for part in episodes(plan)]
+    return [plan.prompt_training(part) for part in episodes(plan)]
 
 
-def find(plan: Plan, laboratory: Laboratory) -> Finding:
+def run(plan: StudyPlan, runner: StudyRunner) -> ExperimentResult:
     """The accuracy on all classes so far after each episode, unweighted and weighted."""
     parts = episodes(plan)
-    said = laboratory.opinions(wants(plan), plan.test)
+    said = runner.member_logits(required_trainings(plan), plan.test)
     plain: list[float] = []
     weighted: list[float] = []
     for count in range(1, len(parts) + 1):
@@ -38,10 +38,10 @@ def find(plan: Plan, laboratory: Laboratory) -> Finding:
         asked = [place for place, sample in enumerate(plan.test) if sample.label in known]
         tests = tuple(plan.test[place] for place in asked)
         so_far = said.only(range(count)).about(asked)
-        plain.append(right(so_far, tests, "concat"))
-        weighted.append(right(so_far, tests, "concat", "prototypes"))
+        plain.append(composed_accuracy(so_far, tests, "concat"))
+        weighted.append(composed_accuracy(so_far, tests, "concat", "prototypes"))
     numbers = range(1, len(parts) + 1)
-    return Finding(
+    return ExperimentResult(
         name="class-incremental",
         title="Class-incremental learning",
         question=f"The classes come in {len(parts)} episodes, each learnt by a prompt that never sees another class. "
@@ -52,7 +52,7 @@ def find(plan: Plan, laboratory: Laboratory) -> Finding:
                 (
                     Column("method", "text"),
                     Column("here"),
-                    Column("paper, Split CIFAR-100", is_papers=True),
+                    Column("paper, Split CIFAR-100", from_paper=True),
                 ),
                 (
                     ("APT", plain[-1], paper.CLASS_INCREMENTAL["APT"]),
@@ -75,16 +75,16 @@ def find(plan: Plan, laboratory: Laboratory) -> Finding:
             ),
         ),
         claims=(
-            Claim(
+            ClaimCheck(
                 "APT-W is at least as good as APT.",
-                f"APT-W {in_percent(weighted[-1])}, APT {in_percent(plain[-1])}",
+                f"APT-W {format_percent(weighted[-1])}, APT {format_percent(plain[-1])}",
                 weighted[-1] >= plain[-1],
             ),
         ),
     )
 
 
-def cannot(plan: Plan) -> str | None:
+def unsupported_reason(plan: StudyPlan) -> str | None:
     """Why the classes make no episodes."""
     classes = len({sample.label for sample in plan.train})
     if classes < 2 * plan.episodes:
@@ -95,4 +95,4 @@ def cannot(plan: Plan) -> str | None:
     return None
 
 
-CLASS_INCREMENTAL = Experiment("class-incremental", wants, find, cannot)
+CLASS_INCREMENTAL = Experiment("class-incremental", required_trainings, run, unsupported_reason)

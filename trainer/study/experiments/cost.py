@@ -18,10 +18,10 @@ from trainer.prompt_params import TrainablePrompt
 from trainer.state_cache import StateCache
 from trainer.study import paper
 from trainer.study.experiments.experiment import Experiment
-from trainer.study.plan import Plan, Samples
-from trainer.study.results import Claim, Column, Finding, Plot, Series, Table
-from trainer.study.runner import Laboratory
-from trainer.study.train_prompts import Training
+from trainer.study.plan import Samples, StudyPlan
+from trainer.study.results import ClaimCheck, Column, ExperimentResult, Plot, Series, Table
+from trainer.study.runner import StudyRunner
+from trainer.study.training_spec import TrainingSpec
 from trainer.train import fit, labels_of
 from trainer.views import served_batches
 
@@ -32,25 +32,25 @@ SETS = (1, 5, 20, 50)
 MARGINAL = 2.0  # times the bare pass: what "only marginally" may mean for 20 prompts
 
 
-def wants(plan: Plan) -> list[Training]:
+def required_trainings(plan: StudyPlan) -> list[TrainingSpec]:
     """One prompt, to ask many of its kind."""
-    return [plan.training(plan.train)]
+    return [plan.prompt_training(plan.train)]
 
 
-def find(plan: Plan, laboratory: Laboratory) -> Finding:
+def run(plan: StudyPlan, runner: StudyRunner) -> ExperimentResult:
     """Measured times of training and answering, bytes, and parameters."""
-    laboratory.say("measuring times; whatever else runs on this machine shows in them")
-    prompt = laboratory.prompt(plan.training(plan.train))
-    answering = _time_answers(plan, laboratory, prompt)
-    training = _time_training(plan, laboratory)
+    runner.log("measuring times; whatever else runs on this machine shows in them")
+    prompt = runner.prompt(plan.prompt_training(plan.train))
+    answering = _time_answers(plan, runner, prompt)
+    training = _time_training(plan, runner)
     bare = answering["bare"]
-    backbone = sum(parameter.numel() for parameter in laboratory.backbone.model.parameters())
+    backbone = sum(parameter.numel() for parameter in runner.backbone.model.parameters())
     own = _numbers(prompt)
     head = prompt.tensors.head_weight.numel() + prompt.tensors.head_bias.numel()
     prompt_bytes = len(prompt_to_bytes(prompt))
     model_bytes = 4 * (backbone + head)
     cached = training["prompt, states kept"]
-    return Finding(
+    return ExperimentResult(
         name="cost",
         title="What it costs",
         question="A model for each source could be fine-tuned, and all of them asked. What do composed prompts save?",
@@ -93,7 +93,7 @@ def find(plan: Plan, laboratory: Laboratory) -> Finding:
                     Column("what", "text"),
                     Column("numbers", "count"),
                     Column("over the backbone's", "text"),
-                    Column("paper, ViT-B/16", "text", is_papers=True),
+                    Column("paper, ViT-B/16", "text", from_paper=True),
                 ),
                 (
                     ("token and memory", own, _small(own / backbone), f"below {_small(paper.SHARE_OF_PARAMETERS)}"),
@@ -118,7 +118,7 @@ def find(plan: Plan, laboratory: Laboratory) -> Finding:
             ),
         ),
         claims=(
-            Claim(
+            ClaimCheck(
                 f"20 prompts cost less than {MARGINAL:g} times the bare backbone, where 20 models cost 20 times.",
                 f"{answering['APT 20'] / bare:.2f} times; an ensemble of 20 models "
                 f"{answering['tuned'] * 20 / answering['APT 20']:.1f} times as long as 20 prompts",
@@ -137,9 +137,9 @@ def _numbers(prompt: Prompt) -> int:
     return sum(tensor.numel() for tensor in tensors if tensor is not None)
 
 
-def _time_answers(plan: Plan, laboratory: Laboratory, prompt: Prompt) -> dict[str, float]:
+def _time_answers(plan: StudyPlan, runner: StudyRunner, prompt: Prompt) -> dict[str, float]:
     """Seconds for a batch, by who answers."""
-    backbone = laboratory.backbone
+    backbone = runner.backbone
     batches = served_batches(plan.test[:BATCH], BATCH)
     images = next(iter(load_batches(batches, backbone.preprocessing))).images
     tuned = TunedModel(backbone, prompt.facts.labels)
@@ -155,9 +155,9 @@ def _time_answers(plan: Plan, laboratory: Laboratory, prompt: Prompt) -> dict[st
     return _in_turns(ways)
 
 
-def _time_training(plan: Plan, laboratory: Laboratory) -> dict[str, float]:
+def _time_training(plan: StudyPlan, runner: StudyRunner) -> dict[str, float]:
     """Seconds for one picture in one epoch, by who learns; pictures as they are served, for all alike."""
-    backbone = laboratory.backbone
+    backbone = runner.backbone
     samples = _some(plan.train)
     labels = labels_of(samples)
     recipe = replace(plan.recipe, epochs=1, augment="none", views=None)
@@ -199,4 +199,4 @@ def _in_turns(ways: Mapping[str, Callable[[], object]]) -> dict[str, float]:
     return {name: statistics.median(times) for name, times in taken.items()}
 
 
-COST = Experiment("cost", wants, find)
+COST = Experiment("cost", required_trainings, run)

@@ -3,64 +3,66 @@
 import random
 from itertools import pairwise
 
-from trainer.study.experiments.experiment import Experiment, in_points, right
-from trainer.study.plan import Plan
-from trainer.study.results import Claim, Column, Finding, Plot, Series, Table
-from trainer.study.runner import Laboratory
-from trainer.study.train_prompts import Training
+from trainer.study.experiments.experiment import Experiment, composed_accuracy, format_points
+from trainer.study.plan import StudyPlan
+from trainer.study.results import ClaimCheck, Column, ExperimentResult, Plot, Series, Table
+from trainer.study.runner import StudyRunner
+from trainer.study.training_spec import TrainingSpec
 
 NEAR = 0.05  # of one prompt, as for shards of everything
 GENTLE = 0.05  # lost with half of the sources, of the paper's "approximately 5 % or less"
 
 
-def _orders(plan: Plan) -> list[list[int]]:
+def _orders(plan: StudyPlan) -> list[list[int]]:
     """In which the shards are removed; always the same for one seed."""
     chance = random.Random(plan.recipe.seed)
-    members = range(len(plan.shards(plan.forgetful)))
-    return [chance.sample(members, len(members)) for _ in range(plan.orders)]
+    members = range(len(plan.shards(plan.removal_shards)))
+    return [chance.sample(members, len(members)) for _ in range(plan.removal_orders)]
 
 
-def _shown(plan: Plan) -> list[int]:
+def _shown(plan: StudyPlan) -> list[int]:
     """How many are removed in the lines of the table."""
-    count = len(plan.shards(plan.forgetful))
+    count = len(plan.shards(plan.removal_shards))
     return sorted({0, count // 4, count // 2, 3 * count // 4, count - 1})
 
 
-def _anew(plan: Plan) -> dict[int, Training]:
+def _anew(plan: StudyPlan) -> dict[int, TrainingSpec]:
     """For each number of removed shards, one prompt on all pictures that the first order leaves."""
-    shards, order = plan.shards(plan.forgetful), _orders(plan)[0]
+    shards, order = plan.shards(plan.removal_shards), _orders(plan)[0]
     left = {removed: [sample for member in order[removed:] for sample in shards[member]] for removed in _shown(plan)}
     return {
-        removed: plan.training(tuple(sorted(samples, key=lambda sample: sample.digest)))
+        removed: plan.prompt_training(tuple(sorted(samples, key=lambda sample: sample.digest)))
         for removed, samples in left.items()
     }
 
 
-def _shards(plan: Plan) -> list[Training]:
-    return [plan.training(shard) for shard in plan.shards(plan.forgetful)]
+def _shards(plan: StudyPlan) -> list[TrainingSpec]:
+    return [plan.prompt_training(shard) for shard in plan.shards(plan.removal_shards)]
 
 
-def wants(plan: Plan) -> list[Training]:
+def required_trainings(plan: StudyPlan) -> list[TrainingSpec]:
     """A prompt for each shard; and, to compare, for what is left, learnt anew."""
     return [*_shards(plan), *_anew(plan).values()]
 
 
-def find(plan: Plan, laboratory: Laboratory) -> Finding:
+def run(plan: StudyPlan, runner: StudyRunner) -> ExperimentResult:
     """The error over the number of removed shards, in several orders of removal."""
     tests = plan.test
-    said = laboratory.opinions(_shards(plan), tests)
+    said = runner.member_logits(_shards(plan), tests)
     members = list(range(len(said.labels)))
     lost: list[list[float]] = [[] for _ in members]  # removed -> order -> increase of the error
-    full = right(said, tests)
+    full = composed_accuracy(said, tests)
     for order in _orders(plan):
         for removed in members:
-            lost[removed].append(full - right(said.only(sorted(order[removed:])), tests))
+            lost[removed].append(full - composed_accuracy(said.only(sorted(order[removed:])), tests))
     means = [sum(each) / len(each) for each in lost]
     half = len(members) // 2
     steepest = max(after - before for before, after in pairwise(means[: half + 1]))
-    anew = {removed: right(laboratory.opinions([each], tests), tests) for removed, each in _anew(plan).items()}
+    anew = {
+        removed: composed_accuracy(runner.member_logits([each], tests), tests) for removed, each in _anew(plan).items()
+    }
     ahead = (full - lost[half][0]) - anew[half]  # by the same order
-    return Finding(
+    return ExperimentResult(
         name="forgetting",
         title="Forgetting sources",
         question=f"Of {len(members)} shards one after the other is removed, without any training. "
@@ -91,8 +93,8 @@ def find(plan: Plan, laboratory: Laboratory) -> Finding:
                     )
                     for n in _shown(plan)
                 ),
-                f"Over {plan.orders} orders of removal. Learnt anew is one prompt on all pictures that the first of "
-                "these orders leaves: so much one prompt loses with the pictures. The paper shows "
+                f"Over {plan.removal_orders} orders of removal. Learnt anew is one prompt on all pictures that the "
+                "first of these orders leaves: so much one prompt loses with the pictures. The paper shows "
                 "this as a figure without numbers: about 5 points or less after 10 of 20, for most data sets.",
             ),
         ),
@@ -104,7 +106,7 @@ def find(plan: Plan, laboratory: Laboratory) -> Finding:
                 "points",
                 (
                     Series(
-                        f"mean of {plan.orders} orders",
+                        f"mean of {plan.removal_orders} orders",
                         tuple((n, means[n]) for n in members),
                         low=tuple(min(each) for each in lost),
                         high=tuple(max(each) for each in lost),
@@ -114,26 +116,26 @@ def find(plan: Plan, laboratory: Laboratory) -> Finding:
             ),
         ),
         claims=(
-            Claim(
+            ClaimCheck(
                 f"With half of the sources forgotten the error has grown by at most {100 * GENTLE:.0f} points.",
-                f"{in_points(means[half])} after {half} of {len(members)}; "
-                f"no single removal until then cost more than {in_points(steepest)} on average",
+                f"{format_points(means[half])} after {half} of {len(members)}; "
+                f"no single removal until then cost more than {format_points(steepest)} on average",
                 means[half] <= GENTLE,
             ),
-            Claim(
+            ClaimCheck(
                 f"What is left of half is within {100 * NEAR:.0f} points of learning anew from the same pictures.",
-                f"{in_points(ahead)} after {half} of {len(members)}",
+                f"{format_points(ahead)} after {half} of {len(members)}",
                 ahead >= -NEAR,
             ),
         ),
     )
 
 
-def cannot(plan: Plan) -> str | None:
+def unsupported_reason(plan: StudyPlan) -> str | None:
     """Why there is nothing to remove one by one."""
-    if len(plan.shards(plan.forgetful)) < plan.forgetful:
-        return f"{len(plan.train)} pictures are too few for {plan.forgetful} shards, of which none is empty"
+    if len(plan.shards(plan.removal_shards)) < plan.removal_shards:
+        return f"{len(plan.train)} pictures are too few for {plan.removal_shards} shards, of which none is empty"
     return None
 
 
-FORGETTING = Experiment("forgetting", wants, find, cannot)
+FORGETTING = Experiment("forgetting", required_trainings, run, unsupported_reason)

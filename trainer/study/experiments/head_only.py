@@ -1,35 +1,39 @@
 """Head-only ensembles: is it the prompt that does it, or would a linear head on the frozen backbone do?"""
 
 from trainer.study import paper
-from trainer.study.experiments.experiment import Experiment, in_points, right
-from trainer.study.plan import Plan
-from trainer.study.results import Claim, Column, Finding, Plot, Series, Table
-from trainer.study.runner import Laboratory
-from trainer.study.train_prompts import Training
+from trainer.study.experiments.experiment import Experiment, composed_accuracy, format_points
+from trainer.study.plan import StudyPlan
+from trainer.study.results import ClaimCheck, Column, ExperimentResult, Plot, Series, Table
+from trainer.study.runner import StudyRunner
+from trainer.study.training_spec import TrainingSpec
 
 
-def _counts(plan: Plan) -> tuple[int, ...]:
-    return (1, *plan.possible_counts())
+def _counts(plan: StudyPlan) -> tuple[int, ...]:
+    return (1, *plan.feasible_shard_counts())
 
 
-def wants(plan: Plan) -> list[Training]:
+def required_trainings(plan: StudyPlan) -> list[TrainingSpec]:
     """A head and a prompt for each shard of each split."""
     shards = [shard for count in _counts(plan) for shard in plan.shards(count)]
-    return [training for shard in shards for training in (plan.head(shard), plan.training(shard))]
+    return [training for shard in shards for training in (plan.head_training(shard), plan.prompt_training(shard))]
 
 
-def find(plan: Plan, laboratory: Laboratory) -> Finding:
+def run(plan: StudyPlan, runner: StudyRunner) -> ExperimentResult:
     """Both ensembles over the number of shards."""
     tests = plan.test
     heads: dict[int, float] = {}
     prompts: dict[int, float] = {}
     for count in _counts(plan):
         shards = plan.shards(count)
-        heads[count] = right(laboratory.opinions([plan.head(shard) for shard in shards], tests), tests)
-        prompts[count] = right(laboratory.opinions([plan.training(shard) for shard in shards], tests), tests)
+        heads[count] = composed_accuracy(
+            runner.member_logits([plan.head_training(shard) for shard in shards], tests), tests
+        )
+        prompts[count] = composed_accuracy(
+            runner.member_logits([plan.prompt_training(shard) for shard in shards], tests), tests
+        )
     gaps = {count: prompts[count] - heads[count] for count in heads}
     worst = min(gaps, key=lambda count: gaps[count])
-    return Finding(
+    return ExperimentResult(
         name="head-only",
         title="Prompts against heads alone",
         question="A linear head on the frozen class token of each shard needs no prompt at all. Is APT better?",
@@ -41,8 +45,8 @@ def find(plan: Plan, laboratory: Laboratory) -> Finding:
                     Column("heads alone"),
                     Column("APT"),
                     Column("APT over heads", "points"),
-                    Column("paper, in-domain mean: heads alone", is_papers=True),
-                    Column("paper, in-domain mean: APT", is_papers=True),
+                    Column("paper, in-domain mean: heads alone", from_paper=True),
+                    Column("paper, in-domain mean: APT", from_paper=True),
                 ),
                 tuple(
                     (
@@ -72,13 +76,13 @@ def find(plan: Plan, laboratory: Laboratory) -> Finding:
             ),
         ),
         claims=(
-            Claim(
+            ClaimCheck(
                 "APT is above the head-only ensemble for every number of shards.",
-                f"at worst {in_points(gaps[worst])}, with {worst}",
+                f"at worst {format_points(gaps[worst])}, with {worst}",
                 gaps[worst] > 0,
             ),
         ),
     )
 
 
-HEAD_ONLY = Experiment("head-only", wants, find)
+HEAD_ONLY = Experiment("head-only", required_trainings, run)

@@ -7,14 +7,13 @@ from statistics import fmean
 from trainer.baselines.member_logits import Opinions
 from trainer.named_recipes import RECIPES
 from trainer.recipe import HEAD_RATE, PROMPT_RATE, RATE_BATCH, Recipe
-from trainer.study.data_splits import set_apart
-from trainer.study.experiments.class_incremental import cannot as no_episodes
 from trainer.study.experiments.class_incremental import episodes
-from trainer.study.experiments.experiment import Experiment, in_percent, right
-from trainer.study.plan import Part, Plan, Samples
-from trainer.study.results import Claim, Column, Finding, Table
-from trainer.study.runner import Laboratory
-from trainer.study.train_prompts import Training
+from trainer.study.experiments.class_incremental import unsupported_reason as no_episodes
+from trainer.study.experiments.experiment import Experiment, composed_accuracy, format_percent
+from trainer.study.plan import DomainSplit, Samples, StudyPlan, hold_out
+from trainer.study.results import ClaimCheck, Column, ExperimentResult, Table
+from trainer.study.runner import StudyRunner
+from trainer.study.training_spec import TrainingSpec
 
 COUNTS = (2, 5, 20)
 RATES = (0.01, 0.03, 0.1)  # the last is the paper's
@@ -60,31 +59,35 @@ def _base_rate(recipe: Recipe) -> float:
     return recipe.peak_rate * RATE_BATCH / recipe.batch
 
 
-def _held_out(plan: Plan) -> Plan:
+def _held_out(plan: StudyPlan) -> StudyPlan:
     """The plan with a part of what there is to learn from in the place of the test pictures."""
-    most, apart = set_apart(plan.train, "held out")
-    return replace(plan, parts=(Part("", most, apart),))
+    most, apart = hold_out(plan.train, "held out")
+    return replace(plan, domains=(DomainSplit("", most, apart),))
 
 
-def questions(plan: Plan) -> list[Question]:
+def questions(plan: StudyPlan) -> list[Question]:
     """Shards, which know the same classes, and, if there are enough, episodes, which know different ones."""
     found = [
-        Question(plan.shards(count), {f"{count} shards": right}) for count in COUNTS if len(plan.train) >= 2 * count
+        Question(plan.shards(count), {f"{count} shards": composed_accuracy})
+        for count in COUNTS
+        if len(plan.train) >= 2 * count
     ]
     if no_episodes(plan) is None:
         judges: dict[str, Judge] = {
-            f"{plan.episodes} episodes, APT": lambda said, tests: right(said, tests, "concat"),
-            f"{plan.episodes} episodes, APT-W": lambda said, tests: right(said, tests, "concat", "prototypes"),
+            f"{plan.episodes} episodes, APT": lambda said, tests: composed_accuracy(said, tests, "concat"),
+            f"{plan.episodes} episodes, APT-W": lambda said, tests: composed_accuracy(
+                said, tests, "concat", "prototypes"
+            ),
         }
         found.append(Question(episodes(plan), judges))
     return found
 
 
-def _trainings(question: Question, recipe: Recipe) -> list[Training]:
-    return [Training("structured", part, recipe) for part in question.parts]
+def _trainings(question: Question, recipe: Recipe) -> list[TrainingSpec]:
+    return [TrainingSpec("structured", part, recipe) for part in question.parts]
 
 
-def wants(plan: Plan) -> list[Training]:
+def required_trainings(plan: StudyPlan) -> list[TrainingSpec]:
     """A prompt for each part of what is not held out, by each recipe."""
     asked = questions(_held_out(plan))
     return [
@@ -95,24 +98,24 @@ def wants(plan: Plan) -> list[Training]:
     ]
 
 
-def find(plan: Plan, laboratory: Laboratory) -> Finding:
+def run(plan: StudyPlan, runner: StudyRunner) -> ExperimentResult:
     """How well each recipe does on pictures held out, and, only to look at, on the test pictures."""
     held_out = _held_out(plan)
     asked = questions(held_out)
     titles = [title for question in asked for title in question.judges]
-    laboratory.ask(wants(plan), held_out.test)  # all at once, in few passes
+    runner.compute_logits(required_trainings(plan), held_out.test)  # all at once, in few passes
 
     def judged(recipe: Recipe, tests: Samples) -> list[float]:
         shares = []
         for question in asked:
-            said = laboratory.opinions(_trainings(question, recipe), tests)
+            said = runner.member_logits(_trainings(question, recipe), tests)
             shares += [judge(said, tests) for judge in question.judges.values()]
         return shares
 
     found = {name: judged(recipe, held_out.test) for name, recipe in candidates(plan.recipe).items()}
     means = {name: fmean(shares) for name, shares in found.items()}
     best = max(means, key=lambda name: means[name])
-    return Finding(
+    return ExperimentResult(
         name="recipes",
         title="Which recipe",
         question="A fifth of the pictures to learn from is held out. Which recipe answers them best?",
@@ -131,13 +134,13 @@ def find(plan: Plan, laboratory: Laboratory) -> Finding:
             ),
         ),
         claims=(
-            Claim(
+            ClaimCheck(
                 "The recipe of this study is the best of its neighbours, or within a point of it, on what is held out.",
-                f"{in_percent(means[AS_IT_IS])} on average, the best is {best} with {in_percent(means[best])}",
+                f"{format_percent(means[AS_IT_IS])} on average, the best is {best} with {format_percent(means[best])}",
                 means[AS_IT_IS] >= means[best] - 0.01,
             ),
         ),
-        remarks=(f"The named recipes are: {_described()}.",),
+        notes=(f"The named recipes are: {_described()}.",),
     )
 
 
@@ -149,7 +152,7 @@ def _described() -> str:
     )
 
 
-def cannot(plan: Plan) -> str | None:
+def unsupported_reason(plan: StudyPlan) -> str | None:
     """Why nothing can be held out."""
     held_out = _held_out(plan)
     can = held_out.test and questions(held_out)
@@ -157,4 +160,4 @@ def cannot(plan: Plan) -> str | None:
 
 
 # Whoever wants the paper's tables has chosen a recipe already.
-RECIPES_COMPARED = Experiment("recipes", wants, find, cannot, is_in_all=False)
+RECIPE_COMPARISON = Experiment("recipes", required_trainings, run, unsupported_reason, is_in_all=False)

@@ -1,32 +1,42 @@
 """Shards: how much is lost when the data is split, and how much composing gives back."""
 
-from trainer.study.experiments.experiment import Experiment, in_percent, in_points, mean_of_each, right
-from trainer.study.paper import counterpart
-from trainer.study.plan import Plan
-from trainer.study.results import Claim, Column, Finding, Plot, Series, Table
-from trainer.study.runner import Laboratory
-from trainer.study.train_prompts import Training
+from trainer.study.experiments.experiment import (
+    Experiment,
+    composed_accuracy,
+    format_percent,
+    format_points,
+    mean_member_accuracy,
+)
+from trainer.study.paper import find_paper_data_set
+from trainer.study.plan import StudyPlan
+from trainer.study.results import ClaimCheck, Column, ExperimentResult, Plot, Series, Table
+from trainer.study.runner import StudyRunner
+from trainer.study.training_spec import TrainingSpec
 
 CLOSE = 0.05  # to the paragon, up to MANY shards
 MANY = 20
 
 
-def wants(plan: Plan) -> list[Training]:
+def required_trainings(plan: StudyPlan) -> list[TrainingSpec]:
     """The paragon, one prompt on everything, and a prompt for each shard of each split."""
-    split = [plan.training(shard) for count in plan.possible_counts() for shard in plan.shards(count)]
-    return [*filter(None, [plan.paragon]), plan.training(plan.train), *split]
+    split = [plan.prompt_training(shard) for count in plan.feasible_shard_counts() for shard in plan.shards(count)]
+    return [*filter(None, [plan.paragon_training]), plan.prompt_training(plan.train), *split]
 
 
-def find(plan: Plan, laboratory: Laboratory) -> Finding:
+def run(plan: StudyPlan, runner: StudyRunner) -> ExperimentResult:
     """Composed, single and lost accuracy over the number of shards."""
-    tests, paper = plan.test, counterpart(plan.name)
-    whole = right(laboratory.opinions([plan.training(plan.train)], tests), tests)
-    paragon = None if plan.paragon is None else right(laboratory.opinions([plan.paragon], tests), tests)
+    tests, paper = plan.test, find_paper_data_set(plan.name)
+    whole = composed_accuracy(runner.member_logits([plan.prompt_training(plan.train)], tests), tests)
+    paragon = (
+        None
+        if plan.paragon_training is None
+        else composed_accuracy(runner.member_logits([plan.paragon_training], tests), tests)
+    )
     best = max(whole, paragon or 0.0)
     composed, single = {1: whole}, {1: whole}
-    for count in plan.possible_counts():
-        said = laboratory.opinions([plan.training(shard) for shard in plan.shards(count)], tests)
-        composed[count], single[count] = right(said, tests), mean_of_each(said, tests)
+    for count in plan.feasible_shard_counts():
+        said = runner.member_logits([plan.prompt_training(shard) for shard in plan.shards(count)], tests)
+        composed[count], single[count] = composed_accuracy(said, tests), mean_member_accuracy(said, tests)
     theirs, tuned = ({}, {}) if paper is None else (paper.shards, paper.fine_tuned_shards)
     counts = list(composed)
     rows = tuple(
@@ -49,8 +59,8 @@ def find(plan: Plan, laboratory: Laboratory) -> Finding:
     series = [Series("composed", tuple((count, composed[count]) for count in counts))]
     series.append(Series("single shards, mean", tuple((count, single[count]) for count in counts)))
     if theirs:
-        series.append(Series(name, tuple(sorted((float(n), share) for n, share in theirs.items())), is_papers=True))
-    return Finding(
+        series.append(Series(name, tuple(sorted((float(n), share) for n, share in theirs.items())), from_paper=True))
+    return ExperimentResult(
         name="shards",
         title="Shards against the paragon",
         question="The data is split at random into shards, and a prompt is trained on each by itself. How much is lost "
@@ -65,9 +75,9 @@ def find(plan: Plan, laboratory: Laboratory) -> Finding:
                     Column("against the best on everything", "points"),
                     Column("one shard alone"),
                     Column("gain of composing", "points"),
-                    Column(f"{name}: composed", is_papers=True),
-                    Column(f"{name}: against paragon", "points", is_papers=True),
-                    Column(f"{name}: fine-tuned models instead", is_papers=True),
+                    Column(f"{name}: composed", from_paper=True),
+                    Column(f"{name}: against paragon", "points", from_paper=True),
+                    Column(f"{name}: fine-tuned models instead", from_paper=True),
                 ),
                 (
                     *rows[:1],
@@ -90,10 +100,10 @@ def find(plan: Plan, laboratory: Laboratory) -> Finding:
             ),
         ),
         claims=(
-            Claim(
+            ClaimCheck(
                 f"Up to {MANY} shards composed prompts are within {100 * CLOSE:.0f} points of one on everything.",
-                f"at worst {in_points(near[farthest] - best)} ({in_percent(near[farthest])} with {farthest} shards, "
-                f"{in_percent(best)} on everything)",
+                f"at worst {format_points(near[farthest] - best)} ({format_percent(near[farthest])} with {farthest} "
+                f"shards, {format_percent(best)} on everything)",
                 near[farthest] >= best - CLOSE,
             ),
         )
@@ -106,10 +116,10 @@ def _minus(one: float | None, other: float) -> float | None:
     return None if one is None else one - other
 
 
-def _epochs(plan: Plan) -> str:
-    if plan.joint is None:
+def _epochs(plan: StudyPlan) -> str:
+    if plan.joint_recipe is None:
         return ", and was left out here"
-    return f", here for {plan.joint.epochs} epochs"
+    return f", here for {plan.joint_recipe.epochs} epochs"
 
 
-SHARDS = Experiment("shards", wants, find)
+SHARDS = Experiment("shards", required_trainings, run)

@@ -4,12 +4,12 @@ from dataclasses import replace
 
 from alacarte.prompting.prompt.tensors import Variant
 from trainer.recipe import RATE_BATCH, Recipe
-from trainer.study.experiments.experiment import Experiment, in_points, right
-from trainer.study.paper import counterpart
-from trainer.study.plan import Plan
-from trainer.study.results import Claim, Column, Finding, Table
-from trainer.study.runner import Laboratory
-from trainer.study.train_prompts import Training
+from trainer.study.experiments.experiment import Experiment, composed_accuracy, format_points
+from trainer.study.paper import find_paper_data_set
+from trainer.study.plan import StudyPlan
+from trainer.study.results import ClaimCheck, Column, ExperimentResult, Table
+from trainer.study.runner import StudyRunner
+from trainer.study.training_spec import TrainingSpec
 
 USUAL_RATE = 3e-4  # of AdamW for a small vision transformer in a few epochs; not scaled by the batch
 PAPERS, USUAL, PARAGON = (
@@ -24,54 +24,56 @@ def _usual(recipe: Recipe) -> Recipe:
     return replace(recipe, base_rate=USUAL_RATE * RATE_BATCH / recipe.batch)
 
 
-def _ways(plan: Plan) -> dict[str, tuple[Training, str]]:
+def _ways(plan: StudyPlan) -> dict[str, tuple[TrainingSpec, str]]:
     """What is compared, with the paper's name for it."""
-    train, deep = plan.train, plan.training(plan.train)
+    train, deep = plan.train, plan.prompt_training(plan.train)
 
-    def variant(name: Variant) -> Training:
+    def variant(name: Variant) -> TrainingSpec:
         return replace(deep, recipe=replace(plan.recipe, variant=name))
 
-    ways: dict[str, tuple[Training, str]] = {}
-    if plan.tuned is not None:
-        ways[PAPERS] = (Training("fine-tuning", train, plan.tuned), "fine-tuning")
-        ways[USUAL] = (Training("fine-tuning", train, _usual(plan.tuned)), "fine-tuning")
-        ways["bias+head"] = (Training("bias", train, plan.tuned), "bias+head")
-    ways["head-only"] = (plan.head(train), "head-only")
-    if plan.paragon is not None:
-        ways[PARAGON] = (plan.paragon, "deep")
+    ways: dict[str, tuple[TrainingSpec, str]] = {}
+    if plan.tuned_recipe is not None:
+        ways[PAPERS] = (TrainingSpec("fine-tuning", train, plan.tuned_recipe), "fine-tuning")
+        ways[USUAL] = (TrainingSpec("fine-tuning", train, _usual(plan.tuned_recipe)), "fine-tuning")
+        ways["bias+head"] = (TrainingSpec("bias", train, plan.tuned_recipe), "bias+head")
+    ways["head-only"] = (plan.head_training(train), "head-only")
+    if plan.paragon_training is not None:
+        ways[PARAGON] = (plan.paragon_training, "deep")
     ways["deep"] = (deep, "deep")
     ways["deep-shared"] = (variant("deep-shared"), "deep-shared")
     ways["shallow"] = (variant("shallow"), "shallow")
     return ways
 
 
-def wants(plan: Plan) -> list[Training]:
+def required_trainings(plan: StudyPlan) -> list[TrainingSpec]:
     """One training of each way on everything."""
     return [training for training, _ in _ways(plan).values()]
 
 
-def find(plan: Plan, laboratory: Laboratory) -> Finding:
+def run(plan: StudyPlan, runner: StudyRunner) -> ExperimentResult:
     """The accuracy of each way."""
-    tests, paper = plan.test, counterpart(plan.name)
+    tests, paper = plan.test, find_paper_data_set(plan.name)
     ways = _ways(plan)
-    found = {name: right(laboratory.opinions([training], tests), tests) for name, (training, _) in ways.items()}
+    found = {
+        name: composed_accuracy(runner.member_logits([training], tests), tests) for name, (training, _) in ways.items()
+    }
     claims = [
-        Claim(
+        ClaimCheck(
             "Deep prompts are at least as good as shallow ones.",
-            in_points(found["deep"] - found["shallow"]),
+            format_points(found["deep"] - found["shallow"]),
             found["deep"] >= found["shallow"],
         )
     ]
-    if plan.tuned is not None:
+    if plan.tuned_recipe is not None:
         best, deep = max(found[PAPERS], found[USUAL]), max(found["deep"], found.get(PARAGON, 0.0))
         claims.append(
-            Claim(
+            ClaimCheck(
                 f"Prompt tuning is within {100 * COMPETITIVE:.0f} points of fine-tuning.",
-                f"{in_points(deep - best)} against the better of the two fine-tunings",
+                f"{format_points(deep - best)} against the better of the two fine-tunings",
                 deep >= best - COMPETITIVE,
             )
         )
-    return Finding(
+    return ExperimentResult(
         name="tuning",
         title="Ways to tune",
         question="One learner on all data: how do prompts compare with tuning more of the backbone, or less?",
@@ -82,7 +84,7 @@ def find(plan: Plan, laboratory: Laboratory) -> Finding:
                     Column("way", "text"),
                     Column("epochs", "count"),
                     Column("here"),
-                    Column("paper" if paper is None else f"paper, {paper.name}", is_papers=True),
+                    Column("paper" if paper is None else f"paper, {paper.name}", from_paper=True),
                 ),
                 tuple(
                     (
@@ -102,4 +104,4 @@ def find(plan: Plan, laboratory: Laboratory) -> Finding:
     )
 
 
-TUNING = Experiment("tuning", wants, find)
+TUNING = Experiment("tuning", required_trainings, run)

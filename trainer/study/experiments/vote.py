@@ -1,29 +1,29 @@
 """Vote: averaging probabilities against a majority vote."""
 
-from trainer.study.experiments.experiment import Experiment, in_points, right
-from trainer.study.paper import counterpart
-from trainer.study.plan import Plan
-from trainer.study.results import Claim, Column, Finding, Table
-from trainer.study.runner import Laboratory
-from trainer.study.train_prompts import Training
+from trainer.study.experiments.experiment import Experiment, composed_accuracy, format_points
+from trainer.study.paper import find_paper_data_set
+from trainer.study.plan import StudyPlan
+from trainer.study.results import ClaimCheck, Column, ExperimentResult, Table
+from trainer.study.runner import StudyRunner
+from trainer.study.training_spec import TrainingSpec
 
 
-def wants(plan: Plan) -> list[Training]:
+def required_trainings(plan: StudyPlan) -> list[TrainingSpec]:
     """A prompt for each shard of each split."""
-    return [plan.training(shard) for count in plan.possible_counts() for shard in plan.shards(count)]
+    return [plan.prompt_training(shard) for count in plan.feasible_shard_counts() for shard in plan.shards(count)]
 
 
-def find(plan: Plan, laboratory: Laboratory) -> Finding:
+def run(plan: StudyPlan, runner: StudyRunner) -> ExperimentResult:
     """Both compositions of the same members."""
-    tests, paper = plan.test, counterpart(plan.name)
+    tests, paper = plan.test, find_paper_data_set(plan.name)
     rows: list[tuple[str, float, float, float, float | None]] = []
-    for count in plan.possible_counts():
-        said = laboratory.opinions([plan.training(shard) for shard in plan.shards(count)], tests)
-        average, vote = right(said, tests), right(said, tests, "vote")
+    for count in plan.feasible_shard_counts():
+        said = runner.member_logits([plan.prompt_training(shard) for shard in plan.shards(count)], tests)
+        average, vote = composed_accuracy(said, tests), composed_accuracy(said, tests, "vote")
         theirs = None if paper is None else paper.over_vote.get(count)
         rows.append((str(count), average, vote, average - vote, theirs))
     least = min(row[3] for row in rows)
-    return Finding(
+    return ExperimentResult(
         name="vote",
         title="Average against majority vote",
         question="Members may average their probabilities, or vote for one label each. Which is better?",
@@ -38,7 +38,7 @@ def find(plan: Plan, laboratory: Laboratory) -> Finding:
                     Column(
                         "paper: average over vote" if paper is None else f"paper, {paper.name}: average over vote",
                         "points",
-                        is_papers=True,
+                        from_paper=True,
                     ),
                 ),
                 tuple(rows),
@@ -46,18 +46,18 @@ def find(plan: Plan, laboratory: Laboratory) -> Finding:
             ),
         ),
         claims=(
-            Claim(
+            ClaimCheck(
                 "Averaging is at least as good as voting for every number of shards.",
-                f"at worst {in_points(least)}",
+                f"at worst {format_points(least)}",
                 least >= 0,
             ),
         ),
     )
 
 
-def cannot(plan: Plan) -> str | None:
+def unsupported_reason(plan: StudyPlan) -> str | None:
     """Why nobody could vote."""
-    return None if plan.possible_counts() else f"{len(plan.train)} pictures are too few for shards"
+    return None if plan.feasible_shard_counts() else f"{len(plan.train)} pictures are too few for shards"
 
 
-VOTE = Experiment("vote", wants, find, cannot)
+VOTE = Experiment("vote", required_trainings, run, unsupported_reason)

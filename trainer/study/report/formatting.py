@@ -85,6 +85,6 @@ def signed(text: str) -> str:
     return text.replace("-", MINUS, 1) if text.startswith("-") else text
 
 
-def name_papers(name: str, is_papers: bool) -> str:
+def label_paper(name: str, from_paper: bool) -> str:
     """The name of a column or series, from which one can see whether it is the paper's."""
-    return f"{name} (paper)" if is_papers and "paper" not in name.casefold() else name
+    return f"{name} (paper)" if from_paper and "paper" not in name.casefold() else name

@@ -5,10 +5,10 @@ import hashlib
 from collections.abc import Sequence
 from pathlib import Path
 
-from trainer.study.report.formatting import SPACE, name_papers, show, show_spread
+from trainer.study.report.formatting import SPACE, label_paper, show, show_spread
 from trainer.study.report.markup import Markup, element, join
 from trainer.study.report.svg import plot_svg
-from trainer.study.results import Cell, Claim, Column, Finding, Plot, StudyReport, Table
+from trainer.study.results import Cell, ClaimCheck, Column, ExperimentResult, Plot, StudyReport, Table
 
 STYLES = Path(__file__).with_name("report.css")
 
@@ -20,11 +20,11 @@ def page(report: StudyReport) -> str:
         Markup('<!doctype html>\n<html lang="en">\n'),
         _head(report.title, styles),
         Markup("\n<body>\n"),
-        element("header", element("h1", report.title), _setting(report.setting)),
+        element("header", element("h1", report.title), _setting(report.setup)),
         Markup("\n<main>\n"),
-        _summary(report.findings),
-        _contents(report.findings),
-        *(_finding(finding, number) for number, finding in enumerate(report.findings, 1)),
+        _summary(report.experiments),
+        _contents(report.experiments),
+        *(_finding(finding, number) for number, finding in enumerate(report.experiments, 1)),
         Markup("</main>\n</body>\n</html>\n"),
     )
 
@@ -49,12 +49,12 @@ def _setting(setting: Sequence[tuple[str, str]]) -> Markup:
     return element("table", element("tbody", *rows), class_="setting") if setting else Markup()
 
 
-def _summary(findings: Sequence[Finding]) -> Markup:
+def _summary(experiments: Sequence[ExperimentResult]) -> Markup:
     """All claims on top, below the findings that speak of them."""
-    claims = [claim for finding in findings for claim in finding.claims]
+    claims = [claim for finding in experiments for claim in finding.claims]
     groups = (
         join(element("h3", _link(finding, number)), _claims(finding.claims))
-        for number, finding in enumerate(findings, 1)
+        for number, finding in enumerate(experiments, 1)
         if finding.claims
     )
     return element(
@@ -66,16 +66,16 @@ def _summary(findings: Sequence[Finding]) -> Markup:
     )
 
 
-def _contents(findings: Sequence[Finding]) -> Markup:
+def _contents(experiments: Sequence[ExperimentResult]) -> Markup:
     entries = (
         element("li", _link(finding, number), element("span", _tally(finding.claims)) if finding.claims else "")
-        for number, finding in enumerate(findings, 1)
+        for number, finding in enumerate(experiments, 1)
     )
     return element("nav", element("h2", "Contents", id="contents"), element("ol", *entries), aria_labelledby="contents")
 
 
-def _finding(finding: Finding, number: int) -> Markup:
-    remarks = element("ul", *(element("li", remark) for remark in finding.remarks), class_="remarks")
+def _finding(finding: ExperimentResult, number: int) -> Markup:
+    notes = element("ul", *(element("li", remark) for remark in finding.notes), class_="notes")
     return element(
         "section",
         element("h2", finding.title, " ", element("code", finding.name), id=_anchor(number)),
@@ -83,12 +83,12 @@ def _finding(finding: Finding, number: int) -> Markup:
         _claims(finding.claims),
         element("div", *(_plot(plot) for plot in finding.plots), class_="plots") if finding.plots else "",
         *(_table(table) for table in finding.tables),
-        join(element("h3", "Remarks"), remarks) if finding.remarks else "",
+        join(element("h3", "Notes"), notes) if finding.notes else "",
         class_="finding",
     )
 
 
-def _claims(claims: Sequence[Claim]) -> Markup:
+def _claims(claims: Sequence[ClaimCheck]) -> Markup:
     entries = (
         element(
             "li",
@@ -107,7 +107,7 @@ def _plot(plot: Plot) -> Markup:
 def _table(table: Table) -> Markup:
     """The table in a box of its own, in which it can be moved where it is wider than the page."""
     titles = (
-        element("th", name_papers(column.title, column.is_papers), scope="col", class_=_kind(column))
+        element("th", label_paper(column.title, column.from_paper), scope="col", class_=_kind(column))
         for column in table.columns
     )
     nowhere = (None,) * len(table.columns)
@@ -116,10 +116,14 @@ def _table(table: Table) -> Markup:
             "tr",
             *(
                 _cell(cell, spread, column, place)
-                for place, (cell, spread, column) in enumerate(zip(row, spreads, table.columns, strict=True))
+                for place, (cell, spread, column) in enumerate(
+                    zip(row, standard_deviations, table.columns, strict=True)
+                )
             ),
         )
-        for row, spreads in zip(table.rows, table.spreads or [nowhere] * len(table.rows), strict=True)
+        for row, standard_deviations in zip(
+            table.rows, table.standard_deviations or [nowhere] * len(table.rows), strict=True
+        )
     )
     return element(
         "figure",
@@ -148,15 +152,15 @@ def _cell(cell: Cell, spread: float | None, column: Column, place: int) -> Marku
 
 def _kind(column: Column) -> str | None:
     """What a column's cells look like."""
-    kinds = [*(["number"] if column.unit != "text" else []), *(["theirs"] if column.is_papers else [])]
+    kinds = [*(["number"] if column.unit != "text" else []), *(["theirs"] if column.from_paper else [])]
     return " ".join(kinds) or None
 
 
-def _tally(claims: Sequence[Claim]) -> str:
+def _tally(claims: Sequence[ClaimCheck]) -> str:
     return f"{sum(claim.holds for claim in claims)} of {len(claims)} {'holds' if len(claims) == 1 else 'hold'}"
 
 
-def _link(finding: Finding, number: int) -> Markup:
+def _link(finding: ExperimentResult, number: int) -> Markup:
     return element("a", finding.title, href=f"#{_anchor(number)}")
 
 

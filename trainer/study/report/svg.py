@@ -4,11 +4,10 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from trainer.study.report.formatting import name_papers, show
+from trainer.study.report.formatting import label_paper, show
 from trainer.study.report.frame import LETTER, LINE, WIDTH, Frame, frame_of
 from trainer.study.report.markup import Markup, element, join
 from trainer.study.report.text_width import fit, width_of
-from trainer.study.report.validation import check_plot
 from trainer.study.results import Plot, Series
 
 # Told apart by every kind of eye, and on white; a page may give its own by the class, such as on black.
@@ -32,7 +31,7 @@ class Look:
     """How a series is told from the others: colour and marker are its name's, hollow and dashed is the paper's."""
 
     place: int
-    is_papers: bool
+    from_paper: bool
 
     def group(self, *children: Markup) -> Markup:
         """The children in this look's colour."""
@@ -41,7 +40,7 @@ class Look:
 
     def line(self, path: str) -> Markup:
         """A line along the path."""
-        dashes = "6 4" if self.is_papers else None
+        dashes = "6 4" if self.from_paper else None
         return element(
             "path", d=path, fill="none", stroke="currentColor", stroke_width=2, stroke_dasharray=dashes,
             stroke_linejoin="round",
@@ -53,8 +52,8 @@ class Look:
             "path",
             d=MARKERS[self.place % len(MARKERS)],
             transform=f"translate({_at(x, y)})",
-            class_="hollow" if self.is_papers else None,
-            fill="#ffffff" if self.is_papers else "currentColor",
+            class_="hollow" if self.from_paper else None,
+            fill="#ffffff" if self.from_paper else "currentColor",
             stroke="currentColor",
             stroke_width=1.6,
         )
@@ -62,7 +61,7 @@ class Look:
 
 def plot_svg(plot: Plot) -> str:
     """The plot as one SVG element that needs nothing else."""
-    check_plot(plot)
+    plot.validate()
     frame = frame_of(plot)
     looks = _looks(plot.series)
     drawn = [(series, look) for series, look in zip(plot.series, looks, strict=True) if series.points]
@@ -93,10 +92,10 @@ def _looks(series: Sequence[Series]) -> list[Look]:
     namesakes: Counter[tuple[str, bool]] = Counter()
     keys = []
     for each in series:
-        keys.append((each.name, namesakes[each.name, each.is_papers]))
-        namesakes[each.name, each.is_papers] += 1
+        keys.append((each.name, namesakes[each.name, each.from_paper]))
+        namesakes[each.name, each.from_paper] += 1
     places = list(dict.fromkeys(keys))
-    return [Look(places.index(key), each.is_papers) for key, each in zip(keys, series, strict=True)]
+    return [Look(places.index(key), each.from_paper) for key, each in zip(keys, series, strict=True)]
 
 
 def _grid(plot: Plot, frame: Frame) -> Markup:
@@ -114,11 +113,11 @@ def _grid(plot: Plot, frame: Frame) -> Markup:
         drawn.append(_rule(f"M{_at(x, frame.top)}V{_number(frame.bottom + 4)}", False))
         drawn.append(_text(tick.text, min(max(x, half), WIDTH - half), frame.bottom + 0.9 * LINE, "middle"))
     middle = (frame.left + frame.right) / 2
-    along = fit(plot.x + (" (log scale)" if frame.x.is_log else ""), frame.right - frame.left, LETTER)
+    along = fit(plot.x_label + (" (log scale)" if frame.x.is_log else ""), frame.right - frame.left, LETTER)
     return element(
         "g",
         *drawn,
-        _text(fit(plot.y, WIDTH - 16, LETTER), 8, LETTER + 2, "start", opacity=0.75),
+        _text(fit(plot.y_label, WIDTH - 16, LETTER), 8, LETTER + 2, "start", opacity=0.75),
         _text(along, middle, frame.bottom + 1.8 * LINE, "middle", opacity=0.75),
     )
 
@@ -146,7 +145,7 @@ def _points(series: Series, look: Look, plot: Plot, frame: Frame) -> list[Markup
     """The markers, each with what it stands for."""
     drawn = []
     for place, (x, y) in enumerate(series.points):
-        said = f"{name_papers(series.name, series.is_papers)}\n{plot.x}: {show(x, 'count')}\n{plot.y}: "
+        said = f"{label_paper(series.name, series.from_paper)}\n{plot.x_label}: {show(x, 'count')}\n{plot.y_label}: "
         said += show(y, plot.unit)
         if series.low:
             said += f" ({show(series.low[place], plot.unit)} to {show(series.high[place], plot.unit)})"
@@ -174,14 +173,14 @@ def _legend(series: Sequence[Series], looks: Sequence[Look], top: float) -> tupl
 
 
 def _entry(series: Series) -> str:
-    return name_papers(series.name, series.is_papers) + ("" if series.points else " (nothing was measured)")
+    return label_paper(series.name, series.from_paper) + ("" if series.points else " (nothing was measured)")
 
 
 def _description(plot: Plot) -> str:
     """What the lines do, in words."""
-    said = [f"{plot.y} over {plot.x}."]
+    said = [f"{plot.y_label} over {plot.x_label}."]
     for series in plot.series:
-        name = name_papers(series.name, series.is_papers)
+        name = label_paper(series.name, series.from_paper)
         if not series.points:
             said.append(f"{name}: nothing was measured.")
             continue

@@ -8,11 +8,9 @@ from pathlib import Path
 from pydantic import TypeAdapter, ValidationError
 
 from alacarte.prompting.prompt.artifact import write_bytes
-from trainer.study.errors import ReportInvalid
 from trainer.study.report.markup import REPLACEMENT
 from trainer.study.report.page import page
-from trainer.study.report.validation import check_report
-from trainer.study.results import StudyReport
+from trainer.study.results import ReportInvalid, StudyReport
 
 VERSION = 1
 PAGE = "report.html"
@@ -23,13 +21,13 @@ _HALVES = re.compile("[\ud800-\udfff]")  # of characters: no file can carry one 
 
 def report_html(report: StudyReport) -> str:
     """The report as one page that needs nothing else, or ReportInvalid with the reason."""
-    check_report(report)
+    report.validate()
     return page(report)
 
 
 def report_json(report: StudyReport) -> str:
     """The report with all its numbers as they are; always the same text for the same report."""
-    check_report(report)
+    report.validate()
     text = json.dumps(asdict(report), indent=2, ensure_ascii=False, allow_nan=False) + "\n"
     return _HALVES.sub(REPLACEMENT, text)
 
@@ -47,7 +45,7 @@ def report_from_json(text: str) -> StudyReport:
         raise ReportInvalid(f"not a report: {where + ': ' if where else ''}{fault['msg']}") from error
     if report.version != VERSION:
         raise ReportInvalid(f"the form {report.version} is unknown: run the study again")
-    check_report(report)
+    report.validate()
     return report
 
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from trainer.study.report.formatting import name_papers, show
+from trainer.study.report.formatting import label_paper, show
 from trainer.study.results import Cell, Unit
 
 
@@ -50,6 +50,6 @@ def test_a_number_is_never_parted_from_its_unit() -> None:
 
 
 def test_a_name_says_that_it_is_the_papers_once() -> None:
-    assert name_papers("composed", is_papers=True) == "composed (paper)"
-    assert name_papers("Paper, Flowers", is_papers=True) == "Paper, Flowers"
-    assert name_papers("composed", is_papers=False) == "composed"
+    assert label_paper("composed", from_paper=True) == "composed (paper)"
+    assert label_paper("Paper, Flowers", from_paper=True) == "Paper, Flowers"
+    assert label_paper("composed", from_paper=False) == "composed"

@@ -19,9 +19,8 @@ from hypothesis import strategies as st
 
 from tests.trainer.study.fixtures import example_report
 from tests.trainer.study.report.parse_svg import text_of, tree_of
-from trainer.study.errors import ReportInvalid
 from trainer.study.report.write import report_from_json, report_html, report_json, write_report
-from trainer.study.results import Cell, Claim, Column, Finding, StudyReport, Table, Unit
+from trainer.study.results import Cell, ClaimCheck, Column, ExperimentResult, ReportInvalid, StudyReport, Table, Unit
 
 ROOT = Path(__file__).parents[4]
 REPORT = example_report()
@@ -40,14 +39,14 @@ def tables(draw: st.DrawFn) -> Table:
 
 
 FINDINGS = st.builds(
-    Finding,
+    ExperimentResult,
     TEXTS,
     TEXTS,
     TEXTS,
     tables=st.lists(tables(), max_size=2).map(tuple),
-    plots=st.sampled_from([plot for finding in REPORT.findings for plot in finding.plots]).map(lambda plot: (plot,)),
-    claims=st.lists(st.builds(Claim, TEXTS, TEXTS, st.booleans()), max_size=2).map(tuple),
-    remarks=st.lists(TEXTS, max_size=2).map(tuple),
+    plots=st.sampled_from([plot for finding in REPORT.experiments for plot in finding.plots]).map(lambda plot: (plot,)),
+    claims=st.lists(st.builds(ClaimCheck, TEXTS, TEXTS, st.booleans()), max_size=2).map(tuple),
+    notes=st.lists(TEXTS, max_size=2).map(tuple),
 )
 REPORTS = st.builds(
     StudyReport,
@@ -69,12 +68,12 @@ def with_texts(value: Any, text: str) -> Any:  # Any: a report, and whatever it 
     return value
 
 
-def page_of(*findings: Finding) -> Element:
-    return tree_of(report_html(replace(REPORT, findings=findings)))
+def page_of(*experiments: ExperimentResult) -> Element:
+    return tree_of(report_html(replace(REPORT, experiments=experiments)))
 
 
-def finding_of(table: Table) -> Finding:
-    return Finding("name", "title", "question", tables=(table,))
+def finding_of(table: Table) -> ExperimentResult:
+    return ExperimentResult("name", "title", "question", tables=(table,))
 
 
 def of_class(tree: Element, name: str) -> Iterator[Element]:
@@ -128,8 +127,8 @@ def test_a_text_that_no_page_can_carry_is_carried_as_well_as_can_be(text: str, t
 def test_every_report_becomes_a_whole_page(report: StudyReport) -> None:
     tree = tree_of(report_html(report))
 
-    assert len(list(of_class(tree, "finding"))) == len(report.findings)
-    assert sum(len(row) - 1 for finding in report.findings for table in finding.tables for row in table.rows) == sum(
+    assert len(list(of_class(tree, "finding"))) == len(report.experiments)
+    assert sum(len(row) - 1 for finding in report.experiments for table in finding.tables for row in table.rows) == sum(
         1 for box in of_class(tree, "scroll") for _ in box.iter("td")
     )
 
@@ -137,7 +136,7 @@ def test_every_report_becomes_a_whole_page(report: StudyReport) -> None:
 def test_every_claim_stands_on_top_and_with_its_finding_and_is_judged_in_words() -> None:
     tree = tree_of(report_html(REPORT))
 
-    claims = [claim for finding in REPORT.findings for claim in finding.claims]
+    claims = [claim for finding in REPORT.experiments for claim in finding.claims]
     summary = next(of_class(tree, "summary"))
     judged = [f"{'✓ holds' if each.holds else '✗ fails'}{each.text}Measured: {each.measured}" for each in claims]
     assert [text_of(each) for box in of_class(summary, "claims") for each in box] == judged
@@ -150,7 +149,7 @@ def test_every_claim_stands_on_top_and_with_its_finding_and_is_judged_in_words()
 
 
 def test_a_report_without_claims_says_so() -> None:
-    assert "This report makes no claims." in words(page_of(Finding("a", "b", "c")))
+    assert "This report makes no claims." in words(page_of(ExperimentResult("a", "b", "c")))
 
 
 def test_the_contents_lead_to_every_finding() -> None:
@@ -158,12 +157,12 @@ def test_the_contents_lead_to_every_finding() -> None:
 
     heads = {each.attrib["id"]: words(each) for each in tree.iter("h2") if "id" in each.attrib}
     links = [(each.attrib["href"][1:], words(each)) for each in next(tree.iter("nav")).iter("a")]
-    assert [text for _, text in links] == [finding.title for finding in REPORT.findings]
+    assert [text for _, text in links] == [finding.title for finding in REPORT.experiments]
     assert all(heads[anchor].startswith(text) for anchor, text in links)
 
 
 def test_findings_of_one_name_have_anchors_of_their_own() -> None:
-    tree = page_of(Finding("a", "b", "c"), Finding("a", "b", "c"))
+    tree = page_of(ExperimentResult("a", "b", "c"), ExperimentResult("a", "b", "c"))
 
     anchors = [each.attrib["id"] for each in tree.iter() if "id" in each.attrib]
     assert len(set(anchors)) == len(anchors)
@@ -173,14 +172,14 @@ def test_the_setting_is_a_table_in_its_order() -> None:
     tree = tree_of(report_html(REPORT))
 
     rows = [(text_of(row[0]), text_of(row[1])) for row in next(of_class(tree, "setting")).iter("tr")]
-    assert rows == list(REPORT.setting)
+    assert rows == list(REPORT.setup)
 
 
 def test_numbers_stand_by_their_unit_and_what_is_missing_is_a_dash() -> None:
-    columns = (Column("way", "text"), Column("here"), Column("gap", "points"), Column("there", is_papers=True))
+    columns = (Column("way", "text"), Column("here"), Column("gap", "points"), Column("there", from_paper=True))
     tree = page_of(finding_of(Table("t", columns, (("deep", 0.862, -0.009, None), ("head", 0.856, 0.0, 0.9)))))
 
-    rows = [[words(cell) for cell in row] for body in tree.iter("tbody") for row in body][len(REPORT.setting) :]
+    rows = [[words(cell) for cell in row] for body in tree.iter("tbody") for row in body][len(REPORT.setup) :]
     assert rows == [["deep", "86.2 %", "−0.9", "–"], ["head", "85.6 %", "0.0", "90.0 %"]]
     kinds = [each.get("class") for box in of_class(tree, "scroll") for row in box.iter("tr") for each in row]
     assert kinds == [None, "number", "number", "number theirs"] * 3
@@ -190,8 +189,8 @@ def test_the_papers_columns_are_named_as_the_papers() -> None:
     columns = (
         Column("way", "text"),
         Column("composed"),
-        Column("composed", is_papers=True),
-        Column("paper", is_papers=True),
+        Column("composed", from_paper=True),
+        Column("paper", from_paper=True),
     )
     tree = page_of(finding_of(Table("t", columns, ())))
 
@@ -211,11 +210,11 @@ def test_every_row_and_column_has_a_header_for_screen_readers() -> None:
 def test_questions_plots_notes_and_remarks_are_all_there() -> None:
     tree = tree_of(report_html(REPORT))
 
-    for finding, part in zip(REPORT.findings, of_class(tree, "finding"), strict=True):
+    for finding, part in zip(REPORT.experiments, of_class(tree, "finding"), strict=True):
         said = words(part)
         assert finding.question in said
         assert len(list(part.iter("svg"))) == len(finding.plots)
-        assert [text_of(each) for box in of_class(part, "remarks") for each in box] == list(finding.remarks)
+        assert [text_of(each) for box in of_class(part, "notes") for each in box] == list(finding.notes)
         assert all(table.note in said and table.title in said for table in finding.tables)
 
 
@@ -234,9 +233,9 @@ def test_every_report_is_the_same_after_its_json(report: StudyReport) -> None:
 def test_the_json_keeps_numbers_as_they_are_and_keys_in_their_order() -> None:
     document = json.loads(report_json(REPORT))
 
-    assert list(document) == ["title", "setting", "findings", "version"]
-    assert list(document["findings"][0]) == ["name", "title", "question", "tables", "plots", "claims", "remarks"]
-    assert document["findings"][0]["tables"][0]["rows"][1][2] == 95.1 / 100
+    assert list(document) == ["title", "setup", "experiments", "version"]
+    assert list(document["experiments"][0]) == ["name", "title", "question", "tables", "plots", "claims", "notes"]
+    assert document["experiments"][0]["tables"][0]["rows"][1][2] == 95.1 / 100
     assert "À-la-carte" in report_json(REPORT)
 
 
@@ -247,10 +246,10 @@ def test_the_json_keeps_numbers_as_they_are_and_keys_in_their_order() -> None:
         ("[]", "not a report"),
         ("{}", "not a report: title"),
         ('{"version": 2}', "written by a newer alacarte"),
-        ('{"title": "", "setting": [], "findings": [], "version": 0}', "the form 0 is unknown"),
-        ('{"title": "", "setting": [["a"]], "findings": []}', "setting.0.1"),
-        ('{"title": 1, "setting": [], "findings": []}', "title"),
-        (report_json(REPORT).replace('"holds": true', '"holds": "yes"'), "findings.0.claims.0.holds"),
+        ('{"title": "", "setup": [], "experiments": [], "version": 0}', "the form 0 is unknown"),
+        ('{"title": "", "setup": [["a"]], "experiments": []}', "setup.0.1"),
+        ('{"title": 1, "setup": [], "experiments": []}', "title"),
+        (report_json(REPORT).replace('"holds": true', '"holds": "yes"'), "experiments.0.claims.0.holds"),
         ("[" * 100_000, "not a report"),
     ],
     ids=["nothing", "a list", "an empty object", "newer", "unknown", "half a pair", "a number", "a word", "deep"],
@@ -277,7 +276,7 @@ TABLE = Table("t", (Column("way", "text"), Column("here")), (("deep", 0.5),))
 def test_a_table_that_cannot_be_shown_is_refused_and_nothing_is_written(
     table: Table, reason: str, tmp_path: Path
 ) -> None:
-    report = replace(REPORT, findings=(finding_of(table),))
+    report = replace(REPORT, experiments=(finding_of(table),))
 
     for refused in (report_html, report_json):
         with pytest.raises(ReportInvalid, match=reason):
@@ -288,7 +287,7 @@ def test_a_table_that_cannot_be_shown_is_refused_and_nothing_is_written(
 
 
 def test_a_json_that_holds_what_cannot_be_shown_is_refused() -> None:
-    text = report_json(replace(REPORT, findings=(finding_of(TABLE),)))
+    text = report_json(replace(REPORT, experiments=(finding_of(TABLE),)))
 
     with pytest.raises(ReportInvalid, match="holds inf"):
         report_from_json(text.replace("0.5", "1e999"))

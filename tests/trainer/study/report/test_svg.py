@@ -12,11 +12,10 @@ from hypothesis import strategies as st
 
 from tests.trainer.study.fixtures import example_report
 from tests.trainer.study.report.parse_svg import places_of, text_of
-from trainer.study.errors import ReportInvalid
 from trainer.study.report.frame import LETTER
 from trainer.study.report.svg import plot_svg
 from trainer.study.report.text_width import width_of
-from trainer.study.results import Plot, Series, Unit
+from trainer.study.results import Plot, ReportInvalid, Series, Unit
 
 SVG = "{http://www.w3.org/2000/svg}"
 UNITS: tuple[Unit, ...] = get_args(Unit)
@@ -29,7 +28,7 @@ PLOT = Plot(
     "share",
     (
         Series("composed", ((1, 0.954), (2, 0.951), (10, 0.909))),
-        Series("composed", ((1, 0.991), (2, 0.993), (50, 0.977)), is_papers=True),
+        Series("composed", ((1, 0.991), (2, 0.993), (50, 0.977)), from_paper=True),
         Series("alone", ((1, 0.95), (2, 0.917)), low=(0.94, 0.9), high=(0.96, 0.93)),
     ),
     has_log_x=True,
@@ -108,7 +107,7 @@ def test_every_name_is_carried_and_fits(plot: Plot) -> None:
 
 
 @pytest.mark.parametrize(
-    "plot", [plot for each in example_report().findings for plot in each.plots], ids=lambda p: p.title
+    "plot", [plot for each in example_report().experiments for plot in each.plots], ids=lambda p: p.title
 )
 def test_the_plots_of_a_study_are_drawn_within_their_bounds(plot: Plot) -> None:
     assert_within(drawn(plot))
@@ -119,7 +118,7 @@ def test_names_of_any_length_fit(letter: str) -> None:
     name = letter * 200
     series = tuple(replace(each, name=name) for each in (*PLOT.series, Series(name, ())))
 
-    svg = drawn(replace(PLOT, title=name, x=name, y=name, series=series))
+    svg = drawn(replace(PLOT, title=name, x_label=name, y_label=name, series=series))
 
     assert_within(svg)
     assert sum(text.endswith("…") for text in texts(svg)) == 6  # both axes, and the legend
@@ -127,7 +126,7 @@ def test_names_of_any_length_fit(letter: str) -> None:
 
 def test_hostile_names_are_text() -> None:
     series = tuple(replace(each, name=HOSTILE) for each in PLOT.series)
-    svg = drawn(replace(PLOT, title=HOSTILE, x=HOSTILE, y=HOSTILE, series=series))
+    svg = drawn(replace(PLOT, title=HOSTILE, x_label=HOSTILE, y_label=HOSTILE, series=series))
 
     assert list(svg.iter(SVG + "script")) == []
     assert titles(svg)[0] == "</title><script>alert(1)</script>\"'&amp;\ufffd\ufffd\ufffd]]>"
@@ -207,7 +206,7 @@ def test_the_legend_stands_below_the_lines_and_names_every_series() -> None:
 
 
 def test_no_two_entries_of_the_legend_cover_each_other() -> None:
-    series = tuple(Series("x" * (3 + n * 7 % 40), ((1, 0.0),), is_papers=n % 2 == 1) for n in range(12))
+    series = tuple(Series("x" * (3 + n * 7 % 40), ((1, 0.0),), from_paper=n % 2 == 1) for n in range(12))
     svg = drawn(Plot("", "shards", "accuracy", "share", series))
 
     entries = [

@@ -1,4 +1,4 @@
-"""What a study keeps, so that a later run goes on where an earlier one ended: prompts, and answers to test pictures."""
+"""The disk cache of a study, with which a later run continues: prompts, logits and embeddings of test pictures."""
 
 import json
 from collections.abc import Mapping
@@ -15,53 +15,56 @@ from alacarte.prompting.prompt.tensors import Prompt
 # n pictures, C labels, D width
 
 
-class Kept:
-    """A folder of outcomes, each under the digest of everything that it depends on; what is damaged is made anew."""
+class ResultCache:
+    """A folder of files named by cache keys; a damaged file counts as missing."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
         folder.mkdir(parents=True, exist_ok=True)
 
     def prompt(self, key: str) -> Prompt | None:
-        """The prompt under this key, if there is one that can be read."""
-        file = self._folder / f"{key}.safetensors"
+        """Read the prompt of a training; None if it is missing or unreadable."""
+        file = self._path(key)
         try:
             return read_prompt(file) if file.exists() else None
         except ArtifactInvalid:
             return None
 
-    def keep_prompt(self, key: str, prompt: Prompt) -> None:
-        """Keep the prompt under this key."""
-        write_prompt(prompt, self._folder / f"{key}.safetensors")
+    def put_prompt(self, key: str, prompt: Prompt) -> None:
+        """Write the prompt of a training."""
+        write_prompt(prompt, self._path(key))
 
     def logits(self, key: str, pictures: str) -> tuple[tuple[str, ...], Tensor] | None:
-        """The labels, and the logits (n, C) of the outcome under this key for these pictures."""
+        """Read the labels and the logits (n, C) of a trained member for these pictures."""
         found = self._read(f"{key}-{pictures}")
         return None if found is None else (tuple(json.loads(found[0]["labels"])), found[1]["logits"])
 
-    def keep_logits(self, key: str, pictures: str, labels: tuple[str, ...], logits: Tensor) -> None:
-        """Keep what an outcome says of pictures."""
+    def put_logits(self, key: str, pictures: str, labels: tuple[str, ...], logits: Tensor) -> None:
+        """Write the labels and the logits of a trained member for these pictures."""
         self._write(f"{key}-{pictures}", {"logits": logits}, {"labels": json.dumps(labels)})
 
     def embedding(self, pictures: str) -> Tensor | None:
-        """What the backbone alone sees in these pictures, (n, D)."""
+        """Read the backbone's embedding (n, D) of these pictures."""
         found = self._read(f"embedding-{pictures}")
         return None if found is None else found[1]["embedding"]
 
-    def keep_embedding(self, pictures: str, embedding: Tensor) -> None:
-        """Keep what the backbone sees in pictures."""
+    def put_embedding(self, pictures: str, embedding: Tensor) -> None:
+        """Write the backbone's embedding of these pictures."""
         self._write(f"embedding-{pictures}", {"embedding": embedding}, {})
 
+    def _path(self, name: str) -> Path:
+        return self._folder / f"{name}.safetensors"
+
     def _read(self, name: str) -> tuple[Mapping[str, str], Mapping[str, Tensor]] | None:
-        file = self._folder / f"{name}.safetensors"
+        file = self._path(name)
         if not file.exists():
             return None
         try:
             with safe_open(file, framework="pt") as opened:
-                return opened.metadata() or {}, {each: opened.get_tensor(each) for each in opened.keys()}  # noqa: SIM118
+                return opened.metadata() or {}, {key: opened.get_tensor(key) for key in opened.keys()}  # noqa: SIM118
         except (SafetensorError, OSError):
             return None
 
-    def _write(self, name: str, tensors: Mapping[str, Tensor], facts: dict[str, str]) -> None:
-        dense = {each: tensor.detach().cpu().contiguous() for each, tensor in tensors.items()}
-        write_bytes(save(dense, facts), self._folder / f"{name}.safetensors")
+    def _write(self, name: str, tensors: Mapping[str, Tensor], metadata: dict[str, str]) -> None:
+        dense = {key: tensor.detach().cpu().contiguous() for key, tensor in tensors.items()}
+        write_bytes(save(dense, metadata), self._path(name))
