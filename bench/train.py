@@ -17,8 +17,8 @@ from PIL import Image
 from alacarte.prompting.backbone.build import build_backbone
 from alacarte.prompting.backbone.vit import Backbone
 from bench.timing import measure, show
-from registry.datasets.loader import open_collection
-from registry.datasets.sample import Sample
+from registry.datasets.loader import open_dataset
+from registry.datasets.sample import LabelledPicture
 from trainer.baselines.joint_training import fit_joint
 from trainer.prompt_params import TrainablePrompt
 from trainer.recipe import Recipe
@@ -44,7 +44,7 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as folder:
         make_pictures(Path(folder), pictures, floor(backbone.preprocessing.size / backbone.preprocessing.crop_pct))
         with (
-            open_collection(Path(folder)) as collection,
+            open_dataset(Path(folder)) as collection,
             StateCache(backbone) as nothing,
             StateCache(backbone, budget_bytes=16 * 2**30, views=pictures) as everything,
         ):
@@ -86,13 +86,13 @@ def make_pictures(folder: Path, count: int, side: int) -> None:
         Image.fromarray(pixels).save(label / f"{index}.bmp")
 
 
-def structured_epoch(backbone: Backbone, samples: Sequence[Sample], recipe: Recipe, cache: StateCache) -> None:
+def structured_epoch(backbone: Backbone, samples: Sequence[LabelledPicture], recipe: Recipe, cache: StateCache) -> None:
     """An epoch as the trainer runs it."""
     labels = labels_of(samples)
     fit(TrainablePrompt(backbone, recipe, len(labels)), samples, labels, recipe, cache, lambda _: None)
 
 
-def joint_epoch(backbone: Backbone, samples: Sequence[Sample], recipe: Recipe) -> None:
+def joint_epoch(backbone: Backbone, samples: Sequence[LabelledPicture], recipe: Recipe) -> None:
     """An epoch with every token in one sequence, and gradients through all of them; the backbone is frozen."""
     labels = labels_of(samples)
     prompt = TrainablePrompt(backbone, recipe, len(labels))

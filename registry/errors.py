@@ -7,13 +7,13 @@ class DomainError(Exception):
     status: int = 400
 
 
-class CollectionRefused(DomainError):
+class DatasetRejected(DomainError):
     """A collection of labelled pictures was refused as a whole, and nothing of it was kept."""
 
     status = 422
 
 
-class LimitExceeded(CollectionRefused):
+class LimitExceeded(DatasetRejected):
     """A collection is larger, in some measure, than this installation reads."""
 
     status = 413

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import hypothesis
 import pytest
 
-from registry.datasets.sample import Sample
+from registry.datasets.sample import LabelledPicture
 from tests.trainer.pictures import draw_samples
 
 if TYPE_CHECKING:  # torch takes seconds, and most tests of the registry never need it
@@ -43,6 +43,6 @@ def backbone(backbone_of: Callable[[str], Backbone]) -> Backbone:
 
 
 @pytest.fixture(scope="session")
-def samples(tmp_path_factory: pytest.TempPathFactory) -> tuple[Sample, ...]:
+def samples(tmp_path_factory: pytest.TempPathFactory) -> tuple[LabelledPicture, ...]:
     """Twelve small pictures of three labels, that a colour tells apart, in the order they were drawn."""
     return draw_samples(tmp_path_factory.mktemp("pictures"), 12)

@@ -16,7 +16,7 @@ from torch import Tensor
 from alacarte.prompting.backbone.vit import Backbone
 from alacarte.prompting.prompt.prototypes import kmeans
 from alacarte.prompting.prompt.tensors import Prompt, PromptFacts
-from registry.datasets.sample import Sample
+from registry.datasets.sample import LabelledPicture
 from trainer.errors import ShardRefused, TrainingError
 from trainer.optimize import Report, minimise
 from trainer.prompt_params import TrainablePrompt
@@ -28,7 +28,7 @@ from trainer.views import View, served_batches
 Check = Callable[[], None]  # called before every batch; what it raises stops the training
 
 
-def labels_of(samples: Sequence[Sample]) -> tuple[str, ...]:
+def labels_of(samples: Sequence[LabelledPicture]) -> tuple[str, ...]:
     """The sorted labels of a shard that can be trained; one is enough, and then all that its prompt ever says."""
     labels = tuple(sorted({sample.label for sample in samples}))
     if not samples:
@@ -40,7 +40,7 @@ def labels_of(samples: Sequence[Sample]) -> tuple[str, ...]:
 
 def train_prompt(
     backbone: Backbone,
-    samples: Sequence[Sample],
+    samples: Sequence[LabelledPicture],
     recipe: Recipe,
     cache: StateCache,
     report: Report = lambda _: None,
@@ -59,7 +59,7 @@ def train_prompt(
 
 def train_shard(
     backbone: Backbone,
-    samples: Sequence[Sample],
+    samples: Sequence[LabelledPicture],
     recipe: Recipe,
     cache_bytes: int,
     report: Report = lambda _: None,
@@ -93,7 +93,7 @@ def facts_of(backbone: Backbone, labels: tuple[str, ...], samples: int, recipe: 
 @one_thread()
 def fit(
     prompt: TrainablePrompt,
-    samples: Sequence[Sample],
+    samples: Sequence[LabelledPicture],
     labels: Sequence[str],
     recipe: Recipe,
     cache: StateCache,
@@ -105,11 +105,11 @@ def fit(
         minimise(prompt.parameters(), batches, prompt.logits, labels, len(samples), recipe, report)
 
 
-def batches_of(samples: Sequence[Sample], recipe: Recipe) -> Iterator[list[View]]:
+def batches_of(samples: Sequence[LabelledPicture], recipe: Recipe) -> Iterator[list[View]]:
     """The batches of a whole training; an epoch's order is a keyed hash, whatever order samples come in."""
     for epoch in range(recipe.epochs):
 
-        def place(sample: Sample, epoch: int = epoch) -> bytes:
+        def place(sample: LabelledPicture, epoch: int = epoch) -> bytes:
             return hashlib.sha256(f"{recipe.seed} {epoch} {sample.digest}".encode()).digest()
 
         views = [View(sample, recipe.view_at(epoch), recipe.seed) for sample in sorted(samples, key=place)]
@@ -117,7 +117,9 @@ def batches_of(samples: Sequence[Sample], recipe: Recipe) -> Iterator[list[View]
             yield views[start : start + recipe.batch]
 
 
-def prototypes_of(samples: Sequence[Sample], recipe: Recipe, cache: StateCache, check: Check = lambda: None) -> Tensor:
+def prototypes_of(
+    samples: Sequence[LabelledPicture], recipe: Recipe, cache: StateCache, check: Check = lambda: None
+) -> Tensor:
     """The prototypes (K, D) of the samples' class-token embeddings, of the pictures as they are served."""
     batches = _checked(served_batches(samples, recipe.batch), check)
     embedding = torch.cat([seen.embedding for seen in cache.walk(batches)])

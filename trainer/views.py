@@ -10,7 +10,7 @@ from torch import Tensor
 from alacarte.prompting.augment import rand_augment
 from alacarte.prompting.backbone.preprocess import Preprocessing, decode
 from alacarte.prompting.errors import PictureUnreadable
-from registry.datasets.sample import Sample
+from registry.datasets.sample import LabelledPicture
 
 Key = tuple[str, int | None, int]  # digest, number of the view, seed
 
@@ -19,7 +19,7 @@ Key = tuple[str, int | None, int]  # digest, number of the view, seed
 class View:
     """One view of a sample: `number` None is the picture as it is served, others are augmented."""
 
-    sample: Sample
+    sample: LabelledPicture
     number: int | None = None
     seed: int = 0
 
@@ -48,7 +48,7 @@ class View:
         return data
 
 
-def served_batches(samples: Sequence[Sample], size: int) -> Iterator[list[View]]:
+def served_batches(samples: Sequence[LabelledPicture], size: int) -> Iterator[list[View]]:
     """The samples as they are served, in order, `size` at a time."""
     for start in range(0, len(samples), size):
         yield [View(sample) for sample in samples[start : start + size]]

@@ -16,7 +16,7 @@ from registry.bootstrap import make_registry, open_registry
 from registry.catalog.sources import create_source
 from registry.catalog.tasks import create_task
 from registry.settings import RegistrySettings
-from registry.training.publish import PublishedFacts, publish_remote
+from registry.training.publish import PublishedMetadata, publish_remote
 
 SOURCES = 100  # with a prompt each
 USERS = 8  # of each number of prompts
@@ -47,7 +47,7 @@ def make_people(home: Path, backbone: Backbone, counts: Sequence[int]) -> People
         ]
     _, prompts = random_prompts(backbone, SOURCES)
     for source, prompt in zip(sources, prompts.values(), strict=True):
-        publish_remote(registry, OPERATOR, source, prompt_to_bytes(prompt), PublishedFacts.of(prompt.facts))
+        publish_remote(registry, OPERATOR, source, prompt_to_bytes(prompt), PublishedMetadata.of(prompt.facts))
     users: dict[int, list[str]] = {}
     with registry.database.writing() as session:
         for count in counts:

@@ -4,7 +4,7 @@ import re
 import unicodedata
 from uuid import UUID
 
-from registry.datasets.member_names import DIRECTION_CHANGES, SHOWN_LENGTH, nfc, shown
+from registry.datasets.member_names import DIRECTION_CHANGES, MAX_QUOTED_LENGTH, quote, to_nfc
 from registry.errors import Invalid, NotFound
 
 MAX_LENGTH = 200
@@ -17,18 +17,18 @@ def checked_name(kind: str, text: str) -> str:
     """The name as it is kept; Invalid if it cannot be one."""
     name = checked_text(f"the name of a {kind}", text)
     if _ID.fullmatch(name):
-        raise Invalid(f"the name of a {kind} must not look like an id, as {shown(name)} does: choose another")
+        raise Invalid(f"the name of a {kind} must not look like an id, as {quote(name)} does: choose another")
     return name
 
 
 def checked_text(what: str, text: str, *, min_length: int = 1, max_length: int = MAX_LENGTH) -> str:
     """The text in NFC, on one line, without space around it; Invalid otherwise, and `what` says of what."""
-    if len(text) > MAX_RAW_LENGTH or not min_length <= len(text := nfc(text)) <= max_length:
+    if len(text) > MAX_RAW_LENGTH or not min_length <= len(text := to_nfc(text)) <= max_length:
         raise Invalid(f"{what} has {min_length} to {max_length} characters, not {len(text)}")
     if text != text.strip():
-        raise Invalid(f"{what} must not begin or end with a space, as {shown(text)} does")
+        raise Invalid(f"{what} must not begin or end with a space, as {quote(text)} does")
     if any(_is_control(character) for character in text):
-        raise Invalid(f"{what} must not have control characters or line breaks, as {shown(text)} has")
+        raise Invalid(f"{what} must not have control characters or line breaks, as {quote(text)} has")
     return text
 
 
@@ -46,7 +46,7 @@ def known_as(kind: str, name_or_id: str | UUID) -> str | UUID:
     try:
         return checked_name(kind, name_or_id)
     except Invalid as error:
-        raise NotFound(kind, name_or_id[:SHOWN_LENGTH]) from error
+        raise NotFound(kind, name_or_id[:MAX_QUOTED_LENGTH]) from error
 
 
 def _is_control(character: str) -> bool:

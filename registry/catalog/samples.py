@@ -9,7 +9,7 @@ from registry.access.caller import Caller
 from registry.access.rights import require_rights
 from registry.catalog.names import checked_text
 from registry.datasets.limits import DEFAULT_LIMITS
-from registry.datasets.member_names import shown
+from registry.datasets.member_names import quote
 from registry.db.models.catalog import Sample, Source
 from registry.db.paging import DEFAULT_LIMIT, Page, page
 from registry.errors import Conflict, Forbidden, NotFound
@@ -43,7 +43,7 @@ def find_sample(session: Session, caller: Caller, source_id: UUID, digest_or_nam
     if not found:
         raise NotFound("sample", text)
     if len(found) > 1:
-        raise Conflict(f"several samples came in a file {shown(text)}: name one by its digest")
+        raise Conflict(f"several samples came in a file {quote(text)}: name one by its digest")
     return found[0]
 
 

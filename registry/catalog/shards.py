@@ -4,7 +4,7 @@ import hashlib
 import hmac
 from collections.abc import Iterable
 
-from registry.datasets.sample import Sample
+from registry.datasets.sample import LabelledPicture
 
 
 def shard_of(digest: str, key: bytes, shards: int) -> int:
@@ -18,9 +18,9 @@ def shard_of(digest: str, key: bytes, shards: int) -> int:
     return int.from_bytes(drawn[:16], "big") % shards
 
 
-def split(samples: Iterable[Sample], key: bytes, shards: int) -> tuple[tuple[Sample, ...], ...]:
+def split(samples: Iterable[LabelledPicture], key: bytes, shards: int) -> tuple[tuple[LabelledPicture, ...], ...]:
     """The samples of each shard, sorted by digest; a shard may be empty."""
-    parts: list[list[Sample]] = [[] for _ in range(shards)]
+    parts: list[list[LabelledPicture]] = [[] for _ in range(shards)]
     for sample in sorted(samples, key=lambda sample: sample.digest):
         parts[shard_of(sample.digest, key, shards)].append(sample)
     return tuple(tuple(part) for part in parts)

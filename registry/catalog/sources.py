@@ -13,7 +13,7 @@ from registry.access.caller import Caller
 from registry.access.rights import require_right, visible
 from registry.access.users import require_user
 from registry.catalog.names import checked_name, known_as
-from registry.datasets.member_names import shown
+from registry.datasets.member_names import quote
 from registry.db.clock import now
 from registry.db.insert import add_unique
 from registry.db.models.catalog import Sample, Shard, Source, Task
@@ -82,7 +82,7 @@ def find_source(session: Session, caller: Caller, task_id: UUID | None, name_or_
     if not found:
         raise NotFound("source", name_or_id)
     if len(found) > 1:
-        raise Conflict(f"several tasks have a source {shown(str(name_or_id))}: name the task too")
+        raise Conflict(f"several tasks have a source {quote(str(name_or_id))}: name the task too")
     return found[0]
 
 
@@ -156,7 +156,7 @@ def _require_person(session: Session, user_id: UUID) -> None:
 
 
 def _taken(name: str) -> str:
-    return f"the task has a source {shown(name)} already: choose another name, or add pictures to that one"
+    return f"the task has a source {quote(name)} already: choose another name, or add pictures to that one"
 
 
 def _summaries(session: Session, sources: Page[Source]) -> Page[SourceSummary]:

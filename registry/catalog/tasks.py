@@ -12,7 +12,7 @@ from alacarte.api.limits import MAX_LABELS, MAX_RECIPE_BYTES
 from alacarte.api.literals import Composition, Weighting
 from registry.access.caller import Caller, require_admin
 from registry.catalog.names import checked_name, checked_text, known_as
-from registry.datasets.member_names import shown
+from registry.datasets.member_names import quote
 from registry.db.clock import now
 from registry.db.insert import add_unique
 from registry.db.models.catalog import COMPOSITIONS, WEIGHTINGS, Source, Task
@@ -101,7 +101,7 @@ def _checked_task_name(name: str) -> str:
     name = checked_name("task", name)
     if "/" in name or name in (".", ".."):
         raise Invalid(
-            f"the name of a task is part of addresses, as {shown(name)} cannot be: choose one without a slash"
+            f"the name of a task is part of addresses, as {quote(name)} cannot be: choose one without a slash"
         )
     return name
 

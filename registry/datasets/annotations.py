@@ -2,23 +2,23 @@
 
 from dataclasses import dataclass
 
-from registry.datasets.file_tree import Member
-from registry.datasets.sample import Refusal
+from registry.datasets.file_tree import DatasetFile
+from registry.datasets.sample import SkippedFile
 
 
 @dataclass(frozen=True)
-class Claim:
+class Annotation:
     """The collection says that this file is a picture of this label."""
 
     label: str
-    member: Member
+    member: DatasetFile
 
 
 @dataclass(frozen=True)
-class Labelling:
+class AnnotationSet:
     """All that a collection says about its files, not yet checked against their bytes."""
 
-    claims: tuple[Claim, ...]
+    claims: tuple[Annotation, ...]
     labels: frozenset[str]  # each of them must be left with a picture
-    faults: tuple[Refusal, ...] = ()  # files that cannot be samples, as bad as unreadable pictures
-    refusals: tuple[Refusal, ...] = ()  # files that are left out without harm
+    faults: tuple[SkippedFile, ...] = ()  # files that cannot be samples, as bad as unreadable pictures
+    refusals: tuple[SkippedFile, ...] = ()  # files that are left out without harm

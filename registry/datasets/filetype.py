@@ -5,9 +5,9 @@ from typing import Literal
 
 HEAD_BYTES = 512  # one block of a tar, the longest of the signatures
 
-Kind = Literal["zip", "tar", "gzip", "bzip2", "xz", "unread archive", "other"]
+FileType = Literal["zip", "tar", "gzip", "bzip2", "xz", "unread archive", "other"]
 
-SIGNATURES: tuple[tuple[bytes, Kind], ...] = (
+SIGNATURES: tuple[tuple[bytes, FileType], ...] = (
     (b"PK\x03\x04", "zip"),
     (b"PK\x05\x06", "zip"),  # without any member
     (b"\x1f\x8b", "gzip"),
@@ -20,7 +20,7 @@ SIGNATURES: tuple[tuple[bytes, Kind], ...] = (
 )
 
 
-def kind_of(head: bytes) -> Kind:
+def detect_file_type(head: bytes) -> FileType:
     """The kind of the file that begins with these bytes, the first HEAD_BYTES of it."""
     for signature, kind in SIGNATURES:
         if head.startswith(signature):

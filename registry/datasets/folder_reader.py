@@ -8,19 +8,19 @@ from itertools import islice
 from pathlib import Path
 from typing import BinaryIO
 
-from registry.datasets.file_tree import Gathering, Member, Parts, Tree
-from registry.datasets.limits import Meter
-from registry.datasets.member_names import shown
-from registry.errors import CollectionRefused
+from registry.datasets.file_tree import DatasetFile, FileTree, FileTreeBuilder, PathParts
+from registry.datasets.limits import SizeMeter
+from registry.datasets.member_names import quote
+from registry.errors import DatasetRejected
 
 
-def read_folder(root: Path, meter: Meter, within: Parts = ()) -> Tree:
+def read_folder(root: Path, meter: SizeMeter, within: PathParts = ()) -> FileTree:
     """The files below the folder, or below one of its subfolders, found without following any link."""
     base = root.joinpath(*within)
     if within and _mode_below(root, within) != stat.S_IFDIR:
-        held = ", ".join(shown(entry.name) for entry in _entries(root, root.name, meter)[:5]) or "nothing"
-        raise CollectionRefused(f"there is no folder {shown('/'.join(within))} in the collection: it holds {held}")
-    gathering = Gathering(meter, within)
+        held = ", ".join(quote(entry.name) for entry in _entries(root, root.name, meter)[:5]) or "nothing"
+        raise DatasetRejected(f"there is no folder {quote('/'.join(within))} in the collection: it holds {held}")
+    gathering = FileTreeBuilder(meter, within)
     gathered_bytes = 0
     waiting = [(base, "/".join(within))]
     while waiting:
@@ -44,9 +44,9 @@ def read_folder(root: Path, meter: Meter, within: Parts = ()) -> Tree:
     return gathering.tree()
 
 
-def read_named(root: Path, names: Iterable[Parts], meter: Meter) -> Tree:
+def read_listed_files(root: Path, names: Iterable[PathParts], meter: SizeMeter) -> FileTree:
     """Only the named files below the folder; a name without a file is left out, for the caller to miss."""
-    gathering = Gathering(meter)
+    gathering = FileTreeBuilder(meter)
     for given in sorted(set(names)):
         name = "/".join(given)
         parts = gathering.admit(name)
@@ -61,7 +61,7 @@ def read_named(root: Path, names: Iterable[Parts], meter: Meter) -> Tree:
 
 
 @contextmanager
-def opened(member: Member) -> Iterator[BinaryIO]:
+def open_file(member: DatasetFile) -> Iterator[BinaryIO]:
     """The member's bytes; a link or pipe that took the file's place since the walk is not followed."""
     try:
         descriptor = os.open(member.path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
@@ -73,7 +73,7 @@ def opened(member: Member) -> Iterator[BinaryIO]:
         yield file
 
 
-def _entries(folder: Path, name: str, meter: Meter) -> list[os.DirEntry[str]]:
+def _entries(folder: Path, name: str, meter: SizeMeter) -> list[os.DirEntry[str]]:
     try:
         with os.scandir(folder) as entries:
             # One more than the limit is enough for the meter to refuse the folder.
@@ -82,7 +82,7 @@ def _entries(folder: Path, name: str, meter: Meter) -> list[os.DirEntry[str]]:
         raise _unopened(name, error) from error
 
 
-def _mode_below(root: Path, parts: Parts) -> int | None:
+def _mode_below(root: Path, parts: PathParts) -> int | None:
     """The kind of file that the parts lead to, or None; a link on the way is refused."""
     mode = None
     path = root
@@ -109,13 +109,13 @@ def _size_of_regular(path: Path, name: str) -> int:
     return status.st_size
 
 
-def _link(name: str) -> CollectionRefused:
-    return CollectionRefused(f"{shown(name)} is a link: put the file itself there")
+def _link(name: str) -> DatasetRejected:
+    return DatasetRejected(f"{quote(name)} is a link: put the file itself there")
 
 
-def _irregular(name: str) -> CollectionRefused:
-    return CollectionRefused(f"{shown(name)} is no ordinary file: remove it")
+def _irregular(name: str) -> DatasetRejected:
+    return DatasetRejected(f"{quote(name)} is no ordinary file: remove it")
 
 
-def _unopened(name: str, error: OSError) -> CollectionRefused:
-    return CollectionRefused(f"{shown(name)} cannot be opened: {error.strerror or type(error).__name__}")
+def _unopened(name: str, error: OSError) -> DatasetRejected:
+    return DatasetRejected(f"{quote(name)} cannot be opened: {error.strerror or type(error).__name__}")

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from registry.datasets.member_names import safe_parts, shown
+from registry.datasets.member_names import quote, split_path
 from registry.errors import LimitExceeded
 
 MIB = 2**20
@@ -11,7 +11,7 @@ UNSUSPICIOUS_BYTES = MIB
 
 
 @dataclass(frozen=True)
-class Limits:
+class DatasetLimits:
     """The bounds of one collection; training decodes no more pixels than the default allows."""
 
     max_files: int = 200_000  # every member counts: folders and litter too
@@ -25,16 +25,16 @@ class Limits:
 
     def parts_of(self, name: str) -> tuple[str, ...]:
         """The components of a name from outside, checked; see `safe_parts`."""
-        return safe_parts(name, max_length=self.max_name_length, max_depth=self.max_depth)
+        return split_path(name, max_length=self.max_name_length, max_depth=self.max_depth)
 
 
-DEFAULT_LIMITS = Limits()
+DEFAULT_LIMITS = DatasetLimits()
 
 
-class Meter:
+class SizeMeter:
     """Counts members and bytes as they come, and stops the reading at a limit."""
 
-    def __init__(self, limits: Limits, packed_bytes: int | None = None) -> None:
+    def __init__(self, limits: DatasetLimits, packed_bytes: int | None = None) -> None:
         self.limits = limits
         self._files = 0
         self._total_bytes = 0
@@ -44,19 +44,19 @@ class Meter:
         """Counts one member."""
         self._files += 1
         if self._files > self.limits.max_files:
-            raise LimitExceeded(f"more than {self.limits.max_files} files, at {shown(name)}: split the collection")
+            raise LimitExceeded(f"more than {self.limits.max_files} files, at {quote(name)}: split the collection")
 
     def check_file(self, name: str, size_bytes: int) -> None:
         """Refuses a file by its size, declared or counted."""
         if size_bytes > self.limits.max_file_bytes:
             raise LimitExceeded(
-                f"{shown(name)} is larger than {self.limits.max_file_bytes} bytes: make the picture smaller"
+                f"{quote(name)} is larger than {self.limits.max_file_bytes} bytes: make the picture smaller"
             )
 
     def check_total(self, name: str, size_bytes: int) -> None:
         """Refuses a collection by its whole size, declared or counted."""
         if size_bytes > self.limits.max_total_bytes:
-            raise LimitExceeded(f"more than {self.limits.max_total_bytes} bytes in all, at {shown(name)}: split it")
+            raise LimitExceeded(f"more than {self.limits.max_total_bytes} bytes in all, at {quote(name)}: split it")
 
     def take(self, name: str, size_bytes: int) -> None:
         """Counts bytes that came out of the collection while the named member was read."""
@@ -64,6 +64,6 @@ class Meter:
         self.check_total(name, self._total_bytes)
         if self._ratio_bytes is not None and self._total_bytes > self._ratio_bytes:
             raise LimitExceeded(
-                f"unpacks to more than {self.limits.max_ratio} times its size, at {shown(name)}: "
+                f"unpacks to more than {self.limits.max_ratio} times its size, at {quote(name)}: "
                 "pack the pictures as JPEG or PNG"
             )

@@ -7,33 +7,33 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Literal
 
-from registry.datasets.annotations import Labelling
-from registry.datasets.csv_labels import label_by_table, read_table
-from registry.datasets.file_tree import Parts, Tree
-from registry.datasets.filetype import HEAD_BYTES, Kind, kind_of
-from registry.datasets.folder_reader import read_folder, read_named
-from registry.datasets.label_layouts import label_tree
-from registry.datasets.limits import DEFAULT_LIMITS, Limits, Meter
-from registry.datasets.member_names import shown
-from registry.datasets.sample import Collection
+from registry.datasets.annotations import AnnotationSet
+from registry.datasets.csv_labels import annotate_from_csv, read_csv
+from registry.datasets.file_tree import FileTree, PathParts
+from registry.datasets.filetype import HEAD_BYTES, FileType, detect_file_type
+from registry.datasets.folder_reader import read_folder, read_listed_files
+from registry.datasets.label_layouts import annotate
+from registry.datasets.limits import DEFAULT_LIMITS, DatasetLimits, SizeMeter
+from registry.datasets.member_names import quote
+from registry.datasets.sample import Dataset
 from registry.datasets.tar_reader import read_tar
-from registry.datasets.unpack_dir import Stash
-from registry.datasets.validate import Unreadable, check, refuse_nested_archives
+from registry.datasets.unpack_dir import UnpackDir
+from registry.datasets.validate import Unreadable, reject_nested_archives, validate
 from registry.datasets.zip_reader import read_zip
-from registry.errors import CollectionRefused
+from registry.errors import DatasetRejected
 
 READ_HERE = "give a folder, a zip, a tar (also .gz, .bz2, .xz) or a CSV in UTF-8"
 
 
 @contextmanager
-def open_collection(
+def open_dataset(
     path: Path,
     *,
     scratch: Path | None = None,
-    limits: Limits = DEFAULT_LIMITS,
+    limits: DatasetLimits = DEFAULT_LIMITS,
     within: str | None = None,
     unreadable: Unreadable = "refuse",
-) -> Iterator[Collection]:
+) -> Iterator[Dataset]:
     """The checked samples at `path`, whose files are there until the context is left.
 
     Archives are unpacked into a private folder below `scratch` (by default the system's temporary folder),
@@ -41,36 +41,38 @@ def open_collection(
     Raises CollectionRefused, or its subclass LimitExceeded, and then nothing is left behind.
     """
     picked = limits.parts_of(within) if within else ()
-    if is_table(path):
+    if is_csv(path):
         if picked:
-            raise CollectionRefused(f"{shown(path.name)} is a table, which has no subfolders: leave out `within`")
-        yield check(_label_by_file(path, limits), limits, unreadable=unreadable)
+            raise DatasetRejected(f"{quote(path.name)} is a table, which has no subfolders: leave out `within`")
+        yield validate(_label_by_file(path, limits), limits, unreadable=unreadable)
     else:
-        with open_tree(path, scratch=scratch, limits=limits, picked=picked) as tree:
+        with open_file_tree(path, scratch=scratch, limits=limits, picked=picked) as tree:
             # Whoever picks a folder has said where the classes are.
-            yield label_and_check(tree, limits, unwrap=not picked, unreadable=unreadable)
+            yield validate_tree(tree, limits, unwrap=not picked, unreadable=unreadable)
 
 
 @contextmanager
-def open_tree(path: Path, *, scratch: Path | None, limits: Limits, picked: Parts = ()) -> Iterator[Tree]:
+def open_file_tree(
+    path: Path, *, scratch: Path | None, limits: DatasetLimits, picked: PathParts = ()
+) -> Iterator[FileTree]:
     """The files of the folder or archive at `path`, below what is picked, until the context is left."""
     kind, size_bytes = _look_at(path)
     if kind == "folder":
-        yield read_folder(path, Meter(limits), picked)
+        yield read_folder(path, SizeMeter(limits), picked)
         return
     with _private_folder(scratch) as folder:
-        yield _unpack(path, kind, folder, Meter(limits, packed_bytes=size_bytes), picked)
+        yield _unpack(path, kind, folder, SizeMeter(limits, packed_bytes=size_bytes), picked)
 
 
-def is_table(path: Path) -> bool:
+def is_csv(path: Path) -> bool:
     """Whether the path is neither a folder nor an archive; what is none of the three is refused."""
     return _look_at(path)[0] == "other"
 
 
-def label_and_check(tree: Tree, limits: Limits, *, unwrap: bool, unreadable: Unreadable) -> Collection:
+def validate_tree(tree: FileTree, limits: DatasetLimits, *, unwrap: bool, unreadable: Unreadable) -> Dataset:
     """The tree's samples by what it says of their labels, each decoded."""
-    refuse_nested_archives(tree)
-    return check(label_tree(tree, limits, unwrap=unwrap), limits, unreadable=unreadable)
+    reject_nested_archives(tree)
+    return validate(annotate(tree, limits, unwrap=unwrap), limits, unreadable=unreadable)
 
 
 def _private_folder(scratch: Path | None) -> tempfile.TemporaryDirectory[str]:
@@ -79,48 +81,48 @@ def _private_folder(scratch: Path | None) -> tempfile.TemporaryDirectory[str]:
             scratch.mkdir(parents=True, exist_ok=True)
         return tempfile.TemporaryDirectory(dir=scratch, prefix="collection-")
     except OSError as error:
-        raise CollectionRefused(f"no scratch folder can be made ({error.strerror}): name another") from error
+        raise DatasetRejected(f"no scratch folder can be made ({error.strerror}): name another") from error
 
 
-def _unpack(path: Path, kind: Kind, folder: str, meter: Meter, picked: Parts) -> Tree:
-    stash = Stash(Path(folder), meter)
+def _unpack(path: Path, kind: FileType, folder: str, meter: SizeMeter, picked: PathParts) -> FileTree:
+    stash = UnpackDir(Path(folder), meter)
     try:
         if kind == "zip":
             return read_zip(path, stash, meter, picked)
         return read_tar(path, kind, stash, meter, picked)
     except OSError as error:
         reason = error.strerror or error
-        raise CollectionRefused(
-            f"{shown(path.name)} cannot be unpacked ({reason}): make room, or name another scratch folder"
+        raise DatasetRejected(
+            f"{quote(path.name)} cannot be unpacked ({reason}): make room, or name another scratch folder"
         ) from error
 
 
-def _look_at(path: Path) -> tuple[Kind | Literal["folder"], int]:
+def _look_at(path: Path) -> tuple[FileType | Literal["folder"], int]:
     """What there is to read, told by its content, and its size."""
     try:
         status = path.stat()
         if stat.S_ISDIR(status.st_mode):
             return "folder", 0
         if not stat.S_ISREG(status.st_mode):
-            raise CollectionRefused(f"{shown(path.name)} is no ordinary file: {READ_HERE}")
+            raise DatasetRejected(f"{quote(path.name)} is no ordinary file: {READ_HERE}")
         with path.open("rb") as file:
             head = file.read(HEAD_BYTES)
     except OSError as error:
-        raise CollectionRefused(f"{shown(path.name)} cannot be opened ({error.strerror}): check the path") from error
-    kind = kind_of(head)
+        raise DatasetRejected(f"{quote(path.name)} cannot be opened ({error.strerror}): check the path") from error
+    kind = detect_file_type(head)
     # Text has no NULs, unless it is UTF-16, of which the table's reader speaks.
     is_binary = b"\0" in head and not head.startswith((b"\xff\xfe", b"\xfe\xff"))
     if kind == "unread archive" or (kind == "other" and is_binary):
-        raise CollectionRefused(f"{shown(path.name)} is of a kind that is not read: {READ_HERE}")
+        raise DatasetRejected(f"{quote(path.name)} is of a kind that is not read: {READ_HERE}")
     return kind, status.st_size
 
 
-def _label_by_file(path: Path, limits: Limits) -> Labelling:
+def _label_by_file(path: Path, limits: DatasetLimits) -> AnnotationSet:
     """A table by itself speaks of the files that it names, and of nothing else in its folder."""
-    meter = Meter(limits)
+    meter = SizeMeter(limits)
     meter.check_file(path.name, path.stat().st_size)
     with path.open("rb") as file:
-        rows = read_table(file, path.name, limits)
-    tree = read_named(path.parent, (row.parts for row in rows), meter)
-    refuse_nested_archives(tree)
-    return label_by_table(tree, rows)
+        rows = read_csv(file, path.name, limits)
+    tree = read_listed_files(path.parent, (row.parts for row in rows), meter)
+    reject_nested_archives(tree)
+    return annotate_from_csv(tree, rows)

@@ -3,9 +3,9 @@
 import re
 import unicodedata
 
-from registry.errors import CollectionRefused, LimitExceeded
+from registry.errors import DatasetRejected, LimitExceeded
 
-SHOWN_LENGTH = 120
+MAX_QUOTED_LENGTH = 120
 DRIVE = re.compile(r"[A-Za-z]:")
 LITTER = frozenset({"__macosx", "thumbs.db", "desktop.ini", "icon\r", "@eadir", "$recycle.bin"})
 DOCUMENT = re.compile(
@@ -15,65 +15,65 @@ DOCUMENT = re.compile(
 DIRECTION_CHANGES = frozenset({"LRE", "RLE", "LRO", "RLO", "PDF", "LRI", "RLI", "FSI", "PDI"})
 
 
-def shown(name: str) -> str:
+def quote(name: str) -> str:
     """The name in quotes, on one line, printable and short, whatever it contains."""
-    return repr(name if len(name) <= SHOWN_LENGTH else name[:SHOWN_LENGTH] + "…")
+    return repr(name if len(name) <= MAX_QUOTED_LENGTH else name[:MAX_QUOTED_LENGTH] + "…")
 
 
-def told(error: Exception) -> str:
+def describe_error(error: Exception) -> str:
     """What a library says of its error, on one line, printable and short."""
-    text = " ".join(str(error).split())[:SHOWN_LENGTH] or type(error).__name__
+    text = " ".join(str(error).split())[:MAX_QUOTED_LENGTH] or type(error).__name__
     return "".join(character if character.isprintable() else "?" for character in text)
 
 
-def nfc(text: str) -> str:
+def to_nfc(text: str) -> str:
     """The text in the one Unicode form in which equal-looking names are equal."""
     return unicodedata.normalize("NFC", text)
 
 
-def safe_parts(name: str, *, max_length: int, max_depth: int) -> tuple[str, ...]:
+def split_path(name: str, *, max_length: int, max_depth: int) -> tuple[str, ...]:
     """The components of a relative name; anything that could lead out of its folder is refused."""
     if len(name) > max_length:
-        raise LimitExceeded(f"the name {shown(name)} is longer than {max_length} characters: shorten it")
+        raise LimitExceeded(f"the name {quote(name)} is longer than {max_length} characters: shorten it")
     if "\\" in name:
-        raise CollectionRefused(f"{shown(name)} has a backslash in its name: use forward slashes")
+        raise DatasetRejected(f"{quote(name)} has a backslash in its name: use forward slashes")
     if name.startswith("/") or DRIVE.match(name):
-        raise CollectionRefused(f"{shown(name)} is an absolute path: use paths inside the collection")
+        raise DatasetRejected(f"{quote(name)} is an absolute path: use paths inside the collection")
     parts = tuple(part for part in name.split("/") if part not in ("", "."))
     if len(parts) > max_depth:
-        raise LimitExceeded(f"{shown(name)} lies deeper than {max_depth} levels: use fewer folders")
+        raise LimitExceeded(f"{quote(name)} lies deeper than {max_depth} levels: use fewer folders")
     if ".." in parts:
-        raise CollectionRefused(f"{shown(name)} points outside the collection: remove the '..' from its path")
+        raise DatasetRejected(f"{quote(name)} points outside the collection: remove the '..' from its path")
     return parts
 
 
-def is_litter(parts: tuple[str, ...]) -> bool:
+def is_system_file(parts: tuple[str, ...]) -> bool:
     """Whether the file is hidden or was left there by an operating system."""
     return any(part.startswith(".") or part.casefold() in LITTER for part in parts)
 
 
-def is_document(part: str) -> bool:
+def is_readme(part: str) -> bool:
     """Whether a file at the root is there for people: a README, a licence, a note on the source."""
     return DOCUMENT.fullmatch(part) is not None
 
 
-def refuse_unprintable(name: str) -> None:
+def reject_unprintable(name: str) -> None:
     """Refuses names with control characters or bytes that are no text."""
     if any(_is_control(character) for character in name):
-        raise CollectionRefused(f"{shown(name)} has control or undecodable characters in its name: rename it")
+        raise DatasetRejected(f"{quote(name)} has control or undecodable characters in its name: rename it")
 
 
-def clean_label(text: str, *, origin: str, max_length: int) -> str:
+def normalize_label(text: str, *, origin: str, max_length: int) -> str:
     """The label as it is kept: NFC, no space around it, any script; `origin` says where it stands."""
-    label = nfc(text.strip())
+    label = to_nfc(text.strip())
     if not label:
-        raise CollectionRefused(f"{shown(origin)} has an empty label: give it one")
+        raise DatasetRejected(f"{quote(origin)} has an empty label: give it one")
     if len(label) > max_length:
         raise LimitExceeded(
-            f"the label {shown(label)} of {shown(origin)} is longer than {max_length} characters: shorten it"
+            f"the label {quote(label)} of {quote(origin)} is longer than {max_length} characters: shorten it"
         )
     if any(_is_control(character) for character in label):
-        raise CollectionRefused(f"the label {shown(label)} of {shown(origin)} has control characters: remove them")
+        raise DatasetRejected(f"the label {quote(label)} of {quote(origin)} has control characters: remove them")
     return label
 
 

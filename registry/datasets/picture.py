@@ -8,7 +8,7 @@ from typing import BinaryIO
 
 from PIL import Image, UnidentifiedImageError
 
-from registry.datasets.member_names import told
+from registry.datasets.member_names import describe_error
 from registry.errors import PictureUnreadable
 
 # Pillow knows many more, among them some that start other programs (EPS).
@@ -28,7 +28,7 @@ def _quiet() -> Iterator[None]:
         yield
 
 
-def decode(file: BinaryIO, max_pixels: int) -> Image.Image:
+def decode_picture(file: BinaryIO, max_pixels: int) -> Image.Image:
     """The picture in RGB, wholly decoded (the first of an animation); else PictureUnreadable says why."""
     with _quiet():
         try:
@@ -47,7 +47,7 @@ def decode(file: BinaryIO, max_pixels: int) -> Image.Image:
         except UnidentifiedImageError as error:
             raise PictureUnreadable(NOT_A_PICTURE) from error
         except Exception as error:  # decoders raise almost anything over bytes that were made to hurt
-            raise PictureUnreadable(f"cannot be decoded: {told(error)}") from error
+            raise PictureUnreadable(f"cannot be decoded: {describe_error(error)}") from error
 
 
 def is_picture(file: BinaryIO) -> bool:

@@ -5,7 +5,7 @@ from pathlib import Path
 
 
 @dataclass(frozen=True)
-class Sample:
+class LabelledPicture:
     """One labelled picture, identified by the digest of its bytes."""
 
     label: str
@@ -15,7 +15,7 @@ class Sample:
 
 
 @dataclass(frozen=True)
-class Refusal:
+class SkippedFile:
     """A file of the collection that is not among its samples, and why."""
 
     name: str
@@ -23,11 +23,11 @@ class Refusal:
 
 
 @dataclass(frozen=True)
-class Collection:
+class Dataset:
     """Labelled pictures, sorted by digest, so that the order in storage never matters."""
 
-    samples: tuple[Sample, ...]
-    refusals: tuple[Refusal, ...]
+    samples: tuple[LabelledPicture, ...]
+    refusals: tuple[SkippedFile, ...]
 
     @property
     def labels(self) -> tuple[str, ...]:

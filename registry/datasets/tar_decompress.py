@@ -9,11 +9,11 @@ import zlib
 from collections.abc import Iterator
 from typing import BinaryIO, cast
 
-from registry.datasets.filetype import Kind
-from registry.datasets.limits import MIB, Meter
-from registry.datasets.member_names import shown, told
+from registry.datasets.filetype import FileType
+from registry.datasets.limits import MIB, SizeMeter
+from registry.datasets.member_names import describe_error, quote
 from registry.datasets.unpack_dir import CHUNK_BYTES
-from registry.errors import CollectionRefused, LimitExceeded
+from registry.errors import DatasetRejected, LimitExceeded
 
 # A stranger's xz may ask for a dictionary of gigabytes; `xz -9` asks for 65 MiB.
 XZ_MEMORY_BYTES = 128 * MIB
@@ -67,10 +67,10 @@ class _Xz(io.RawIOBase):
         return lzma.LZMADecompressor(format=lzma.FORMAT_XZ, memlimit=XZ_MEMORY_BYTES)
 
 
-class Inflated(io.RawIOBase):
+class TarStream(io.RawIOBase):
     """A forward-only stream over the plain bytes, which never hands out more at once than it was told to."""
 
-    def __init__(self, file: BinaryIO, kind: Kind, meter: Meter) -> None:
+    def __init__(self, file: BinaryIO, kind: FileType, meter: SizeMeter) -> None:
         self._plain = _decompressing(file, kind)
         self._meter = meter
         self._position = 0
@@ -88,7 +88,7 @@ class Inflated(io.RawIOBase):
     def seek(self, position: int, whence: int = io.SEEK_SET) -> int:
         # A header can claim a negative size, which would send a reader back in circles.
         if whence != io.SEEK_SET or position < self._position:
-            raise CollectionRefused(f"the archive is damaged after {shown(self.member)}: pack it again")
+            raise DatasetRejected(f"the archive is damaged after {quote(self.member)}: pack it again")
         while self._position < position and self._read(min(CHUNK_BYTES, position - self._position)):
             pass
         return self._position
@@ -97,10 +97,10 @@ class Inflated(io.RawIOBase):
         """A part of a header, for tarfile: `size` bytes unless the stream ends."""
         self._header_bytes_left -= size
         if size < 0 or self._header_bytes_left < 0:
-            raise LimitExceeded(f"the headers after {shown(self.member)} are too long: pack it again")
+            raise LimitExceeded(f"the headers after {quote(self.member)} are too long: pack it again")
         self.last_read = self._read(size)
         if ENDLESS_NUMBER.search(self.last_read):
-            raise CollectionRefused(f"the headers after {shown(self.member)} are damaged: pack it again")
+            raise DatasetRejected(f"the headers after {quote(self.member)} are damaged: pack it again")
         return self.last_read
 
     def chunks(self, size_bytes: int) -> Iterator[bytes]:
@@ -108,7 +108,7 @@ class Inflated(io.RawIOBase):
         while size_bytes > 0:
             chunk = self._read(min(CHUNK_BYTES, size_bytes))
             if not chunk:
-                raise CollectionRefused(f"the archive is cut off within {shown(self.member)}: pack it again")
+                raise DatasetRejected(f"the archive is cut off within {quote(self.member)}: pack it again")
             size_bytes -= len(chunk)
             yield chunk
 
@@ -121,15 +121,15 @@ class Inflated(io.RawIOBase):
         try:
             data = self._plain.read(size)
         except DAMAGE as error:
-            raise CollectionRefused(
-                f"the archive is cut off or damaged at {shown(self.member)} ({told(error)}): pack it again"
+            raise DatasetRejected(
+                f"the archive is cut off or damaged at {quote(self.member)} ({describe_error(error)}): pack it again"
             ) from error
         self._position += len(data)
         self._meter.take(self.member, len(data))
         return data
 
 
-def _decompressing(file: BinaryIO, kind: Kind) -> BinaryIO:
+def _decompressing(file: BinaryIO, kind: FileType) -> BinaryIO:
     if kind == "gzip":
         return cast(BinaryIO, gzip.GzipFile(fileobj=file, mode="rb"))
     if kind == "bzip2":

@@ -5,13 +5,13 @@ import tarfile
 from pathlib import Path
 from typing import IO, cast
 
-from registry.datasets.file_tree import Gathering, Parts, Tree
-from registry.datasets.filetype import Kind
-from registry.datasets.limits import Meter
-from registry.datasets.member_names import shown, told
-from registry.datasets.tar_decompress import Inflated
-from registry.datasets.unpack_dir import Stash
-from registry.errors import CollectionRefused
+from registry.datasets.file_tree import FileTree, FileTreeBuilder, PathParts
+from registry.datasets.filetype import FileType
+from registry.datasets.limits import SizeMeter
+from registry.datasets.member_names import describe_error, quote
+from registry.datasets.tar_decompress import TarStream
+from registry.datasets.unpack_dir import UnpackDir
+from registry.errors import DatasetRejected
 
 END_MARK = bytes(tarfile.BLOCKSIZE)
 
@@ -19,11 +19,11 @@ END_MARK = bytes(tarfile.BLOCKSIZE)
 DAMAGE = (tarfile.TarError, ValueError, OverflowError, LookupError, TypeError, struct.error, RecursionError)
 
 
-def read_tar(path: Path, kind: Kind, stash: Stash, meter: Meter, within: Parts = ()) -> Tree:
+def read_tar(path: Path, kind: FileType, stash: UnpackDir, meter: SizeMeter, within: PathParts = ()) -> FileTree:
     """Unpacks the wanted files of a tar that may come from anyone; nothing is extracted by its name."""
-    gathering = Gathering(meter, within)
+    gathering = FileTreeBuilder(meter, within)
     with path.open("rb") as file:
-        stream = Inflated(file, kind, meter)
+        stream = TarStream(file, kind, meter)
         archive: tarfile.TarFile | None = None
         while True:
             stream.expect_header()
@@ -31,8 +31,8 @@ def read_tar(path: Path, kind: Kind, stash: Stash, meter: Meter, within: Parts =
                 archive = archive or _opened(stream)
                 info = archive.next()
             except DAMAGE as error:
-                raise CollectionRefused(
-                    f"no readable tar after {shown(stream.member)} ({told(error)}): pack it again"
+                raise DatasetRejected(
+                    f"no readable tar after {quote(stream.member)} ({describe_error(error)}): pack it again"
                 ) from error
             if info is None:
                 break
@@ -44,12 +44,14 @@ def read_tar(path: Path, kind: Kind, stash: Stash, meter: Meter, within: Parts =
     return gathering.tree()
 
 
-def _opened(stream: Inflated) -> tarfile.TarFile:
+def _opened(stream: TarStream) -> tarfile.TarFile:
     # Inflated has all of IO that reading asks for.
     return tarfile.TarFile(fileobj=cast(IO[bytes], stream), encoding="utf-8", errors="surrogateescape")
 
 
-def _take(info: tarfile.TarInfo, stream: Inflated, gathering: Gathering, stash: Stash, meter: Meter) -> None:
+def _take(
+    info: tarfile.TarInfo, stream: TarStream, gathering: FileTreeBuilder, stash: UnpackDir, meter: SizeMeter
+) -> None:
     stream.member = info.name
     parts = gathering.admit(info.name)
     if info.isdir():
@@ -57,9 +59,9 @@ def _take(info: tarfile.TarInfo, stream: Inflated, gathering: Gathering, stash: 
             gathering.add_folder(parts)
         return
     if not info.isreg() or info.issparse():
-        raise CollectionRefused(f"{shown(info.name)} is a link, device or pipe: pack ordinary files only")
+        raise DatasetRejected(f"{quote(info.name)} is a link, device or pipe: pack ordinary files only")
     if info.size < 0 or stream.tell() != info.offset_data:
-        raise CollectionRefused(f"the header of {shown(info.name)} is damaged: pack the archive again")
+        raise DatasetRejected(f"the header of {quote(info.name)} is damaged: pack the archive again")
     if parts is None:
         return
     gathering.claim(info.name, parts)
@@ -68,12 +70,12 @@ def _take(info: tarfile.TarInfo, stream: Inflated, gathering: Gathering, stash: 
     gathering.add_file(info.name, parts, kept, digest)
 
 
-def _refuse_unfinished(stream: Inflated) -> None:
+def _refuse_unfinished(stream: TarStream) -> None:
     """A tar that just stops, or goes on with something else after its end, may have lost pictures."""
     if stream.last_read != END_MARK:
-        raise CollectionRefused(f"the archive stops or is damaged after {shown(stream.member)}: pack it again")
+        raise DatasetRejected(f"the archive stops or is damaged after {quote(stream.member)}: pack it again")
     for chunk in stream.rest():
         if chunk.count(0) != len(chunk):
-            raise CollectionRefused(
-                f"the archive goes on after its end mark, behind {shown(stream.member)}: pack it as one tar"
+            raise DatasetRejected(
+                f"the archive goes on after its end mark, behind {quote(stream.member)}: pack it as one tar"
             )

@@ -4,15 +4,15 @@ import hashlib
 from collections.abc import Iterable
 from pathlib import Path
 
-from registry.datasets.limits import Meter
+from registry.datasets.limits import SizeMeter
 
 CHUNK_BYTES = 64 * 1024
 
 
-class Stash:
+class UnpackDir:
     """Files in one folder, each named by the digest of its bytes; members' names never reach it."""
 
-    def __init__(self, folder: Path, meter: Meter) -> None:
+    def __init__(self, folder: Path, meter: SizeMeter) -> None:
         self._folder = folder
         self._meter = meter
 

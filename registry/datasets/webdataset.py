@@ -3,19 +3,19 @@
 import json
 from collections import defaultdict
 
-from registry.datasets.annotations import Claim, Labelling
-from registry.datasets.file_tree import Member, Parts, Tree
-from registry.datasets.folder_reader import opened
-from registry.datasets.limits import Limits
-from registry.datasets.member_names import clean_label, shown, told
-from registry.datasets.sample import Refusal
-from registry.errors import CollectionRefused
+from registry.datasets.annotations import Annotation, AnnotationSet
+from registry.datasets.file_tree import DatasetFile, FileTree, PathParts
+from registry.datasets.folder_reader import open_file
+from registry.datasets.limits import DatasetLimits
+from registry.datasets.member_names import describe_error, normalize_label, quote
+from registry.datasets.sample import SkippedFile
+from registry.errors import DatasetRejected
 
 LABEL_FILES = ("cls", "json", "txt")  # the first that a picture has is its label
 LABEL_FILE_BYTES = 64 * 1024
 
 
-def are_pairs(tree: Tree) -> bool:
+def has_label_files(tree: FileTree) -> bool:
     """Whether pictures have label files: .cls anywhere, others (which may be captions) at the root only."""
     for key, files in _by_key(tree).items():
         labels = files.keys() & set(LABEL_FILES)
@@ -24,27 +24,27 @@ def are_pairs(tree: Tree) -> bool:
     return False
 
 
-def label_by_pairs(tree: Tree, limits: Limits) -> Labelling:
+def annotate_from_label_files(tree: FileTree, limits: DatasetLimits) -> AnnotationSet:
     """What the label files say; a picture without one, or one without a picture, is a fault."""
-    claims: list[Claim] = []
-    faults: list[Refusal] = []
+    claims: list[Annotation] = []
+    faults: list[SkippedFile] = []
     for files in _by_key(tree).values():
         labels = [files[suffix] for suffix in LABEL_FILES if suffix in files]
         pictures = [member for suffix, member in files.items() if suffix not in LABEL_FILES]
         if len(pictures) > 1:
-            names = " and ".join(shown(picture.name) for picture in pictures[:2])
-            raise CollectionRefused(f"{names} share one key: give each picture its own")
+            names = " and ".join(quote(picture.name) for picture in pictures[:2])
+            raise DatasetRejected(f"{names} share one key: give each picture its own")
         if not labels:
-            faults.append(Refusal(pictures[0].name, "has no label file (.cls, .json, .txt) beside it"))
+            faults.append(SkippedFile(pictures[0].name, "has no label file (.cls, .json, .txt) beside it"))
         elif not pictures:
-            faults.append(Refusal(labels[0].name, "has no picture beside it"))
+            faults.append(SkippedFile(labels[0].name, "has no picture beside it"))
         else:
-            claims.append(Claim(_label_in(labels[0], limits), pictures[0]))
-    return Labelling(tuple(claims), frozenset(claim.label for claim in claims), tuple(faults))
+            claims.append(Annotation(_label_in(labels[0], limits), pictures[0]))
+    return AnnotationSet(tuple(claims), frozenset(claim.label for claim in claims), tuple(faults))
 
 
-def _by_key(tree: Tree) -> dict[Parts, dict[str, Member]]:
-    groups: dict[Parts, dict[str, Member]] = defaultdict(dict)
+def _by_key(tree: FileTree) -> dict[PathParts, dict[str, DatasetFile]]:
+    groups: dict[PathParts, dict[str, DatasetFile]] = defaultdict(dict)
     for member in sorted(tree.members, key=lambda member: member.parts):
         stem, _, suffix = member.parts[-1].rpartition(".")
         group = groups[(*member.parts[:-1], stem or suffix)]
@@ -53,24 +53,26 @@ def _by_key(tree: Tree) -> dict[Parts, dict[str, Member]]:
     return groups
 
 
-def _label_in(member: Member, limits: Limits) -> str:
-    with opened(member) as file:
+def _label_in(member: DatasetFile, limits: DatasetLimits) -> str:
+    with open_file(member) as file:
         data = file.read(LABEL_FILE_BYTES + 1)
     if len(data) > LABEL_FILE_BYTES:
-        raise CollectionRefused(f"{shown(member.name)} is too long for a label: keep only the label in it")
+        raise DatasetRejected(f"{quote(member.name)} is too long for a label: keep only the label in it")
     try:
         text = data.decode("utf-8-sig")
         label = _from_json(text, member) if member.parts[-1].lower().endswith(".json") else text
     except (ValueError, RecursionError) as error:  # also of json
-        raise CollectionRefused(f"{shown(member.name)} is no readable label ({told(error)}): mend it") from error
-    return clean_label(label, origin=member.name, max_length=limits.max_label_length)
+        raise DatasetRejected(
+            f"{quote(member.name)} is no readable label ({describe_error(error)}): mend it"
+        ) from error
+    return normalize_label(label, origin=member.name, max_length=limits.max_label_length)
 
 
-def _from_json(text: str, member: Member) -> str:
+def _from_json(text: str, member: DatasetFile) -> str:
     content: object = json.loads(text)
     label = content.get("label") if isinstance(content, dict) else None
     if isinstance(label, int) and not isinstance(label, bool):
         return str(label)
     if not isinstance(label, str):
-        raise CollectionRefused(f'{shown(member.name)} has no "label" of text or a whole number: add one')
+        raise DatasetRejected(f'{quote(member.name)} has no "label" of text or a whole number: add one')
     return label

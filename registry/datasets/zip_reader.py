@@ -9,11 +9,11 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from registry.datasets.file_tree import Gathering, Parts, Tree
-from registry.datasets.limits import Limits, Meter
-from registry.datasets.member_names import shown, told
-from registry.datasets.unpack_dir import CHUNK_BYTES, Stash
-from registry.errors import CollectionRefused, LimitExceeded
+from registry.datasets.file_tree import FileTree, FileTreeBuilder, PathParts
+from registry.datasets.limits import DatasetLimits, SizeMeter
+from registry.datasets.member_names import describe_error, quote
+from registry.datasets.unpack_dir import CHUNK_BYTES, UnpackDir
+from registry.errors import DatasetRejected, LimitExceeded
 
 LOCAL_HEADER = struct.Struct("<4s22xHH")  # signature, then the lengths of name and extra field
 DIRECTORY_SIGNATURE = b"PK\x01\x02"
@@ -41,7 +41,7 @@ DAMAGE = (
 class _BoundedFile(io.BufferedReader):
     """The archive's file, which refuses the one read that zipfile lets the archive choose: its directory."""
 
-    def __init__(self, path: Path, limits: Limits) -> None:
+    def __init__(self, path: Path, limits: DatasetLimits) -> None:
         super().__init__(io.FileIO(path))
         self._size_bytes = path.stat().st_size
         self._limits = limits
@@ -58,9 +58,9 @@ class _BoundedFile(io.BufferedReader):
         return data
 
 
-def read_zip(path: Path, stash: Stash, meter: Meter, within: Parts = ()) -> Tree:
+def read_zip(path: Path, stash: UnpackDir, meter: SizeMeter, within: PathParts = ()) -> FileTree:
     """Unpacks the wanted files of a zip that may come from anyone; nothing is extracted by its name."""
-    gathering = Gathering(meter, within)
+    gathering = FileTreeBuilder(meter, within)
     with _BoundedFile(path, meter.limits) as file:
         with _translated("its directory"):
             archive = zipfile.ZipFile(file)
@@ -74,24 +74,26 @@ def read_zip(path: Path, stash: Stash, meter: Meter, within: Parts = ()) -> Tree
     return gathering.tree()
 
 
-def _survey(archive: zipfile.ZipFile, gathering: Gathering, meter: Meter) -> list[tuple[zipfile.ZipInfo, str, Parts]]:
-    wanted: list[tuple[zipfile.ZipInfo, str, Parts]] = []
+def _survey(
+    archive: zipfile.ZipFile, gathering: FileTreeBuilder, meter: SizeMeter
+) -> list[tuple[zipfile.ZipInfo, str, PathParts]]:
+    wanted: list[tuple[zipfile.ZipInfo, str, PathParts]] = []
     declared_bytes = 0
     for info in archive.infolist():
         name = _name_of(info)
         parts = gathering.admit(name)
         if info.flag_bits & ENCRYPTED:
-            raise CollectionRefused(f"{shown(name)} is encrypted: pack it without a password")
+            raise DatasetRejected(f"{quote(name)} is encrypted: pack it without a password")
         if stat.S_IFMT(info.external_attr >> 16) not in (0, stat.S_IFREG, stat.S_IFDIR):
-            raise CollectionRefused(f"{shown(name)} is a link, device or pipe: pack ordinary files only")
+            raise DatasetRejected(f"{quote(name)} is a link, device or pipe: pack ordinary files only")
         if parts is None:
             continue
         if name.endswith("/"):
             gathering.add_folder(parts)
             continue
         if info.compress_type not in METHODS:
-            raise CollectionRefused(
-                f"{shown(name)} is compressed with method {info.compress_type}: pack the zip with deflate"
+            raise DatasetRejected(
+                f"{quote(name)} is compressed with method {info.compress_type}: pack the zip with deflate"
             )
         gathering.claim(name, parts)
         meter.check_file(name, info.file_size)
@@ -110,13 +112,13 @@ def _refuse_overlaps(archive: zipfile.ZipFile, file: io.BufferedReader) -> None:
         if signature != b"PK\x03\x04":
             raise zipfile.BadZipFile(f"no header where {_name_of(info)!r} should be")
         if info.header_offset < end:
-            raise CollectionRefused(f"{shown(_name_of(info))} overlaps another member: pack the zip again")
+            raise DatasetRejected(f"{quote(_name_of(info))} overlaps another member: pack the zip again")
         end = info.header_offset + LOCAL_HEADER.size + name_bytes + extra_bytes + info.compress_size
         if end > archive.start_dir:
-            raise CollectionRefused(f"{shown(_name_of(info))} overlaps the directory: pack the zip again")
+            raise DatasetRejected(f"{quote(_name_of(info))} overlaps the directory: pack the zip again")
 
 
-def _chunks(archive: zipfile.ZipFile, info: zipfile.ZipInfo, name: str, meter: Meter) -> Iterator[bytes]:
+def _chunks(archive: zipfile.ZipFile, info: zipfile.ZipInfo, name: str, meter: SizeMeter) -> Iterator[bytes]:
     size_bytes = 0
     with _translated(name):
         member = archive.open(info)
@@ -130,7 +132,7 @@ def _chunks(archive: zipfile.ZipFile, info: zipfile.ZipInfo, name: str, meter: M
             meter.take(name, len(chunk))
             yield chunk
     if size_bytes != info.file_size:
-        raise CollectionRefused(f"{shown(name)} has another size than it declares: pack the zip again")
+        raise DatasetRejected(f"{quote(name)} has another size than it declares: pack the zip again")
 
 
 def _name_of(info: zipfile.ZipInfo) -> str:
@@ -149,6 +151,6 @@ def _translated(name: str) -> Iterator[None]:
     try:
         yield
     except DAMAGE as error:
-        raise CollectionRefused(
-            f"the zip is cut off or damaged at {shown(name)} ({told(error)}): pack it again"
+        raise DatasetRejected(
+            f"the zip is cut off or damaged at {quote(name)} ({describe_error(error)}): pack it again"
         ) from error

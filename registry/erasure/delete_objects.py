@@ -4,7 +4,7 @@ import hashlib
 
 from registry import failpoints
 from registry.db.models.erasures import Erasure
-from registry.erasure.step_counts import locked_step
+from registry.erasure.step_counts import lock_step
 from registry.errors import Conflict
 from registry.registry import Registry
 from registry.storage.keys import parse, shard_prefix
@@ -13,11 +13,11 @@ from registry.storage.ownership import require_own_store
 _MODULUS = 1 << 256
 
 
-class StillFilling(Conflict):
+class ObjectsReappeared(Conflict):
     """Something was written below a prefix while it was emptied."""
 
 
-def empty(registry: Registry, erasure: Erasure) -> None:
+def delete_objects(registry: Registry, erasure: Erasure) -> None:
     """Nothing lies under the erasure's prefixes any more, and the first attempt has noted what did."""
     require_own_store(registry.database, registry.objects)
     # A prompt's folder first, if there is one: what was learnt goes before what it was learnt from.
@@ -27,7 +27,7 @@ def empty(registry: Registry, erasure: Erasure) -> None:
         registry.objects.remove(part)
     for prefix in erasure.prefixes:
         if any(True for _ in registry.objects.traces(prefix)):
-            raise StillFilling(f"{registry.objects.name} still fills below {prefix}: it is emptied again")
+            raise ObjectsReappeared(f"{registry.objects.name} still fills below {prefix}: it is emptied again")
 
 
 def _count(registry: Registry, erasure: Erasure) -> list[str]:
@@ -43,7 +43,7 @@ def _count(registry: Registry, erasure: Erasure) -> list[str]:
                 folder = _part(found.key, prefix)
                 first = [min(*first, folder)] if first else [folder]
     with registry.database.writing() as session:
-        step = locked_step(session, erasure.id, "objects")
+        step = lock_step(session, erasure.id, "objects")
         if not step.found:
             keys = f"{total % _MODULUS:064x}"
             step.found = {"store": registry.objects.name, "objects": things, "bytes": size_bytes, "keys": keys}

@@ -9,7 +9,7 @@ from registry.access.caller import Caller, require_admin
 from registry.db.clock import now
 from registry.db.models.erasures import Erasure
 from registry.db.models.write_claims import Holding
-from registry.erasure.step_counts import note
+from registry.erasure.step_counts import add_counts
 from registry.errors import Conflict, NotFound
 from registry.log import chain
 
@@ -31,6 +31,6 @@ def confirm_scratch(session: Session, caller: Caller, erasure_id: UUID) -> int:
         raise Conflict("nobody's scratch folder is missing: those who hold bytes still live, or have let go")
     for holding in lost:
         holding.home = None
-    note(session, erasure.id, "holdings", **{"confirmed by hand": len(lost)})
+    add_counts(session, erasure.id, "holdings", **{"confirmed by hand": len(lost)})
     chain.append(session, caller.user_id, "erasure.confirmed", erasure=erasure.id, holdings=len(lost))
     return len(lost)

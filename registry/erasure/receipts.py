@@ -17,7 +17,7 @@ from registry.db.clock import now
 from registry.db.database import Database
 from registry.db.models.erasures import Erasure, ErasureStep
 from registry.db.models.log import AuditHead, AuditLine
-from registry.erasure.target import Target
+from registry.erasure.target import ErasureTarget
 from registry.errors import Conflict, Invalid
 from registry.log import chain, signing
 from registry.registry import Registry
@@ -75,12 +75,12 @@ class Receipt(_Part):
     signature: str
 
     @property
-    def target(self) -> Target:
+    def target(self) -> ErasureTarget:
         """What is to be looked for."""
-        return Target(self.source, self.shard, self.sample, tuple(self.prefixes))
+        return ErasureTarget(self.source, self.shard, self.sample, tuple(self.prefixes))
 
 
-def complete(registry: Registry, erasure_id: UUID) -> None:
+def complete_erasure(registry: Registry, erasure_id: UUID) -> None:
     """Signs the receipt of an erasure whose steps are all done; one that has its receipt keeps it."""
     failpoints.reach("erasure: before the receipt")
     with registry.database.writing() as session:
@@ -96,20 +96,20 @@ def complete(registry: Registry, erasure_id: UUID) -> None:
         erasure.completed_at = session.execute(select(now())).scalar_one()
         document = _document(session, registry, erasure, head)
         session.execute(update(ErasureStep).where(ErasureStep.erasure_id == erasure_id).values(error=None))
-        erasure.receipt = document | {"signature": registry.signer.sign(canonical(document))}
-        chain.append(session, None, "erasure.completed", erasure=erasure_id, receipt=digest_of(erasure.receipt))
+        erasure.receipt = document | {"signature": registry.signer.sign(canonical_json(document))}
+        chain.append(session, None, "erasure.completed", erasure=erasure_id, receipt=receipt_digest(erasure.receipt))
     failpoints.reach("erasure: complete")
 
 
-def canonical(document: dict[str, Any]) -> bytes:
+def canonical_json(document: dict[str, Any]) -> bytes:
     """The bytes that are signed: the document as JSON, without its signature, in the one way to write it."""
     unsigned = {name: value for name, value in document.items() if name != "signature"}
     return json.dumps(unsigned, sort_keys=True, separators=(",", ":"), ensure_ascii=True, allow_nan=False).encode()
 
 
-def digest_of(document: dict[str, Any]) -> str:
+def receipt_digest(document: dict[str, Any]) -> str:
     """The digest by which the log names a receipt."""
-    return hashlib.sha256(canonical(document)).hexdigest()
+    return hashlib.sha256(canonical_json(document)).hexdigest()
 
 
 def parse_receipt(document: object) -> Receipt:
@@ -146,7 +146,7 @@ def _document(session: Session, registry: Registry, erasure: Erasure, head: Audi
             for step in session.scalars(steps)
         ],
         "prefixes": list(erasure.prefixes),
-        "stores": {"rows": name_of(registry.database), "objects": registry.objects.name},
+        "stores": {"rows": describe_database(registry.database), "objects": registry.objects.name},
         "audit": {
             "line": erasure.epoch,
             "line_hash": None if began is None else began.hash,
@@ -158,7 +158,7 @@ def _document(session: Session, registry: Registry, erasure: Erasure, head: Audi
     }
 
 
-def name_of(database: Database) -> str:
+def describe_database(database: Database) -> str:
     """What to call the database in a receipt: neither a user nor a path of the machine."""
     url = database.engine.url
     if database.is_sqlite:

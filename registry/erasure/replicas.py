@@ -28,7 +28,7 @@ def current_epoch(session: Session) -> int:
     return session.scalars(select(AuditHead.number)).one()
 
 
-def enrol_replica(session: Session, name: str, seconds: float) -> Replica:
+def register_replica(session: Session, name: str, seconds: float) -> Replica:
     """A replica that begins with nothing in memory; forgetting waits for it for as long as its heartbeat goes on."""
     session.execute(delete(Replica).where(Replica.expires_at <= now()))  # nobody waits for the dead
     replica = Replica(id=new_id(), name=name, epoch=current_epoch(session), expires_at=after(seconds))
@@ -52,7 +52,7 @@ def report_epoch(session: Session, replica_id: UUID, epoch: int, seconds: float)
         raise LeaseLost("this replica counts as dead: let go of all prompts in memory, and enrol again")
 
 
-def leave(session: Session, replica_id: UUID) -> None:
+def unregister_replica(session: Session, replica_id: UUID) -> None:
     """The replica holds nothing any more, and nobody waits for it."""
     session.execute(delete(Replica).where(Replica.id == replica_id))
 

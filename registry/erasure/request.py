@@ -19,17 +19,17 @@ from registry.db.models.erasures import Erasure, ErasureStep
 from registry.db.models.prompts import Prompt, ReleaseLoss, ReleasePrompt
 from registry.db.models.users import Grant
 from registry.db.models.write_claims import Holding
-from registry.erasure.status import find_begun
-from registry.erasure.steps import SERVING, STEPS
+from registry.erasure.status import find_requested
+from registry.erasure.steps import STEPS, UNSERVE
 from registry.errors import NotFound
 from registry.ids import new_id
 from registry.ingest.batches import batches
-from registry.ingest.tombstones import mark_of
+from registry.ingest.tombstones import tombstone_hash
 from registry.log import chain
 from registry.registry import Registry
 from registry.storage.keys import prompts_prefix, sample_key, shard_prefix, source_prefix
 
-FIRST_IN_LINE = 10  # the priority of training again: a shard that served yesterday goes before new ones
+RETRAIN_PRIORITY = 10  # the priority of training again: a shard that served yesterday goes before new ones
 
 
 def forget_source(registry: Registry, caller: Caller, source_id: UUID) -> Erasure:
@@ -38,7 +38,7 @@ def forget_source(registry: Registry, caller: Caller, source_id: UUID) -> Erasur
         try:
             source = require_right(session, caller, "forget", source_id)
         except NotFound:
-            if (begun := find_begun(session, caller, "source", source_id)) is not None:
+            if (begun := find_requested(session, caller, "source", source_id)) is not None:
                 return begun
             raise
         erasure = _new(session, caller, "source", source, prefixes=[source_prefix(source.id)])
@@ -56,7 +56,7 @@ def forget_shard(registry: Registry, caller: Caller, source_id: UUID, shard_id: 
     """Nobody uses the shard from here on, and none of its samples comes back unasked."""
     with registry.database.writing() as session:
         source = require_right(session, caller, "forget", source_id)
-        if (begun := find_begun(session, caller, "shard", source.id, shard=shard_id)) is not None:
+        if (begun := find_requested(session, caller, "shard", source.id, shard=shard_id)) is not None:
             return begun
         shard = _shard(session, source, shard_id)
         prefixes = [shard_prefix(source.id, shard.id)]
@@ -80,7 +80,7 @@ def forget_sample(registry: Registry, caller: Caller, source_id: UUID, digest: s
         source = require_right(session, caller, "forget", source_id)
         sample = session.get(Sample, (source.id, digest))
         if sample is None:
-            if (begun := find_begun(session, caller, "sample", source.id, sample=digest)) is not None:
+            if (begun := find_requested(session, caller, "sample", source.id, sample=digest)) is not None:
                 return begun
             raise NotFound("sample", digest)
         shard = _shard(session, source, sample.shard_id)
@@ -100,7 +100,7 @@ def forget_sample(registry: Registry, caller: Caller, source_id: UUID, digest: s
         if is_empty:  # a shard without samples does not exist
             session.execute(delete(Shard).where(Shard.id == shard.id))
         else:
-            train_again(shard)
+            retrain(shard)
         _record(session, caller, erasure, found, _may_hold(shard.id))
     failpoints.reach("erasure: begun")
     return erasure
@@ -179,7 +179,7 @@ def _clear_leases(session: Session, shards: ColumnElement[bool]) -> None:
 def _bury(session: Session, source: Source, erasure: Erasure, digests: Iterable[str]) -> None:
     """Leaves the marks by which the same pictures are told when they come again."""
     for batch in batches(digests):
-        marks = [mark_of(source.key, digest) for digest in batch]
+        marks = [tombstone_hash(source.key, digest) for digest in batch]
         session.execute(delete(Tombstone).where(Tombstone.source_id == source.id, Tombstone.mark.in_(marks)))
         session.execute(
             insert(Tombstone).values(made_at=now()),
@@ -187,11 +187,11 @@ def _bury(session: Session, source: Source, erasure: Erasure, digests: Iterable[
         )
 
 
-def train_again(shard: Shard) -> None:
+def retrain(shard: Shard) -> None:
     """Begins a new generation of the shard, which is work and goes before others; who works on the old one has lost."""
     shard.generation += 1
     shard.attempts, shard.error, shard.not_before = 0, None, None
-    shard.priority = FIRST_IN_LINE
+    shard.priority = RETRAIN_PRIORITY
     shard.lease_id = shard.worker = shard.expires_at = shard.progress = None
 
 
@@ -208,7 +208,7 @@ def _record(
     erasure.holdings = [str(holding) for holding in held]
     for number, name in enumerate(STEPS):
         step = ErasureStep(erasure_id=erasure.id, number=number, name=name, attempts=0, found={})
-        if name == SERVING:
+        if name == UNSERVE:
             step.attempts, step.found, step.done_at = 1, found, now()
         session.add(step)
     session.flush()

@@ -10,9 +10,9 @@ from sqlalchemy import select, update
 from registry.db.clock import after, now
 from registry.db.database import Database
 from registry.db.models.erasures import Erasure, ErasureStep
-from registry.erasure.receipts import complete
-from registry.erasure.status import Progress, progress_of
-from registry.erasure.steps import LOOK, STEPS
+from registry.erasure.receipts import complete_erasure
+from registry.erasure.status import ErasureProgress, progress_of
+from registry.erasure.steps import STEPS, VERIFY
 from registry.errors import DomainError
 from registry.registry import Registry
 from registry.training.backoff import backoff_seconds
@@ -31,7 +31,7 @@ def run_erasures(registry: Registry, is_over: Callable[[], bool] = lambda: False
     return completed
 
 
-def finish_erasure(registry: Registry, erasure_id: UUID, timeout: float = 0.0) -> Progress:
+def finish_erasure(registry: Registry, erasure_id: UUID, timeout: float = 0.0) -> ErasureProgress:
     """Works on one erasure now, due or not, and again until it is complete or the time is up; returns how it stands."""
     deadline = time.monotonic() + timeout
     while not _work_on(registry, erasure_id) and (left := deadline - time.monotonic()) > 0:
@@ -60,7 +60,7 @@ def _work_on(registry: Registry, erasure_id: UUID) -> bool:
     waiting = 0
     for step in undone:
         # No step waits for another, so that a host that is away keeps no row or object; only the last look does.
-        if step.name == LOOK and waiting:
+        if step.name == VERIFY and waiting:
             continue
         if not _try(registry, erasure, step.name):
             waiting += 1
@@ -73,9 +73,9 @@ def _work_on(registry: Registry, erasure_id: UUID) -> bool:
 def _is_complete(registry: Registry, erasure: Erasure) -> bool:
     """Whether the receipt could be signed; if not, the last step says why."""
     try:
-        complete(registry, erasure.id)
+        complete_erasure(registry, erasure.id)
     except Exception as error:
-        _note_failure(registry.database, erasure.id, LOOK, error)
+        _note_failure(registry.database, erasure.id, VERIFY, error)
         return False
     return True
 

@@ -27,7 +27,7 @@ class StepProgress:
 
 
 @dataclass(frozen=True)
-class Progress:
+class ErasureProgress:
     """An erasure as people see it."""
 
     id: UUID
@@ -54,7 +54,7 @@ class Progress:
         return tuple(f"{step.name}: {step.error}" for step in self.steps if step.error is not None)
 
 
-def show_erasure(session: Session, caller: Caller, erasure_id: UUID) -> Progress:
+def show_erasure(session: Session, caller: Caller, erasure_id: UUID) -> ErasureProgress:
     """The erasure, for those who asked for it and for admins."""
     erasure = session.scalars(_seen_by(caller).where(Erasure.id == erasure_id)).one_or_none()
     if erasure is None:
@@ -64,13 +64,13 @@ def show_erasure(session: Session, caller: Caller, erasure_id: UUID) -> Progress
 
 def list_erasures(
     session: Session, caller: Caller, *, after: str | None = None, limit: int = DEFAULT_LIMIT
-) -> Page[Progress]:
+) -> Page[ErasureProgress]:
     """The caller's erasures, or all for an admin, oldest first."""
     found = page(session, _seen_by(caller), Erasure.id, after=after, limit=limit)
     return found.each(lambda erasure: progress_of(session, erasure))
 
 
-def find_begun(
+def find_requested(
     session: Session,
     caller: Caller,
     scope: ErasureScope,
@@ -88,10 +88,10 @@ def find_begun(
     return session.scalars(mine.order_by(Erasure.id.desc()).limit(1)).one_or_none()
 
 
-def progress_of(session: Session, erasure: Erasure) -> Progress:
+def progress_of(session: Session, erasure: Erasure) -> ErasureProgress:
     """How an erasure stands, whoever asks."""
     steps = select(ErasureStep).where(ErasureStep.erasure_id == erasure.id).order_by(ErasureStep.number)
-    return Progress(
+    return ErasureProgress(
         id=erasure.id,
         scope=erasure.scope,
         task_id=erasure.task_id,

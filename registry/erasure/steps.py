@@ -12,39 +12,39 @@ from registry.db.models.erasures import Erasure
 from registry.db.models.prompts import Prompt
 from registry.db.models.users import Grant
 from registry.db.models.write_claims import Holding, Replica
-from registry.erasure.delete_objects import empty
-from registry.erasure.step_counts import locked_step, note
+from registry.erasure.delete_objects import delete_objects
+from registry.erasure.step_counts import add_counts, lock_step
 from registry.erasure.target import count_rows, rows_of, target_of
-from registry.erasure.vacuum import scrub
+from registry.erasure.vacuum import vacuum
 from registry.errors import Conflict
 from registry.registry import Registry
 from registry.storage import write_claims
 from registry.storage.ownership import require_own_store
 
 BATCH = 5000  # rows deleted in one transaction, so that nobody waits long for it
-SERVING = "serving"
-LOOK = "look"  # the last: everything once more, together
+UNSERVE = "serving"
+VERIFY = "look"  # the last: everything once more, together
 
 
-class NotDone(Conflict):
+class StepNotDone(Conflict):
     """The step waits for something, which the message names, and is tried again."""
 
 
-def stop_serving(registry: Registry, erasure: Erasure) -> None:
+def check_unserved(registry: Registry, erasure: Erasure) -> None:
     """No prompt and no grant of the target is left; they went in the transaction that began the erasure."""
     with registry.database.reading() as session:
         left = count_rows(session, target_of(erasure))
     if serving := [name for name in (Prompt.__tablename__, Grant.__tablename__) if name in left]:
-        raise NotDone(f"{' and '.join(serving)} are left, which should have gone at once: run `alacarte doctor`")
+        raise StepNotDone(f"{' and '.join(serving)} are left, which should have gone at once: run `alacarte doctor`")
 
 
-def remove_objects(registry: Registry, erasure: Erasure) -> None:
+def run_delete_objects(registry: Registry, erasure: Erasure) -> None:
     """Nothing lies under the prefixes; what did is counted before the first of it goes."""
-    empty(registry, erasure)
+    delete_objects(registry, erasure)
     failpoints.reach("erasure: objects removed")
 
 
-def wait_for_holdings(registry: Registry, erasure: Erasure) -> None:
+def wait_for_write_claims(registry: Registry, erasure: Erasure) -> None:
     """Nobody who held bytes when the erasure began holds them any more, and the dead are cleared up after."""
     write_claims.clear_up(registry.database, registry.objects, registry.scratch)
     with registry.database.reading() as session:
@@ -53,7 +53,7 @@ def wait_for_holdings(registry: Registry, erasure: Erasure) -> None:
     if left:
         first = min(left, key=lambda holding: holding.id)
         others = f" (and {len(left) - 1} more)" if len(left) > 1 else ""
-        raise NotDone(_reason(first, first.expires_at > at, registry, erasure) + others)
+        raise StepNotDone(_reason(first, first.expires_at > at, registry, erasure) + others)
 
 
 def wait_for_memory(registry: Registry, erasure: Erasure) -> None:
@@ -62,10 +62,10 @@ def wait_for_memory(registry: Registry, erasure: Erasure) -> None:
         late = select(Replica).where(Replica.expires_at > now(), Replica.epoch < erasure.epoch).order_by(Replica.name)
         names = [replica.name for replica in session.scalars(late)]
     if names:
-        raise NotDone(f"in the memory of {', '.join(names[:5])}: it lets go within seconds, or counts as dead soon")
+        raise StepNotDone(f"in the memory of {', '.join(names[:5])}: it lets go within seconds, or counts as dead soon")
 
 
-def remove_rows(registry: Registry, erasure: Erasure) -> None:
+def delete_rows(registry: Registry, erasure: Erasure) -> None:
     """No table speaks of the target any more, and the database has given up the place where it did."""
     target = target_of(erasure)
     # The row that the others hang on goes last, so that every one is counted.
@@ -76,39 +76,39 @@ def remove_rows(registry: Registry, erasure: Erasure) -> None:
     with registry.database.reading() as session:
         left = count_rows(session, target)
     if left:
-        raise NotDone(f"rows are left in {', '.join(sorted(left))}")
-    if not scrub(registry.database):
-        raise NotDone("a reader keeps the database from giving up what was deleted: it is tried again")
+        raise StepNotDone(f"rows are left in {', '.join(sorted(left))}")
+    if not vacuum(registry.database):
+        raise StepNotDone("a reader keeps the database from giving up what was deleted: it is tried again")
 
 
-def look(registry: Registry, erasure: Erasure) -> None:
+def verify(registry: Registry, erasure: Erasure) -> None:
     """Everything is verified once more, together; what a late writer left is removed, and counted by itself."""
-    stop_serving(registry, erasure)
-    wait_for_holdings(registry, erasure)
+    check_unserved(registry, erasure)
+    wait_for_write_claims(registry, erasure)
     wait_for_memory(registry, erasure)
     with registry.database.reading() as session:
         left = count_rows(session, target_of(erasure))
     if left:
-        remove_rows(registry, erasure)
+        delete_rows(registry, erasure)
     require_own_store(registry.database, registry.objects)
     late = 0
     for prefix in erasure.prefixes:
         late += registry.objects.remove(prefix).things
     if late:
         with registry.database.writing() as session:
-            note(session, erasure.id, LOOK, late=late)
+            add_counts(session, erasure.id, VERIFY, late=late)
     # A removal is not proof: only a listing that shows nothing is.
     if any(True for prefix in erasure.prefixes for _ in registry.objects.traces(prefix)):
-        raise NotDone("somebody still writes objects of what is forgotten: stop it")
+        raise StepNotDone("somebody still writes objects of what is forgotten: stop it")
 
 
 STEPS: dict[str, Callable[[Registry, Erasure], None]] = {
-    SERVING: stop_serving,
-    "objects": remove_objects,
-    "holdings": wait_for_holdings,
+    UNSERVE: check_unserved,
+    "objects": run_delete_objects,
+    "holdings": wait_for_write_claims,
     "memory": wait_for_memory,
-    "rows": remove_rows,
-    LOOK: look,
+    "rows": delete_rows,
+    VERIFY: verify,
 }
 
 
@@ -128,9 +128,9 @@ def _delete_some(database: Database, erasure: Erasure, table: Table, condition: 
     """Deletes and counts a batch in one transaction; whether there was any."""
     key = table.primary_key.columns
     with database.writing() as session:
-        locked_step(session, erasure.id, "rows")  # of two that run at once, one counts each row
+        lock_step(session, erasure.id, "rows")  # of two that run at once, one counts each row
         some = [tuple(row) for row in session.execute(select(*key).where(condition).limit(BATCH))]
         if some:
             session.execute(delete(table).where(tuple_(*key).in_(some)))
-            note(session, erasure.id, "rows", **{table.name: len(some)})
+            add_counts(session, erasure.id, "rows", **{table.name: len(some)})
     return bool(some)

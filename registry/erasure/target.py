@@ -12,11 +12,11 @@ from registry.db.models.erasures import Erasure
 from registry.storage.keys import shard_prefix
 
 # These keep ids of what is gone, and nothing else of it; holdings are looked for by themselves.
-KEPT = frozenset({"erasures", "release_losses", "holdings"})
+KEPT_TABLES = frozenset({"erasures", "release_losses", "holdings"})
 
 
 @dataclass(frozen=True)
-class Target:
+class ErasureTarget:
     """The ids of what is forgotten: a source, or a shard of it, or a sample of that."""
 
     source: UUID
@@ -30,12 +30,12 @@ class Target:
         return self.shard is not None and self.prefixes == (shard_prefix(self.source, self.shard),)
 
 
-def target_of(erasure: Erasure) -> Target:
+def target_of(erasure: Erasure) -> ErasureTarget:
     """What this erasure is to remove."""
-    return Target(erasure.source_id, erasure.shard_id, erasure.sample, tuple(erasure.prefixes))
+    return ErasureTarget(erasure.source_id, erasure.shard_id, erasure.sample, tuple(erasure.prefixes))
 
 
-def rows_of(target: Target) -> Iterator[tuple[Table, ColumnElement[bool]]]:
+def rows_of(target: ErasureTarget) -> Iterator[tuple[Table, ColumnElement[bool]]]:
     """Every table that may speak of the target, with the condition on the rows that do."""
     tables = Base.metadata.tables
     if target.shard is None:
@@ -52,7 +52,7 @@ def rows_of(target: Target) -> Iterator[tuple[Table, ColumnElement[bool]]]:
         yield tables["prompts"], and_(prompts.shard_id == target.shard, or_(*taught))
 
 
-def count_rows(session: Session, target: Target) -> dict[str, int]:
+def count_rows(session: Session, target: ErasureTarget) -> dict[str, int]:
     """How many rows are left in each table that has any."""
     counts = {
         table.name: session.execute(select(func.count()).select_from(table).where(condition)).scalar_one()
@@ -63,5 +63,5 @@ def count_rows(session: Session, target: Target) -> dict[str, int]:
 
 def _naming(column: str, value: UUID) -> Iterator[tuple[Table, ColumnElement[bool]]]:
     for table in Base.metadata.sorted_tables:
-        if table.name not in KEPT and column in table.c:
+        if table.name not in KEPT_TABLES and column in table.c:
             yield table, table.c[column] == value

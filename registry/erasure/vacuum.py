@@ -4,7 +4,7 @@ from sqlalchemy import text
 
 from registry.db.database import Database
 from registry.db.models.base import Base
-from registry.erasure.target import KEPT
+from registry.erasure.target import KEPT_TABLES
 
 _OLDER = text("""
     SELECT EXISTS (
@@ -16,7 +16,7 @@ _OLDER = text("""
 _SPEAKS = ("source_id", "shard_id", "prompt_id")
 
 
-def scrub(database: Database) -> bool:
+def vacuum(database: Database) -> bool:
     """Whether no deleted row is left in the files as far as the database can say; False if a reader is in the way."""
     if database.is_sqlite:
         # Deleted rows are overwritten in the file; their last copy is in the WAL until it is cut.
@@ -37,6 +37,6 @@ def _tables() -> list[str]:
     naming = [
         table.name
         for table in Base.metadata.sorted_tables
-        if table.name not in KEPT and any(column in table.c for column in _SPEAKS)
+        if table.name not in KEPT_TABLES and any(column in table.c for column in _SPEAKS)
     ]
     return ["sources", *naming]

@@ -12,7 +12,7 @@ from registry.db.models.catalog import Sample
 from registry.db.models.erasures import SigningKey
 from registry.db.models.log import AuditLine
 from registry.db.models.write_claims import Holding
-from registry.erasure.receipts import Receipt, canonical, digest_of, parse_receipt
+from registry.erasure.receipts import Receipt, canonical_json, parse_receipt, receipt_digest
 from registry.erasure.target import count_rows
 from registry.errors import Invalid
 from registry.log import signing
@@ -25,7 +25,7 @@ MANY = 1000  # leftovers are counted up to here
 
 
 @dataclass(frozen=True)
-class Check:
+class ReceiptCheck:
     """One thing that was looked at."""
 
     name: str
@@ -34,10 +34,10 @@ class Check:
 
 
 @dataclass(frozen=True)
-class Verdict:
+class ReceiptVerification:
     """All that was looked at. A receipt that is not genuine says nothing, so then nothing else was."""
 
-    checks: tuple[Check, ...]
+    checks: tuple[ReceiptCheck, ...]
 
     @property
     def holds(self) -> bool:
@@ -45,7 +45,7 @@ class Verdict:
         return all(check.ok for check in self.checks)
 
 
-def verify_receipt(registry: Registry, receipt: dict[str, Any], *, public: str | None = None) -> Verdict:
+def verify_receipt(registry: Registry, receipt: dict[str, Any], *, public: str | None = None) -> ReceiptVerification:
     """Checks the signature, by the key given or one the registry knows, and looks in the live stores and the log.
 
     Raises Invalid for what has not even the shape of a receipt.
@@ -54,29 +54,29 @@ def verify_receipt(registry: Registry, receipt: dict[str, Any], *, public: str |
     with registry.database.reading() as session:
         genuine = _check_signature(session, receipt, read, public)
         if not genuine.ok:
-            return Verdict((genuine,))
+            return ReceiptVerification((genuine,))
         in_rows = [_check_rows(session, read), _check_holdings(session, read), *_check_sample(session, read)]
         in_log = [_check_log(session, receipt, read)]
     # Listing a store takes a while: no transaction stays open for it.
     require_own_store(registry.database, registry.objects)
-    return Verdict((genuine, _check_objects(registry.objects, read), *in_rows, *in_log))
+    return ReceiptVerification((genuine, _check_objects(registry.objects, read), *in_rows, *in_log))
 
 
-def _check_signature(session: Session, document: dict[str, Any], receipt: Receipt, public: str | None) -> Check:
+def _check_signature(session: Session, document: dict[str, Any], receipt: Receipt, public: str | None) -> ReceiptCheck:
     name = "signature"
     if public is None:
         known = select(SigningKey.public).where(SigningKey.fingerprint == receipt.key)
         public = session.scalars(known).one_or_none()
         if public is None:
-            return Check(name, False, f"signed by the key {receipt.key[:16]}, which is not known here")
+            return ReceiptCheck(name, False, f"signed by the key {receipt.key[:16]}, which is not known here")
     elif signing.fingerprint_of(public) != receipt.key:
-        return Check(name, False, f"not signed by the key given, but by {receipt.key[:16]}")
-    if not signing.is_signed(canonical(document), receipt.signature, public):
-        return Check(name, False, "the receipt was changed after it was signed, or never signed")
-    return Check(name, True, f"signed by the key {receipt.key[:16]}")
+        return ReceiptCheck(name, False, f"not signed by the key given, but by {receipt.key[:16]}")
+    if not signing.is_signed(canonical_json(document), receipt.signature, public):
+        return ReceiptCheck(name, False, "the receipt was changed after it was signed, or never signed")
+    return ReceiptCheck(name, True, f"signed by the key {receipt.key[:16]}")
 
 
-def _check_objects(objects: ObjectStore, receipt: Receipt) -> Check:
+def _check_objects(objects: ObjectStore, receipt: Receipt) -> ReceiptCheck:
     name = "objects"
     try:
         left = list(islice((found for prefix in receipt.prefixes for found in objects.traces(prefix)), MANY))
@@ -84,53 +84,57 @@ def _check_objects(objects: ObjectStore, receipt: Receipt) -> Check:
         raise Invalid("this is no receipt: one of its prefixes cannot be looked under") from error
     if left:
         count = f"{MANY} or more" if len(left) == MANY else str(len(left))
-        return Check(name, False, f"{count} left in {objects.name}, {left[0].key} ({left[0].kind}) first")
+        return ReceiptCheck(name, False, f"{count} left in {objects.name}, {left[0].key} ({left[0].kind}) first")
     elsewhere = receipt.stores.get("objects", objects.name)
     moved = "" if elsewhere == objects.name else f"; at that time the store was {elsewhere}"
-    return Check(name, True, f"nothing lies under its prefixes in {objects.name}{moved}")
+    return ReceiptCheck(name, True, f"nothing lies under its prefixes in {objects.name}{moved}")
 
 
-def _check_rows(session: Session, receipt: Receipt) -> Check:
+def _check_rows(session: Session, receipt: Receipt) -> ReceiptCheck:
     left = count_rows(session, receipt.target)
     if left:
-        return Check("rows", False, "left in " + ", ".join(f"{table} ({count})" for table, count in left.items()))
-    return Check("rows", True, "no table speaks of it")
+        return ReceiptCheck(
+            "rows", False, "left in " + ", ".join(f"{table} ({count})" for table, count in left.items())
+        )
+    return ReceiptCheck("rows", True, "no table speaks of it")
 
 
-def _check_holdings(session: Session, receipt: Receipt) -> Check:
+def _check_holdings(session: Session, receipt: Receipt) -> ReceiptCheck:
     held = select(Holding.holder).where(Holding.source_id == receipt.source, Holding.started_at < receipt.requested_at)
     if receipt.shard is not None:
         held = held.where(Holding.shard_id == receipt.shard)
     holders = session.scalars(held).all()
     if holders:
-        return Check("holdings", False, f"bytes of it may be held by {holders[0]}")
-    return Check("holdings", True, "nobody holds bytes of it")
+        return ReceiptCheck("holdings", False, f"bytes of it may be held by {holders[0]}")
+    return ReceiptCheck("holdings", True, "nobody holds bytes of it")
 
 
-def _check_sample(session: Session, receipt: Receipt) -> Iterator[Check]:
+def _check_sample(session: Session, receipt: Receipt) -> Iterator[ReceiptCheck]:
     if receipt.sample is None:
         return
     sample = session.get(Sample, (receipt.source, receipt.sample))
     if sample is None:
-        yield Check("sample", True, "the picture is no sample of its source")
+        yield ReceiptCheck("sample", True, "the picture is no sample of its source")
     elif sample.shard_id != receipt.shard and sample.added_at >= receipt.requested_at:
-        yield Check("sample", True, f"the picture was uploaded again, and admitted, at {sample.added_at.isoformat()}")
+        yield ReceiptCheck(
+            "sample", True, f"the picture was uploaded again, and admitted, at {sample.added_at.isoformat()}"
+        )
     else:
-        yield Check("sample", False, "the picture is still a sample of its source")
+        yield ReceiptCheck("sample", False, "the picture is still a sample of its source")
 
 
-def _check_log(session: Session, document: dict[str, Any], receipt: Receipt) -> Check:
+def _check_log(session: Session, document: dict[str, Any], receipt: Receipt) -> ReceiptCheck:
     name = "log"
     began, head, completed = (
         session.get(AuditLine, number) for number in (receipt.audit.line, receipt.audit.head, receipt.audit.head + 1)
     )
     if began is None or head is None or completed is None:
-        return Check(name, False, "lines that the receipt names are not in the log")
+        return ReceiptCheck(name, False, "lines that the receipt names are not in the log")
     if (began.hash, head.hash) != (receipt.audit.line_hash, receipt.audit.head_hash):
-        return Check(name, False, "lines that the receipt names were changed in the log")
+        return ReceiptCheck(name, False, "lines that the receipt names were changed in the log")
     told = completed.subject
     if completed.action != "erasure.completed" or told.get("erasure") != str(receipt.erasure):
-        return Check(name, False, f"line {completed.number} of the log does not complete this erasure")
-    if told.get("receipt") != digest_of(document):
-        return Check(name, False, f"line {completed.number} of the log names another receipt")
-    return Check(name, True, f"lines {began.number} and {completed.number} of the log name it")
+        return ReceiptCheck(name, False, f"line {completed.number} of the log does not complete this erasure")
+    if told.get("receipt") != receipt_digest(document):
+        return ReceiptCheck(name, False, f"line {completed.number} of the log names another receipt")
+    return ReceiptCheck(name, True, f"lines {began.number} and {completed.number} of the log name it")

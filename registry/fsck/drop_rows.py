@@ -9,16 +9,16 @@ from registry.access.caller import Caller
 from registry.db.locks import lock_source
 from registry.db.models.catalog import Sample, Shard
 from registry.db.models.prompts import Prompt, ReleasePrompt
-from registry.erasure.request import train_again
+from registry.erasure.request import retrain
 from registry.errors import Conflict
-from registry.fsck.missing_objects import fault_of
-from registry.fsck.stale_claims import is_bare
+from registry.fsck.missing_objects import check_object
+from registry.fsck.stale_claims import is_empty_shard
 from registry.log import chain
 from registry.registry import Registry
 from registry.storage.keys import SamplePlace, parse
 
 
-class VersionKept(Conflict):
+class OlderVersionExists(Conflict):
     """What the row names is not there, but an older version of it is."""
 
 
@@ -32,7 +32,7 @@ def drop_sample(registry: Registry, caller: Caller, key: str) -> str | None:
         sample = session.get(Sample, (place.source, place.digest))
         if sample is None or sample.shard_id != place.shard:
             return None
-        fault = fault_of(registry.objects, key, sample.digest)
+        fault = check_object(registry.objects, key, sample.digest)
         if fault is None:
             return None
         _refuse_if_recoverable(registry, key)
@@ -42,7 +42,7 @@ def drop_sample(registry: Registry, caller: Caller, key: str) -> str | None:
         learnt = session.scalars(delete(Prompt).where(Prompt.shard_id == place.shard).returning(Prompt.key)).all()
         is_gone = _drop_if_bare(session, place.shard)
         if not is_gone:
-            train_again(session.get_one(Shard, place.shard, with_for_update=True))
+            retrain(session.get_one(Shard, place.shard, with_for_update=True))
         chain.append(
             session, caller.user_id, "doctor.sample_dropped", source=place.source, shard=place.shard, fault=fault
         )
@@ -66,7 +66,7 @@ def drop_prompt(registry: Registry, caller: Caller, key: str) -> str | None:
             return None
         shard = session.get_one(Shard, prompt.shard_id, with_for_update=True)
         if prompt.generation == shard.generation:
-            if fault_of(registry.objects, key, prompt.digest) is None:
+            if check_object(registry.objects, key, prompt.digest) is None:
                 return None
             _refuse_if_recoverable(registry, key)
         mine = ReleasePrompt.prompt_id == prompt.id
@@ -104,7 +104,7 @@ def drop_shard(registry: Registry, caller: Caller, shard_id: UUID) -> str | None
 
 
 def _drop_if_bare(session: Session, shard: UUID) -> bool:
-    bare = select(exists().where(Shard.id == shard, Shard.erasure_id.is_(None), is_bare()))
+    bare = select(exists().where(Shard.id == shard, Shard.erasure_id.is_(None), is_empty_shard()))
     if not session.scalar(bare):
         return False
     session.execute(delete(Shard).where(Shard.id == shard))
@@ -120,6 +120,6 @@ def _make_work(session: Session, shard_id: UUID) -> None:
 def _refuse_if_recoverable(registry: Registry, key: str) -> None:
     """Leaves alone what the store may still have: mending would remove all versions."""
     if any(found.kind == "version" for found in registry.objects.traces(key)):
-        raise VersionKept(
+        raise OlderVersionExists(
             f"{registry.objects.name} keeps an older version of it: restore that with the store's own tools first"
         )

@@ -4,7 +4,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Literal
 
-Kind = Literal[
+FindingKind = Literal[
     "orphan object",
     "unknown object",
     "lost sample",
@@ -18,14 +18,14 @@ Kind = Literal[
     "broken log",
     "acknowledged break",
 ]
-Report = Callable[[int], None]  # is told, now and then, how many objects were looked at
+ProgressCallback = Callable[[int], None]  # is told, now and then, how many objects were looked at
 
 
 @dataclass(frozen=True)
 class Finding:
     """One thing that is not as it should be."""
 
-    kind: Kind
+    kind: FindingKind
     subject: str  # a key, an id, or the number of a line
     detail: str
     is_mendable: bool

@@ -17,12 +17,12 @@ EXAMINED = "log.examined"
 ACKNOWLEDGED = "log.acknowledged"
 BATCH = 500  # breaks in one line
 
-Scar = tuple[int, str, str]  # a break's line, what is wrong there, and the digest of the line as it stands
+LogGap = tuple[int, str, str]  # a break's line, what is wrong there, and the digest of the line as it stands
 
 
-def find_breaks(session: Session) -> Iterator[Finding]:
+def find_log_gaps(session: Session) -> Iterator[Finding]:
     """Every place where the log does not hold together."""
-    scars = _scars(session)
+    scars = _log_gaps(session)
     known = _acknowledged(session, {number for number, _, _ in scars})
     for scar in scars:
         number, reason, _ = scar
@@ -32,16 +32,16 @@ def find_breaks(session: Session) -> Iterator[Finding]:
             yield Finding("broken log", str(number), reason, True)
 
 
-def acknowledge(session: Session, actor: UUID | None) -> int:
+def acknowledge_gaps(session: Session, actor: UUID | None) -> int:
     """Writes down all breaks that nobody has acknowledged, since none can be undone; returns how many.
 
     A line that is changed once more afterwards is a new break.
     """
-    seen = [[number, reason] for number, reason, _ in _scars(session)]
-    _mend_head(session)
+    seen = [[number, reason] for number, reason, _ in _log_gaps(session)]
+    _repair_head(session)
     # The first line after a cut end shows the gap: what is acknowledged is how the log looks from now on.
     chain.append(session, actor, EXAMINED, breaks=seen[:BATCH], count=len(seen))
-    scars = _scars(session)
+    scars = _log_gaps(session)
     known = _acknowledged(session, {number for number, _, _ in scars})
     new = [list(scar) for scar in scars if scar not in known]
     for batch in batches(new, BATCH):
@@ -49,12 +49,12 @@ def acknowledge(session: Session, actor: UUID | None) -> int:
     return len(new)
 
 
-def _scars(session: Session) -> list[Scar]:
+def _log_gaps(session: Session) -> list[LogGap]:
     found = [(broken.number, broken.reason) for broken in chain.breaks(session)]
     return [(number, reason, _fingerprint(session, number)) for number, reason in found]
 
 
-def _acknowledged(session: Session, broken: set[int]) -> set[Scar]:
+def _acknowledged(session: Session, broken: set[int]) -> set[LogGap]:
     """What lines that are whole themselves acknowledge."""
     lines = session.scalars(select(AuditLine).where(AuditLine.action == ACKNOWLEDGED))
     told = [scar for line in lines if line.number not in broken for scar in line.subject.get("breaks", [])]
@@ -69,7 +69,7 @@ def _fingerprint(session: Session, number: int) -> str:
     return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()
 
 
-def _mend_head(session: Session) -> None:
+def _repair_head(session: Session) -> None:
     """Where the head is missing or behind, no line can be appended any more: it is set to the last line."""
     last = session.scalar(select(func.max(AuditLine.number))) or 0
     head = session.scalars(select(AuditHead).with_for_update()).one_or_none()

@@ -10,7 +10,7 @@ from sqlalchemy.orm import Session
 
 from registry.db.models.catalog import Sample, Shard, Source
 from registry.db.models.prompts import Prompt
-from registry.fsck.finding import Finding, Kind
+from registry.fsck.finding import Finding, FindingKind
 from registry.registry import Registry
 from registry.storage.errors import ObjectDamaged, ObjectMissing
 from registry.storage.keys import sample_key, shard_prefix
@@ -18,7 +18,7 @@ from registry.storage.store import ObjectStore
 
 PAGE = 500  # shards
 Fault = Literal["lost", "damaged"]
-FAULTS: dict[tuple[str, Fault], Kind] = {
+FAULTS: dict[tuple[str, Fault], FindingKind] = {
     ("sample", "lost"): "lost sample",
     ("sample", "damaged"): "damaged sample",
     ("prompt", "lost"): "lost prompt",
@@ -27,7 +27,7 @@ FAULTS: dict[tuple[str, Fault], Kind] = {
 
 
 @dataclass(frozen=True)
-class Named:
+class ExpectedObject:
     """An object as its row has it."""
 
     of: Literal["sample", "prompt"]
@@ -36,7 +36,7 @@ class Named:
     size_bytes: int
 
 
-def lost_objects(registry: Registry, one_more: Callable[[], None], *, deep: bool) -> Iterator[Finding]:
+def find_missing_objects(registry: Registry, one_more: Callable[[], None], *, deep: bool) -> Iterator[Finding]:
     """Every row whose object is not what the row says."""
     last: UUID | None = None
     while shards := _next_shards(registry, last):
@@ -45,7 +45,7 @@ def lost_objects(registry: Registry, one_more: Callable[[], None], *, deep: bool
         last = shards[-1][1]
 
 
-def fault_of(objects: ObjectStore, key: str, digest: str) -> Fault | None:
+def check_object(objects: ObjectStore, key: str, digest: str) -> Fault | None:
     """What is wrong with the object, found by reading it."""
     try:
         objects.read(key, digest)
@@ -56,19 +56,19 @@ def fault_of(objects: ObjectStore, key: str, digest: str) -> Fault | None:
     return None
 
 
-def named_in(session: Session, shard: UUID) -> list[Named]:
+def expected_objects(session: Session, shard: UUID) -> list[ExpectedObject]:
     """All objects that rows of this shard name."""
     samples = select(Sample).where(Sample.shard_id == shard).order_by(Sample.digest)
     found = [
-        Named("sample", sample_key(row.source_id, shard, row.digest), row.digest, row.size_bytes)
+        ExpectedObject("sample", sample_key(row.source_id, shard, row.digest), row.digest, row.size_bytes)
         for row in session.scalars(samples)
     ]
     for prompt in session.scalars(select(Prompt).where(Prompt.shard_id == shard)):
-        found.append(Named("prompt", prompt.key, prompt.digest, prompt.size_bytes))
+        found.append(ExpectedObject("prompt", prompt.key, prompt.digest, prompt.size_bytes))
     return found
 
 
-def stale_prompts(session: Session) -> list[Finding]:
+def find_stale_prompts(session: Session) -> list[Finding]:
     """Prompts of another generation than their shard's, which must not be served."""
     stale = select(Prompt.key, Prompt.generation, Shard.generation).join(Shard, Shard.id == Prompt.shard_id)
     return [
@@ -94,7 +94,7 @@ def _in_shard(
     registry: Registry, source: UUID, shard: UUID, one_more: Callable[[], None], *, deep: bool
 ) -> Iterator[Finding]:
     with registry.database.reading() as session:
-        expected = named_in(session, shard)
+        expected = expected_objects(session, shard)
     sizes = {found.key: found.size_bytes for found in registry.objects.objects(shard_prefix(source, shard))}
     for named in expected:
         one_more()
@@ -104,12 +104,12 @@ def _in_shard(
         elif sizes[named.key] != named.size_bytes:
             fault = "damaged"
         elif deep:
-            fault = fault_of(registry.objects, named.key, named.digest)
+            fault = check_object(registry.objects, named.key, named.digest)
         if fault is not None and _is_still_named(registry, source, shard, named):
             yield Finding(FAULTS[named.of, fault], named.key, f"the bytes of a {named.of} are {fault}", True)
 
 
-def _is_still_named(registry: Registry, source: UUID, shard: UUID, named: Named) -> bool:
+def _is_still_named(registry: Registry, source: UUID, shard: UUID, named: ExpectedObject) -> bool:
     """Whether the row is there still: what is being forgotten loses its objects rightly."""
     with registry.database.reading() as session:
         here = _unforgotten(select(Shard.source_id, Shard.id)).where(Shard.id == shard, Shard.source_id == source)

@@ -21,16 +21,16 @@ BATCH = 1000  # objects that are looked up at once
 PROBE_SECONDS = 3600.0  # after which nobody can still be trying the store out, however slow it is, and wrong the clocks
 
 
-def stray_objects(registry: Registry, one_more: Callable[[], None]) -> Iterator[Finding]:
+def find_orphan_objects(registry: Registry, one_more: Callable[[], None]) -> Iterator[Finding]:
     """Whatever lies in the store and has neither a row nor somebody who is still to give it one or remove it."""
     everything = (found for found in registry.objects.traces("") if found.key != MARK)
     for batch in batches(everything, BATCH):
-        yield from strays_among(registry, batch)
+        yield from filter_orphans(registry, batch)
         for _ in batch:
             one_more()
 
 
-def strays_among(registry: Registry, listed: Sequence[Found]) -> list[Finding]:
+def filter_orphans(registry: Registry, listed: Sequence[Found]) -> list[Finding]:
     """Of what was just listed, the strays by the rows of now."""
     by_key = {found.key: found for found in listed}
     ours = {key: place for key in by_key if (place := parse(key)) is not None}

@@ -7,52 +7,52 @@ from uuid import UUID
 from registry.access.caller import Caller, require_admin
 from registry.db.models.write_claims import Holding
 from registry.errors import NotFound
-from registry.fsck.drop_rows import VersionKept, drop_prompt, drop_sample, drop_shard
+from registry.fsck.drop_rows import OlderVersionExists, drop_prompt, drop_sample, drop_shard
 from registry.fsck.finding import Finding
-from registry.fsck.log_gaps import acknowledge
-from registry.fsck.orphan_objects import strays_among
+from registry.fsck.log_gaps import acknowledge_gaps
+from registry.fsck.orphan_objects import filter_orphans
 from registry.log import chain
 from registry.registry import Registry
 from registry.storage import write_claims
 from registry.storage.ownership import require_own_store
 
-GONE = "nothing was left to mend"
+NOTHING_TO_REPAIR = "nothing was left to mend"
 
 
 @dataclass(frozen=True)
-class Mended:
+class RepairResult:
     """What was done about a finding, in one line for a person."""
 
     finding: Finding
     action: str
 
 
-def repair(registry: Registry, caller: Caller, findings: Iterable[Finding]) -> Iterator[Mended]:
+def repair(registry: Registry, caller: Caller, findings: Iterable[Finding]) -> Iterator[RepairResult]:
     """Mends what can be mended, as the result is iterated over; only admins may."""
     require_admin(caller)
     require_own_store(registry.database, registry.objects)
-    return _mended(registry, caller, findings)
+    return _repair_each(registry, caller, findings)
 
 
-def _mended(registry: Registry, caller: Caller, findings: Iterable[Finding]) -> Iterator[Mended]:
+def _repair_each(registry: Registry, caller: Caller, findings: Iterable[Finding]) -> Iterator[RepairResult]:
     for finding in findings:
-        mend = MENDS.get(finding.kind)
+        mend = REPAIRS.get(finding.kind)
         if mend is None or not finding.is_mendable:
-            yield Mended(finding, "left as it is")
+            yield RepairResult(finding, "left as it is")
             continue
         try:
             action = mend(registry, caller, finding)
         except NotFound:  # its source is being forgotten, which takes all of it
-            action = GONE
-        except VersionKept as refusal:
+            action = NOTHING_TO_REPAIR
+        except OlderVersionExists as refusal:
             action = f"left as it is: {refusal}"
-        yield Mended(finding, action)
+        yield RepairResult(finding, action)
 
 
 def _remove_orphan(registry: Registry, caller: Caller, finding: Finding) -> str:
     listed = list(registry.objects.traces(finding.subject))
-    if not any(stray.kind == "orphan object" for stray in strays_among(registry, listed)):
-        return GONE
+    if not any(stray.kind == "orphan object" for stray in filter_orphans(registry, listed)):
+        return NOTHING_TO_REPAIR
     removed = registry.objects.remove(finding.subject)
     with registry.database.writing() as session:
         chain.append(session, caller.user_id, "doctor.removed", objects=removed.things, bytes=removed.bytes)
@@ -71,23 +71,23 @@ def _clear_up(registry: Registry, caller: Caller, finding: Finding) -> str:  # n
 def _acknowledge(registry: Registry, caller: Caller, finding: Finding) -> str:  # noqa: ARG001
     with registry.database.writing() as session:
         # The first of several breaks acknowledges all of them.
-        count = acknowledge(session, caller.user_id)
-    return "acknowledged: a broken log cannot be made whole" if count else GONE
+        count = acknowledge_gaps(session, caller.user_id)
+    return "acknowledged: a broken log cannot be made whole" if count else NOTHING_TO_REPAIR
 
 
 def _drop_shard(registry: Registry, caller: Caller, finding: Finding) -> str:
-    return drop_shard(registry, caller, UUID(finding.subject)) or GONE
+    return drop_shard(registry, caller, UUID(finding.subject)) or NOTHING_TO_REPAIR
 
 
 def _drop_sample(registry: Registry, caller: Caller, finding: Finding) -> str:
-    return drop_sample(registry, caller, finding.subject) or GONE
+    return drop_sample(registry, caller, finding.subject) or NOTHING_TO_REPAIR
 
 
 def _drop_prompt(registry: Registry, caller: Caller, finding: Finding) -> str:
-    return drop_prompt(registry, caller, finding.subject) or GONE
+    return drop_prompt(registry, caller, finding.subject) or NOTHING_TO_REPAIR
 
 
-MENDS: dict[str, Callable[[Registry, Caller, Finding], str]] = {
+REPAIRS: dict[str, Callable[[Registry, Caller, Finding], str]] = {
     "orphan object": _remove_orphan,
     "lost sample": _drop_sample,
     "damaged sample": _drop_sample,

@@ -18,7 +18,7 @@ from registry.storage.scratch import ScratchHome
 _LOCK = ".lock"
 
 
-def expired_holdings(session: Session, scratch: ScratchHome) -> list[Finding]:
+def find_expired_claims(session: Session, scratch: ScratchHome) -> list[Finding]:
     """Holders whose heartbeat stopped; what they left elsewhere has to be swept there."""
     findings = []
     for holding in session.scalars(select(Holding).where(Holding.expires_at <= now()).order_by(Holding.id)):
@@ -29,12 +29,12 @@ def expired_holdings(session: Session, scratch: ScratchHome) -> list[Finding]:
     return findings
 
 
-def empty_shards(session: Session) -> list[Finding]:
+def find_empty_shards(session: Session) -> list[Finding]:
     """Shards with neither samples to train on nor a prompt to serve."""
     bare = (
         select(Shard.id)
         .join(Source, Source.id == Shard.source_id)
-        .where(Source.erasure_id.is_(None), Shard.erasure_id.is_(None), is_bare())
+        .where(Source.erasure_id.is_(None), Shard.erasure_id.is_(None), is_empty_shard())
     )
     return [
         Finding("empty shard", str(shard), "has neither samples nor a prompt", True)
@@ -42,12 +42,12 @@ def empty_shards(session: Session) -> list[Finding]:
     ]
 
 
-def is_bare() -> ColumnElement[bool]:
+def is_empty_shard() -> ColumnElement[bool]:
     """The condition on a shard that nothing hangs on it."""
     return ~exists().where(Sample.shard_id == Shard.id) & ~exists().where(Prompt.shard_id == Shard.id)
 
 
-def abandoned_rooms(scratch: ScratchHome) -> Iterator[Finding]:
+def find_abandoned_scratch(scratch: ScratchHome) -> Iterator[Finding]:
     """Rooms of this scratch folder that no process locks any more."""
     for lock in sorted(scratch.folder.glob(f"*{_LOCK}")):
         if _is_free(lock):

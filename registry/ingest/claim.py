@@ -25,7 +25,7 @@ T = TypeVar("T")
 
 
 @dataclass(frozen=True)
-class Held(Generic[T]):
+class ClaimedUpload(Generic[T]):
     """A holding of this process, with a room for files, and what the source was found to be."""
 
     id: UUID
@@ -35,9 +35,9 @@ class Held(Generic[T]):
 
 
 @contextmanager
-def held(
+def claim_shards(
     registry: Registry, source: UUID, shards: Sequence[UUID], approach: Callable[[Session], T], body: Path | None
-) -> Iterator[Held[T]]:
+) -> Iterator[ClaimedUpload[T]]:
     """Holds the source and the places of its new shards; `approach` locks it, or refuses, before anything is written.
 
     When the block ends, room and body are gone, and so are the objects of every shard that has no row.
@@ -55,7 +55,7 @@ def held(
                 has_begun = True
                 reach("upload: held")
                 with Heartbeat(registry.database, holding) as heartbeat:
-                    yield Held(holding, room, ground, heartbeat.check)
+                    yield ClaimedUpload(holding, room, ground, heartbeat.check)
         finally:
             if body is not None:
                 body.unlink(missing_ok=True)

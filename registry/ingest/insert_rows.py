@@ -7,19 +7,18 @@ from uuid import UUID
 from sqlalchemy import func, insert, select
 from sqlalchemy.orm import Session
 
-from registry.datasets.sample import Sample
+from registry.datasets.sample import LabelledPicture
 from registry.db.clock import now
-from registry.db.models.catalog import Sample as SampleRow
-from registry.db.models.catalog import Shard, Source
+from registry.db.models.catalog import Sample, Shard, Source
 from registry.ingest.batches import batches
 
 SEEDS = 2**31
 
 
-def add_rows(
+def insert_samples(
     session: Session,
     source: Source,
-    samples: Sequence[Sample],
+    samples: Sequence[LabelledPicture],
     shard_of: Mapping[str, UUID],
     sizes: Mapping[str, int],
 ) -> tuple[UUID, ...]:
@@ -41,7 +40,7 @@ def add_rows(
             }
             for sample in batch
         ]
-        session.execute(insert(SampleRow).values(added_at=now()), rows)
+        session.execute(insert(Sample).values(added_at=now()), rows)
     return shards
 
 

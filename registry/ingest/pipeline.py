@@ -10,20 +10,20 @@ from sqlalchemy.orm import Session
 from alacarte.api.limits import MAX_SHARDS
 from registry.access.quotas import claim_room, require_room
 from registry.catalog.shards import shard_of
-from registry.datasets.limits import Limits
-from registry.datasets.loader import open_collection
-from registry.datasets.member_names import shown
-from registry.datasets.sample import Collection, Refusal, Sample
+from registry.datasets.limits import DatasetLimits
+from registry.datasets.loader import open_dataset
+from registry.datasets.member_names import quote
+from registry.datasets.sample import Dataset, LabelledPicture, SkippedFile
 from registry.datasets.validate import Unreadable
-from registry.errors import CollectionRefused, Invalid
+from registry.errors import DatasetRejected, Invalid
 from registry.failpoints import reach
 from registry.ids import new_id
-from registry.ingest.claim import Held, held
-from registry.ingest.deduplicate import NOTHING_KNOWN, by_name, look_up, require_some, sift
-from registry.ingest.insert_rows import add_rows
-from registry.ingest.store_objects import Report, put_samples
-from registry.ingest.target import Destination, Ground
-from registry.ingest.tombstones import unbury
+from registry.ingest.claim import ClaimedUpload, claim_shards
+from registry.ingest.deduplicate import NO_KNOWN_SAMPLES, deduplicate, find_known, require_new, sort_by_name
+from registry.ingest.insert_rows import insert_samples
+from registry.ingest.store_objects import ProgressCallback, store_samples
+from registry.ingest.target import TargetSnapshot, UploadTarget
+from registry.ingest.tombstones import remove_tombstones
 from registry.log import chain
 from registry.registry import Registry
 from registry.storage import write_claims
@@ -32,39 +32,41 @@ from registry.storage.ownership import require_own_store
 
 
 @dataclass(frozen=True)
-class Parcel:
+class UploadSpec:
     """What is sent, and how it is to be read."""
 
     path: Path
     shards: int
-    limits: Limits
+    limits: DatasetLimits
     within: str | None
     unreadable: Unreadable
     consume: bool  # the file is ours, and must not outlive the upload
 
 
 @dataclass(frozen=True)
-class Admission:
+class IngestResult:
     """What was taken in, and what was left out and why."""
 
     source_id: UUID
     shards: tuple[UUID, ...]  # the new ones, in the order of their numbers
     samples: int
     size_bytes: int
-    refusals: tuple[Refusal, ...]  # sorted by name
+    refusals: tuple[SkippedFile, ...]  # sorted by name
 
 
 @dataclass(frozen=True)
 class _Sorted:
     """The samples that are new, each with the shard that it falls into, and what is left out so far."""
 
-    samples: tuple[Sample, ...]
+    samples: tuple[LabelledPicture, ...]
     shard_of: Mapping[str, UUID]  # by digest
     pardoned: Mapping[str, UUID]  # forgotten ones that may come back: the erasure of each, by digest
-    refusals: tuple[Refusal, ...]
+    refusals: tuple[SkippedFile, ...]
 
 
-def admit(registry: Registry, destination: Destination, parcel: Parcel, report: Report | None = None) -> Admission:
+def ingest(
+    registry: Registry, destination: UploadTarget, parcel: UploadSpec, report: ProgressCallback | None = None
+) -> IngestResult:
     """Reads, checks and keeps the parcel's pictures; `report` hears how many of them are kept so far."""
     if not 1 <= parcel.shards <= MAX_SHARDS:
         raise Invalid(f"an upload makes 1 to {MAX_SHARDS} shards, not {parcel.shards}")
@@ -72,14 +74,14 @@ def admit(registry: Registry, destination: Destination, parcel: Parcel, report: 
     shards = [new_id() for _ in range(parcel.shards)]
     body = parcel.path if parcel.consume else None
 
-    def approach(session: Session) -> Ground:
+    def approach(session: Session) -> TargetSnapshot:
         ground = destination.approach(session)
         require_room(session, ground.owner_id, registry.quota_bytes)
         return ground
 
     with (
-        held(registry, destination.id, shards, approach, body) as hold,
-        open_collection(
+        claim_shards(registry, destination.id, shards, approach, body) as hold,
+        open_dataset(
             parcel.path,
             scratch=hold.room,
             limits=parcel.limits,
@@ -90,7 +92,7 @@ def admit(registry: Registry, destination: Destination, parcel: Parcel, report: 
         _check_whole(collection, parcel, hold.ground)
         chosen = _choose(registry, collection, parcel, hold.ground, shards, readmit=destination.readmit)
         _require_room(registry, hold.ground, chosen)
-        sizes = put_samples(
+        sizes = store_samples(
             registry.objects,
             chosen.samples,
             lambda sample: sample_key(destination.id, chosen.shard_of[sample.digest], sample.digest),
@@ -104,31 +106,31 @@ def admit(registry: Registry, destination: Destination, parcel: Parcel, report: 
     return admission
 
 
-def _check_whole(collection: Collection, parcel: Parcel, ground: Ground) -> None:
+def _check_whole(collection: Dataset, parcel: UploadSpec, ground: TargetSnapshot) -> None:
     if ground.labels is not None and (strange := sorted(set(collection.labels) - ground.labels)):
-        names = ", ".join(shown(label) for label in strange[:5])
+        names = ", ".join(quote(label) for label in strange[:5])
         more = f" and {len(strange) - 5} more" if len(strange) > 5 else ""
-        raise CollectionRefused(f"the task does not have the labels {names}{more}: rename or remove them")
+        raise DatasetRejected(f"the task does not have the labels {names}{more}: rename or remove them")
     if parcel.shards > len(collection.samples):
         raise Invalid(f"{len(collection.samples)} pictures cannot make {parcel.shards} shards: use fewer")
 
 
 def _choose(
     registry: Registry,
-    collection: Collection,
-    parcel: Parcel,
-    ground: Ground,
+    collection: Dataset,
+    parcel: UploadSpec,
+    ground: TargetSnapshot,
     shards: Sequence[UUID],
     *,
     readmit: bool,
 ) -> _Sorted:
-    known = NOTHING_KNOWN
+    known = NO_KNOWN_SAMPLES
     if ground.source is not None:
         with registry.database.reading() as session:
-            known = look_up(session, ground.source, [sample.digest for sample in collection.samples])
+            known = find_known(session, ground.source, [sample.digest for sample in collection.samples])
     pardoned = {digest: burial.erasure_id for digest, burial in known.burials.items()} if readmit else {}
-    sifted = sift(collection.samples, known, pardoned=pardoned, unreadable=parcel.unreadable)
-    require_some(sifted)
+    sifted = deduplicate(collection.samples, known, pardoned=pardoned, unreadable=parcel.unreadable)
+    require_new(sifted)
     return _Sorted(
         sifted.fresh,
         {s.digest: shards[shard_of(s.digest, ground.key, len(shards))] for s in sifted.fresh},
@@ -137,7 +139,7 @@ def _choose(
     )
 
 
-def _require_room(registry: Registry, ground: Ground, chosen: _Sorted) -> None:
+def _require_room(registry: Registry, ground: TargetSnapshot, chosen: _Sorted) -> None:
     """Refuses what is too much now, before any of it is written; whether it still fits in the end is asked again."""
     size_bytes = sum(sample.path.stat().st_size for sample in chosen.samples)
     with registry.database.reading() as session:
@@ -146,31 +148,31 @@ def _require_room(registry: Registry, ground: Ground, chosen: _Sorted) -> None:
 
 def _commit(
     registry: Registry,
-    destination: Destination,
-    parcel: Parcel,
-    hold: Held[Ground],
+    destination: UploadTarget,
+    parcel: UploadSpec,
+    hold: ClaimedUpload[TargetSnapshot],
     chosen: _Sorted,
     sizes: Mapping[str, int],
-) -> Admission:
+) -> IngestResult:
     """Gives the objects their rows, and all of them: what is not new any more is removed first."""
     while True:
         with registry.database.writing() as session:
             source = destination.arrive(session)
             write_claims.renew(session, hold.id)
-            known = look_up(session, source, [sample.digest for sample in chosen.samples])
-            sifted = sift(chosen.samples, known, pardoned=chosen.pardoned, unreadable=parcel.unreadable)
+            known = find_known(session, source, [sample.digest for sample in chosen.samples])
+            sifted = deduplicate(chosen.samples, known, pardoned=chosen.pardoned, unreadable=parcel.unreadable)
             if len(sifted.fresh) == len(chosen.samples):
                 size_bytes = sum(sizes[sample.digest] for sample in chosen.samples)
                 claim_room(session, source.owner_id, registry.quota_bytes, size_bytes)
-                shards = add_rows(session, source, chosen.samples, chosen.shard_of, sizes)
+                shards = insert_samples(session, source, chosen.samples, chosen.shard_of, sizes)
                 returning = [digest for digest in chosen.pardoned if digest in chosen.shard_of]
-                unbury(session, source, returning)
-                admission = Admission(
+                remove_tombstones(session, source, returning)
+                admission = IngestResult(
                     source.id,
                     shards,
                     len(chosen.samples),
                     size_bytes,
-                    by_name(chosen.refusals),
+                    sort_by_name(chosen.refusals),
                 )
                 write_claims.commit_objects(session, hold.id)
                 chain.append(
@@ -186,7 +188,7 @@ def _commit(
                 )
                 return admission
         # Somebody else added or forgot some of them meanwhile. Each round leaves fewer, so there is an end.
-        require_some(sifted)
+        require_new(sifted)
         left = {sample.digest for sample in sifted.fresh}
         for digest, shard in chosen.shard_of.items():
             if digest not in left:

@@ -13,14 +13,14 @@ from registry.storage.streams import write_all
 
 
 @dataclass(frozen=True)
-class Received:
+class ReceivedBody:
     """What came in."""
 
     size_bytes: int
     digest: str  # sha256, hexadecimal
 
 
-def receive(chunks: Iterable[bytes], path: Path, max_bytes: int) -> Received:
+def receive_body(chunks: Iterable[bytes], path: Path, max_bytes: int) -> ReceivedBody:
     """Streams the chunks into a new file of at most so many bytes; nothing is left of one that fails."""
     hashed = hashlib.sha256()
     size_bytes = 0
@@ -39,7 +39,7 @@ def receive(chunks: Iterable[bytes], path: Path, max_bytes: int) -> Received:
         raise
     finally:
         os.close(descriptor)
-    return Received(size_bytes, hashed.hexdigest())
+    return ReceivedBody(size_bytes, hashed.hexdigest())
 
 
 @contextmanager

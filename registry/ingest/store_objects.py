@@ -6,9 +6,9 @@ from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from contextlib import contextmanager
 from pathlib import Path
 
-from registry.datasets.member_names import shown
-from registry.datasets.sample import Sample
-from registry.errors import CollectionRefused
+from registry.datasets.member_names import quote
+from registry.datasets.sample import LabelledPicture
+from registry.errors import DatasetRejected
 from registry.failpoints import reach
 from registry.storage.scratch import ScratchUnusable
 from registry.storage.store import ObjectStore
@@ -16,17 +16,17 @@ from registry.storage.store import ObjectStore
 WRITERS = 8
 CHUNK_BYTES = 1024 * 1024
 
-Report = Callable[[int, int], None]  # how many are done, of how many
+ProgressCallback = Callable[[int, int], None]  # how many are done, of how many
 
 
-def put_samples(
+def store_samples(
     store: ObjectStore,
-    samples: Sequence[Sample],
-    key_of: Callable[[Sample], str],
+    samples: Sequence[LabelledPicture],
+    key_of: Callable[[LabelledPicture], str],
     room: Path,
     *,
     check: Callable[[], None],
-    report: Report | None = None,
+    report: ProgressCallback | None = None,
 ) -> dict[str, int]:
     """Every sample's bytes under its key, durably; returns their sizes by digest.
 
@@ -35,7 +35,7 @@ def put_samples(
     sizes: dict[str, int] = {}
     total = len(samples)
 
-    def put(sample: Sample) -> tuple[str, int]:
+    def put(sample: LabelledPicture) -> tuple[str, int]:
         with _settled(sample, room) as path:
             store.put(key_of(sample), path)
             return sample.digest, path.stat().st_size
@@ -66,7 +66,7 @@ def put_samples(
 
 
 @contextmanager
-def _settled(sample: Sample, room: Path) -> Iterator[Path]:
+def _settled(sample: LabelledPicture, room: Path) -> Iterator[Path]:
     """A file that holds exactly the sample's bytes and that nobody else can change."""
     if sample.path.is_relative_to(room):
         yield sample.path
@@ -75,13 +75,13 @@ def _settled(sample: Sample, room: Path) -> Iterator[Path]:
     copy = room / f"copy-{sample.digest}"
     try:
         if _copied(sample, copy) != sample.digest:
-            raise CollectionRefused(f"{shown(sample.name)} has changed since it was checked: upload again")
+            raise DatasetRejected(f"{quote(sample.name)} has changed since it was checked: upload again")
         yield copy
     finally:
         copy.unlink(missing_ok=True)
 
 
-def _copied(sample: Sample, copy: Path) -> str:
+def _copied(sample: LabelledPicture, copy: Path) -> str:
     """The digest of what was copied."""
     hashed = hashlib.sha256()
     try:
@@ -91,5 +91,5 @@ def _copied(sample: Sample, copy: Path) -> str:
                 target.write(chunk)
     except OSError as error:
         reason = error.strerror or type(error).__name__
-        raise ScratchUnusable(f"{shown(sample.name)} cannot be copied ({reason}): check it, and make room") from error
+        raise ScratchUnusable(f"{quote(sample.name)} cannot be copied ({reason}): check it, and make room") from error
     return hashed.hexdigest()

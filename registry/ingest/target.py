@@ -13,7 +13,7 @@ from registry.db.models.catalog import Source, Task
 
 
 @dataclass(frozen=True)
-class Ground:
+class TargetSnapshot:
     """What an upload builds on."""
 
     key: bytes  # of the split into shards
@@ -22,7 +22,7 @@ class Ground:
     owner_id: UUID | None  # who has room for it, or not
 
 
-class Destination(Protocol):
+class UploadTarget(Protocol):
     """A source, there or not yet."""
 
     @property
@@ -41,7 +41,7 @@ class Destination(Protocol):
     def action(self) -> str:
         """What the log calls an upload to it."""
 
-    def approach(self, session: Session) -> Ground:
+    def approach(self, session: Session) -> TargetSnapshot:
         """Refuses whatever can be refused before a byte is read; locks the source, if there is one."""
 
     def arrive(self, session: Session) -> Source:
@@ -61,10 +61,10 @@ class NewSource:
     readmit: bool = False
     action: str = "source.uploaded"
 
-    def approach(self, session: Session) -> Ground:
+    def approach(self, session: Session) -> TargetSnapshot:
         """Refuses callers who may not, unknown tasks and owners, and names that are taken."""
         task = require_new_source(session, self.caller, self.task_id, self.name, self.owner_id)
-        return Ground(self.key, _labels_of(task), None, self.owner_id or self.caller.user_id)
+        return TargetSnapshot(self.key, _labels_of(task), None, self.owner_id or self.caller.user_id)
 
     def arrive(self, session: Session) -> Source:
         """The row of the source; Conflict if another of that name was faster."""
@@ -72,7 +72,7 @@ class NewSource:
 
 
 @dataclass(frozen=True)
-class KnownSource:
+class ExistingSource:
     """A source that gets more pictures."""
 
     id: UUID
@@ -80,10 +80,10 @@ class KnownSource:
     readmit: bool
     action: str = "samples.added"
 
-    def approach(self, session: Session) -> Ground:
+    def approach(self, session: Session) -> TargetSnapshot:
         """Refuses callers who may not; bringing back what was forgotten takes the right to have it forgotten."""
         source = self.arrive(session)
-        return Ground(source.key, _labels_of(session.get_one(Task, source.task_id)), source, source.owner_id)
+        return TargetSnapshot(source.key, _labels_of(session.get_one(Task, source.task_id)), source, source.owner_id)
 
     def arrive(self, session: Session) -> Source:
         """The source, locked."""

@@ -22,24 +22,24 @@ class Burial:
     made_at: datetime
 
 
-def mark_of(key: bytes, digest: str) -> str:
+def tombstone_hash(key: bytes, digest: str) -> str:
     """The mark of a sample under its source's key: without the key, nobody can try pictures against it."""
     return hmac.digest(key, b"tombstone:" + bytes.fromhex(digest), hashlib.sha256).hex()
 
 
-def buried(session: Session, source: Source, digests: Iterable[str]) -> dict[str, Burial]:
+def find_tombstones(session: Session, source: Source, digests: Iterable[str]) -> dict[str, Burial]:
     """Those of the digests that were forgotten from this source."""
     found = {}
     for batch in batches(digests):
-        digest_of = {mark_of(source.key, digest): digest for digest in batch}
+        digest_of = {tombstone_hash(source.key, digest): digest for digest in batch}
         marked = select(Tombstone).where(Tombstone.source_id == source.id, Tombstone.mark.in_(digest_of))
         for stone in session.scalars(marked):
             found[digest_of[stone.mark]] = Burial(stone.erasure_id, stone.made_at)
     return found
 
 
-def unbury(session: Session, source: Source, digests: Iterable[str]) -> None:
+def remove_tombstones(session: Session, source: Source, digests: Iterable[str]) -> None:
     """Drops the marks of these digests, which may come back."""
     for batch in batches(digests):
-        marks = [mark_of(source.key, digest) for digest in batch]
+        marks = [tombstone_hash(source.key, digest) for digest in batch]
         session.execute(delete(Tombstone).where(Tombstone.source_id == source.id, Tombstone.mark.in_(marks)))

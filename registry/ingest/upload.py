@@ -7,12 +7,12 @@ from uuid import UUID
 from registry.access.caller import Caller
 from registry.catalog.names import checked_name
 from registry.catalog.sources import KEY_BYTES
-from registry.datasets.limits import DEFAULT_LIMITS, Limits
+from registry.datasets.limits import DEFAULT_LIMITS, DatasetLimits
 from registry.datasets.validate import Unreadable
 from registry.ids import new_id
-from registry.ingest.pipeline import Admission, Parcel, admit
-from registry.ingest.store_objects import Report
-from registry.ingest.target import KnownSource, NewSource
+from registry.ingest.pipeline import IngestResult, UploadSpec, ingest
+from registry.ingest.store_objects import ProgressCallback
+from registry.ingest.target import ExistingSource, NewSource
 from registry.registry import Registry
 
 
@@ -25,19 +25,19 @@ def upload_source(
     *,
     shards: int = 1,
     owner_id: UUID | None = None,
-    limits: Limits = DEFAULT_LIMITS,
+    limits: DatasetLimits = DEFAULT_LIMITS,
     within: str | None = None,
     unreadable: Unreadable = "refuse",
-    report: Report | None = None,
+    report: ProgressCallback | None = None,
     consume: bool = False,
-) -> Admission:
+) -> IngestResult:
     """A new source of the pictures at the path, which belongs to the caller unless an admin names another owner.
 
     With `consume`, the file at the path is removed in the end, and forgetting the source waits until it is.
     """
     name = checked_name("source", name)
     destination = NewSource(new_id(), secrets.token_bytes(KEY_BYTES), caller, task_id, name, owner_id)
-    return admit(registry, destination, Parcel(path, shards, limits, within, unreadable, consume), report)
+    return ingest(registry, destination, UploadSpec(path, shards, limits, within, unreadable, consume), report)
 
 
 def add_samples(
@@ -48,15 +48,15 @@ def add_samples(
     *,
     shards: int = 1,
     readmit: bool = False,
-    limits: Limits = DEFAULT_LIMITS,
+    limits: DatasetLimits = DEFAULT_LIMITS,
     within: str | None = None,
     unreadable: Unreadable = "refuse",
-    report: Report | None = None,
+    report: ProgressCallback | None = None,
     consume: bool = False,
-) -> Admission:
+) -> IngestResult:
     """More pictures for a source, in shards of their own: those that are there are not touched.
 
     Pictures that were forgotten come back only with `readmit`, which takes the right to forget too.
     """
-    destination = KnownSource(source_id, caller, readmit)
-    return admit(registry, destination, Parcel(path, shards, limits, within, unreadable, consume), report)
+    destination = ExistingSource(source_id, caller, readmit)
+    return ingest(registry, destination, UploadSpec(path, shards, limits, within, unreadable, consume), report)

@@ -71,12 +71,16 @@ class Lease:
 
 def renew_lease(database: Database, lease: Lease, progress: float, seconds: float | None = None) -> None:
     """Shows that the worker lives and how far it is, from 0 to 1; raises LeaseLost when it works in vain."""
-    seconds = checked_seconds(lease.seconds if seconds is None else seconds)
+    seconds = validate_lease_seconds(lease.seconds if seconds is None else seconds)
     with database.writing() as session:
         _share_source(session, lease)
-        kept = update(Shard).where(is_live(lease)).values(expires_at=after(seconds), progress=_share_of_one(progress))
+        kept = (
+            update(Shard)
+            .where(is_lease_valid(lease))
+            .values(expires_at=after(seconds), progress=_share_of_one(progress))
+        )
         if session.execute(kept.returning(Shard.id)).one_or_none() is None:
-            raise lost(lease)
+            raise lease_lost(lease)
         write_claims.renew(session, lease.id, seconds)
 
 
@@ -107,12 +111,12 @@ def end_lease(session: Session, lease: Lease, error: str | None) -> None:
     if error is None:
         shard.attempts = max(shard.attempts - 1, 0)
     else:
-        shard.error = one_line(error)
+        shard.error = to_single_line(error)
         shard.not_before = after(backoff_seconds(shard.attempts))
     session.flush()
 
 
-def is_live(lease: Lease) -> ColumnElement[bool]:
+def is_lease_valid(lease: Lease) -> ColumnElement[bool]:
     """The condition on a shard that this lease may still be renewed and published."""
     return and_(
         Shard.id == lease.shard_id,
@@ -124,7 +128,7 @@ def is_live(lease: Lease) -> ColumnElement[bool]:
     )
 
 
-def lost(lease: Lease) -> LeaseLost:
+def lease_lost(lease: Lease) -> LeaseLost:
     """The error of a worker that has to stop."""
     return LeaseLost(
         f"the lease on shard {lease.shard_id} is lost: its heartbeat stopped, its training was cancelled, "
@@ -132,14 +136,14 @@ def lost(lease: Lease) -> LeaseLost:
     )
 
 
-def checked_seconds(seconds: float) -> float:
+def validate_lease_seconds(seconds: float) -> float:
     """The duration of a lease, if it is one."""
     if not 0 < seconds <= 86_400:
         raise Invalid(f"a lease lasts up to a day, not {seconds} seconds: 60 are usual")
     return seconds
 
 
-def one_line(text: str) -> str:
+def to_single_line(text: str) -> str:
     """The text as a person can read it beside others: short, printable, and without line breaks."""
     words = " ".join("".join(letter if letter.isprintable() else " " for letter in text).split())
     return words if len(words) <= MAX_ERROR_CHARS else words[: MAX_ERROR_CHARS - 1] + "…"
@@ -153,4 +157,4 @@ def _share_source(session: Session, lease: Lease) -> None:
     """Keeps the source from being forgotten until the transaction ends, beside others that do the same."""
     source = select(Source.id).where(Source.id == lease.source_id, Source.erasure_id.is_(None))
     if session.scalars(source.with_for_update(read=True, key_share=True)).one_or_none() is None:
-        raise lost(lease)
+        raise lease_lost(lease)

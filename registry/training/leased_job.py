@@ -14,11 +14,11 @@ from registry.ids import new_id
 from registry.registry import Registry
 from registry.storage import write_claims
 from registry.training.lease import LEASE_SECONDS, Lease, end_lease
-from registry.training.queue import lease_work
+from registry.training.queue import lease_next_shard
 
 
 @contextmanager
-def leased(
+def lease_shard(
     registry: Registry, worker: str, *, seconds: float = LEASE_SECONDS, tasks: Collection[UUID] | None = None
 ) -> Iterator[tuple[Lease, Path] | None]:
     """Work, and a private folder for its files; None when there is no work.
@@ -33,7 +33,7 @@ def leased(
     failure: str | None = None
     try:
         with registry.scratch.room(lease_id) as room:
-            lease = lease_work(registry, worker, seconds=seconds, tasks=tasks, lease_id=lease_id)
+            lease = lease_next_shard(registry, worker, seconds=seconds, tasks=tasks, lease_id=lease_id)
             yield None if lease is None else (lease, room)
     except Exception as error:
         failure = str(error) or type(error).__name__

@@ -13,7 +13,7 @@ from sqlalchemy.orm import Session
 from registry.access.caller import Caller
 from registry.access.quotas import claim_room
 from registry.access.rights import require_right
-from registry.datasets.member_names import shown
+from registry.datasets.member_names import quote
 from registry.db.clock import now
 from registry.db.locks import lock_source
 from registry.db.models.catalog import Sample, Shard, Source, Task
@@ -21,23 +21,23 @@ from registry.db.models.prompts import Prompt
 from registry.errors import Conflict, DatabaseUnreachable, DomainError, Invalid, LeaseLost, NotFound
 from registry.failpoints import reach
 from registry.ids import new_id
-from registry.ingest.claim import held
+from registry.ingest.claim import claim_shards
 from registry.log import chain
 from registry.registry import Registry
 from registry.storage import write_claims
 from registry.storage.keys import prompt_key
 from registry.storage.ownership import require_own_store
-from registry.training.lease import Lease, is_live, lost, renew_lease
+from registry.training.lease import Lease, is_lease_valid, lease_lost, renew_lease
 
 MAX_SAMPLES = 2**31 - 1  # as many as the column counts
 REMOTE = "remote"  # the worker of a prompt that was trained elsewhere
 
 
-class IdentityMismatch(Conflict):
+class TaskBackboneMismatch(Conflict):
     """The prompt was trained on another backbone than its task's."""
 
 
-class ArtifactFacts(Protocol):
+class ArtifactMetadata(Protocol):
     """What a validated artifact knows of itself, told by whoever can read one."""
 
     @property
@@ -57,7 +57,7 @@ class ArtifactFacts(Protocol):
 
 
 @dataclass(frozen=True)
-class PublishedFacts:
+class PublishedMetadata:
     """What an artifact says of itself; whoever read it has validated its numbers."""
 
     identity: str  # of the backbone that it was trained on
@@ -66,13 +66,13 @@ class PublishedFacts:
     facts: dict[str, Any]  # Any: whatever else it says, such as its settings
 
     @classmethod
-    def of(cls, told: ArtifactFacts) -> "PublishedFacts":
+    def of(cls, told: ArtifactMetadata) -> "PublishedMetadata":
         """The facts of an artifact as they are published."""
         others = {"architecture": told.architecture, "size": told.size, "seed": told.seed}
         return cls(told.backbone, told.labels, told.samples, {**others, "settings": dict(told.settings)})
 
 
-def publish(registry: Registry, lease: Lease, data: bytes, facts: PublishedFacts) -> Prompt:
+def publish(registry: Registry, lease: Lease, data: bytes, facts: PublishedMetadata) -> Prompt:
     """The prompt of a leased shard, served from now on, and the end of the lease; asked again, the same prompt.
 
     LeaseLost if the work is somebody else's by now or something of it was forgotten. Whenever it is refused, its
@@ -103,7 +103,9 @@ def publish(registry: Registry, lease: Lease, data: bytes, facts: PublishedFacts
     return prompt
 
 
-def publish_remote(registry: Registry, caller: Caller, source_id: UUID, data: bytes, facts: PublishedFacts) -> Prompt:
+def publish_remote(
+    registry: Registry, caller: Caller, source_id: UUID, data: bytes, facts: PublishedMetadata
+) -> Prompt:
     """A prompt that was trained elsewhere, without its pictures, as a new shard of the source, served from now on."""
     _require_sound(facts)
     require_own_store(registry.database, registry.objects)
@@ -113,7 +115,7 @@ def publish_remote(registry: Registry, caller: Caller, source_id: UUID, data: by
         _require_fit(_task_of(session, require_right(session, caller, "manage", source_id)), facts)
 
     try:
-        with held(registry, source_id, [shard_id], approach, None) as holding:
+        with claim_shards(registry, source_id, [shard_id], approach, None) as holding:
             registry.objects.put(prompt_key(source_id, shard_id, 1, holding.id), data)
             reach("publish: object written")
             with registry.database.writing() as session:
@@ -130,16 +132,16 @@ def publish_remote(registry: Registry, caller: Caller, source_id: UUID, data: by
     return prompt
 
 
-def _publish(session: Session, lease: Lease, data: bytes, facts: PublishedFacts) -> Prompt:
+def _publish(session: Session, lease: Lease, data: bytes, facts: PublishedMetadata) -> Prompt:
     try:
         source = lock_source(session, lease.source_id)
     except NotFound as error:
-        raise lost(lease) from error
-    shard = session.scalars(select(Shard).where(is_live(lease)).with_for_update()).one_or_none()
+        raise lease_lost(lease) from error
+    shard = session.scalars(select(Shard).where(is_lease_valid(lease)).with_for_update()).one_or_none()
     if shard is None:
         if (prompt := _published(session, lease)) is not None:
             return prompt
-        raise lost(lease)
+        raise lease_lost(lease)
     there = session.scalar(select(func.count()).select_from(Sample).where(Sample.shard_id == shard.id)) or 0
     if facts.samples > there:
         raise Invalid(f"the prompt speaks of {facts.samples} samples, and its shard has {there}: train it again")
@@ -197,7 +199,7 @@ def _remote_shard(session: Session, source: Source, shard_id: UUID) -> Shard:
 
 
 def _add_prompt(
-    session: Session, source: Source, shard: Shard, holding: UUID, data: bytes, facts: PublishedFacts, worker: str
+    session: Session, source: Source, shard: Shard, holding: UUID, data: bytes, facts: PublishedMetadata, worker: str
 ) -> Prompt:
     """The row, once the facts fit the task, whose backbone the first of its prompts settles."""
     task = _task_of(session, source)
@@ -232,7 +234,7 @@ def _task_of(session: Session, source: Source) -> Task:
     return session.scalars(select(Task).where(Task.id == source.task_id)).one()
 
 
-def _require_sound(facts: PublishedFacts) -> None:
+def _require_sound(facts: PublishedMetadata) -> None:
     """Refuses what no task can take."""
     if not 1 <= facts.samples <= MAX_SAMPLES:
         raise Invalid(f"a prompt speaks of 1 to {MAX_SAMPLES} samples, not {facts.samples}")
@@ -243,19 +245,19 @@ def _require_sound(facts: PublishedFacts) -> None:
     if stated.get("attention", "structured") != "structured":
         # It has learnt to read the tokens of other prompts, which are never shown to it here.
         raise Invalid(
-            f"a prompt of {shown(str(stated['attention']))} attention cannot be composed: train it structured"
+            f"a prompt of {quote(str(stated['attention']))} attention cannot be composed: train it structured"
         )
 
 
-def _require_fit(task: Task, facts: PublishedFacts) -> None:
+def _require_fit(task: Task, facts: PublishedMetadata) -> None:
     """Refuses what this task cannot compose with its other prompts."""
     if task.identity not in (None, facts.identity):
-        raise IdentityMismatch(
+        raise TaskBackboneMismatch(
             f"the prompt was trained on another backbone than the task's {task.backbone}, or on other weights of it: "
             "train it on the same"
         )
     if task.labels is not None and (strange := sorted(set(facts.labels) - set(task.labels))):
-        raise Conflict(f"the prompt has the label {shown(strange[0])}, which its task has not: train it without")
+        raise Conflict(f"the prompt has the label {quote(strange[0])}, which its task has not: train it without")
 
 
 def _log(session: Session, actor: UUID | None, prompt: Prompt) -> None:

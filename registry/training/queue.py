@@ -18,12 +18,20 @@ from registry.ids import new_id
 from registry.registry import Registry
 from registry.storage import write_claims
 from registry.storage.keys import sample_key
-from registry.training.lease import LEASE_SECONDS, UNLEASED, Lease, LeasedSample, LeasedTask, checked_seconds, one_line
+from registry.training.lease import (
+    LEASE_SECONDS,
+    UNLEASED,
+    Lease,
+    LeasedSample,
+    LeasedTask,
+    to_single_line,
+    validate_lease_seconds,
+)
 
 UNLUCKY = 3  # attempts after which a shard, which may be what kills its workers, waits until all others are served
 
 
-def lease_work(
+def lease_next_shard(
     registry: Registry,
     worker: str,
     *,
@@ -36,9 +44,9 @@ def lease_work(
     From now on this process counts as having files in the scratch room of the lease's id: whoever wants to write there
     makes the room first, under an id of their own, as `leased` does.
     """
-    if not (worker := one_line(worker)):
+    if not (worker := to_single_line(worker)):
         raise Invalid("a worker needs a name by which people find it, such as its host and process")
-    checked_seconds(seconds)
+    validate_lease_seconds(seconds)
     lease_id = lease_id or new_id()
     home = registry.scratch.id
     with registry.database.writing() as session:

@@ -15,10 +15,10 @@ from registry.db.database import Database
 from registry.erasure.replicas import (
     Eviction,
     current_epoch,
-    enrol_replica,
     erasures_since,
-    leave,
+    register_replica,
     report_epoch,
+    unregister_replica,
 )
 from registry.errors import DomainError, LeaseLost
 from service.background.in_flight import InFlightRequests
@@ -160,7 +160,7 @@ class ReplicaSync:
 
     def _new_replica(self) -> tuple[UUID, int]:
         with self._database.writing() as session:
-            replica = enrol_replica(session, f"{socket.gethostname()}:{os.getpid()}", LEASE_SECONDS)
+            replica = register_replica(session, f"{socket.gethostname()}:{os.getpid()}", LEASE_SECONDS)
             return replica.id, replica.epoch
 
     def _news(self) -> tuple[int, list[Eviction]]:
@@ -176,4 +176,4 @@ class ReplicaSync:
 
     def _leave(self, replica: UUID) -> None:
         with self._database.writing() as session:
-            leave(session, replica)
+            unregister_replica(session, replica)

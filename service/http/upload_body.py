@@ -12,7 +12,7 @@ from pydantic import BaseModel, ValidationError
 
 from registry.access.caller import Caller
 from registry.ids import new_id
-from registry.ingest.receive_body import receive
+from registry.ingest.receive_body import receive_body
 from registry.registry import Registry
 from service.http.multipart import MULTIPART, PartStart, parse_boundary, parse_media_type, parse_multipart
 from service.http.request_context import RequestContext
@@ -88,7 +88,7 @@ async def receive_upload(
         # A room of its own: whoever clears up after this process finds the file, though no source knows it yet.
         with state.registry.scratch.room(new_id()) as room:
             body = room / ARCHIVE
-            receive(_pulled(delivery.archive), body, state.settings.max_upload_bytes)
+            receive_body(_pulled(delivery.archive), body, state.settings.max_upload_bytes)
             return keep(state.registry, context.caller_now(), body)
 
     with state.upload_limiter.acquire(context.user_id, "too many uploads are under way: send it again in a moment"):

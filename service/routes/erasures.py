@@ -12,7 +12,7 @@ from registry.access.caller import Caller
 from registry.db.models.erasures import Erasure
 from registry.db.paging import DEFAULT_LIMIT
 from registry.erasure.request import forget_sample, forget_shard, forget_source
-from registry.erasure.status import Progress, list_erasures, progress_of, show_erasure
+from registry.erasure.status import ErasureProgress, list_erasures, progress_of, show_erasure
 from registry.erasure.verify import verify_receipt
 from registry.errors import Conflict
 from registry.registry import Registry
@@ -115,5 +115,5 @@ async def _forget(
     return begun
 
 
-def _told(progress: Progress) -> ErasureResponse:
+def _told(progress: ErasureProgress) -> ErasureResponse:
     return ErasureResponse.model_validate(progress)

@@ -13,7 +13,7 @@ from registry.access.rights import require_right
 from registry.access.usable_set import TaskFacts
 from registry.catalog.tasks import find_task
 from registry.registry import Registry
-from registry.training.publish import PublishedFacts, publish_remote
+from registry.training.publish import PublishedMetadata, publish_remote
 from service.http.openapi import problems
 from service.http.request_context import Context
 
@@ -47,7 +47,7 @@ async def publish(request: Request, context: Context, source_id: UUID) -> Prompt
     def keep(registry: Registry, caller: Caller) -> PromptResponse:
         # In the one way to write it: what is kept has nothing in it but the prompt.
         return PromptResponse.model_validate(
-            publish_remote(registry, caller, source_id, prompt_to_bytes(prompt), PublishedFacts.of(prompt.facts))
+            publish_remote(registry, caller, source_id, prompt_to_bytes(prompt), PublishedMetadata.of(prompt.facts))
         )
 
     return await context.do(keep)

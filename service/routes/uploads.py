@@ -21,7 +21,7 @@ from registry.access.rights import require_right
 from registry.catalog.names import checked_name
 from registry.catalog.sources import create_source, require_new_source
 from registry.catalog.tasks import find_task
-from registry.ingest.pipeline import Admission
+from registry.ingest.pipeline import IngestResult
 from registry.ingest.upload import add_samples, upload_source
 from registry.registry import Registry
 from service.http.multipart import JSON, MULTIPART, parse_media_type
@@ -95,7 +95,7 @@ async def add(request: Request, response: Response, context: Context, source_id:
     delivery = await open_upload(request)
     said = delivery.read_as(SamplesUploadRequest)
 
-    def keep(registry: Registry, caller: Caller, archive: Path) -> Admission:
+    def keep(registry: Registry, caller: Caller, archive: Path) -> IngestResult:
         return add_samples(
             registry,
             caller,
@@ -126,7 +126,7 @@ async def _take_source(context: RequestContext, request: Request) -> UploadRespo
 
     task_id = await context.read(approach)
 
-    def keep(registry: Registry, caller: Caller, archive: Path) -> Admission:
+    def keep(registry: Registry, caller: Caller, archive: Path) -> IngestResult:
         return upload_source(
             registry,
             caller,
@@ -158,7 +158,7 @@ def _require_to_add(session: Session, caller: Caller, source_id: UUID, quota_byt
     require_room(session, require_right(session, caller, "manage", source_id).owner_id, quota_bytes)
 
 
-def _told(admission: Admission) -> UploadResponse:
+def _told(admission: IngestResult) -> UploadResponse:
     return UploadResponse(
         source=admission.source_id,
         shards=list(admission.shards),

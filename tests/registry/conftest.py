@@ -10,10 +10,10 @@ from pathlib import Path
 import pytest
 from PIL import Image
 
-from registry.datasets.limits import Limits
-from registry.datasets.loader import open_collection
-from registry.datasets.sample import Collection
-from registry.errors import CollectionRefused
+from registry.datasets.limits import DatasetLimits
+from registry.datasets.loader import open_dataset
+from registry.datasets.sample import Dataset
+from registry.errors import DatasetRejected
 
 
 def picture(number: int, size: int = 6, kind: str = "PNG") -> bytes:
@@ -85,15 +85,15 @@ class Workshop:
         self,
         path: Path,
         *,
-        limits: Limits | None = None,
+        limits: DatasetLimits | None = None,
         within: str | None = None,
         skip: bool = False,
-    ) -> Collection:
+    ) -> Dataset:
         """Reads, and holds every sample's file against its digest before the context is left."""
-        with open_collection(
+        with open_dataset(
             path,
             scratch=self.scratch,
-            limits=limits or Limits(),
+            limits=limits or DatasetLimits(),
             within=within,
             unreadable="skip" if skip else "refuse",
         ) as collection:
@@ -106,8 +106,8 @@ class Workshop:
         self,
         path: Path,
         *,
-        error: type[CollectionRefused] = CollectionRefused,
-        limits: Limits | None = None,
+        error: type[DatasetRejected] = DatasetRejected,
+        limits: DatasetLimits | None = None,
         within: str | None = None,
         skip: bool = False,
     ) -> str:

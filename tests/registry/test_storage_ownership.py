@@ -12,7 +12,7 @@ from registry.db.database import Database
 from registry.erasure.request import forget_source
 from registry.erasure.runner import finish_erasure
 from registry.fsck.repair import repair
-from registry.fsck.scan import examine
+from registry.fsck.scan import scan
 from registry.ingest.upload import upload_source
 from registry.registry import Registry
 from registry.storage.folder import FolderStore
@@ -77,7 +77,7 @@ def test_anothers_store_is_neither_marked_nor_mended(registry: Registry, sqlite_
 
     with pytest.raises(StoreNotOurs, match="another registry"):
         mark_store(other, registry.objects)
-    findings = list(examine(strange))
+    findings = list(scan(strange))
     assert findings
     with pytest.raises(StoreNotOurs, match="another registry"):
         repair(strange, OPERATOR, findings)

@@ -26,7 +26,7 @@ from registry.catalog.tasks import create_task
 from registry.db.models.catalog import Sample, Shard
 from registry.db.models.users import User
 from registry.registry import Registry
-from registry.training.publish import PublishedFacts, publish_remote
+from registry.training.publish import PublishedMetadata, publish_remote
 from tests.prompting.reference import small_prompt
 from tests.registry.factories import make_shard
 
@@ -123,7 +123,7 @@ class World:
 
     def publish(self, source: UUID, seed: int = 0, labels: tuple[str, ...] = LABELS) -> UUID:
         """A prompt of the source, in a shard of its own; returns the shard."""
-        facts = PublishedFacts(identity=backbone().identity, labels=labels, samples=3, facts={})
+        facts = PublishedMetadata(identity=backbone().identity, labels=labels, samples=3, facts={})
         return publish_remote(self.registry, OPERATOR, source, prompt_bytes(seed, labels), facts).shard_id
 
     def shard_of(self, source: UUID) -> UUID:

@@ -13,8 +13,8 @@ from registry.access.caller import OPERATOR
 from registry.access.tokens import issue_token
 from registry.access.users import create_user
 from registry.registry import Registry
-from registry.training.leased_job import leased
-from registry.training.publish import PublishedFacts, publish
+from registry.training.leased_job import lease_shard
+from registry.training.publish import PublishedMetadata, publish
 from service.settings import ServiceSettings
 from tests.service.deployment import BACKBONE, LABELS, SIZE, archive, backbone, picture, prompt_bytes
 from tests.service.processes import serve
@@ -39,9 +39,9 @@ def client(
 
 def train_all(registry: Registry) -> None:
     """Does what a worker does, but for the training."""
-    facts = PublishedFacts(identity=backbone().identity, labels=LABELS, samples=1, facts={})
+    facts = PublishedMetadata(identity=backbone().identity, labels=LABELS, samples=1, facts={})
     for number in count():
-        with leased(registry, "ann") as work:
+        with lease_shard(registry, "ann") as work:
             if work is None:
                 return
             publish(registry, work[0], prompt_bytes(number), facts)

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from registry.fsck.scan import examine
+from registry.fsck.scan import scan
 from registry.log import chain
 from registry.storage.keys import probed_at
 from tests.stress.crash.checks import Evidence, find_violations, prompts_in
@@ -99,7 +99,7 @@ def assert_sound(cluster: Cluster, run: Run, folder: Path) -> None:
     assert [(call.status, prompts_in(call)) for call in run.last] == [(200, usable)] * 3
 
     # `alacarte doctor` finds nothing.
-    assert [one for one in examine(registry) if one.is_fault] == []
+    assert [one for one in scan(registry) if one.is_fault] == []
     with registry.database.reading() as session:
         assert list(chain.breaks(session)) == []
 

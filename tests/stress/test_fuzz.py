@@ -26,9 +26,9 @@ from alacarte.prompting.predict import require_own
 from alacarte.prompting.prompt.artifact import prompt_from_bytes, prompt_to_bytes
 from registry.datasets import picture as reading
 from registry.datasets.limits import DEFAULT_LIMITS
-from registry.datasets.loader import open_collection
-from registry.errors import CollectionRefused, DomainError, Invalid, PictureUnreadable
-from registry.fsck.scan import examine
+from registry.datasets.loader import open_dataset
+from registry.errors import DatasetRejected, DomainError, Invalid, PictureUnreadable
+from registry.fsck.scan import scan
 from registry.registry import Registry
 from tests.registry.conftest import Workshop
 from tests.registry.ingest.fixtures import Desk
@@ -106,12 +106,12 @@ def outcome(work: Callable[[], object], *meant: type[Exception]) -> str:
 
 def test_the_formats_are_all_there_and_sound(tmp_path: Path) -> None:
     for data in pictures():
-        assert reading.decode(io.BytesIO(data), DEFAULT_LIMITS.max_pixels).mode == "RGB"
+        assert reading.decode_picture(io.BytesIO(data), DEFAULT_LIMITS.max_pixels).mode == "RGB"
         assert SEEN(decode(data)).shape == (3, 32, 32)
     for number, data in enumerate(archives()):
         file = tmp_path / str(number)
         file.write_bytes(data)
-        with open_collection(file) as collection:
+        with open_dataset(file) as collection:
             assert collection.samples
 
 
@@ -119,7 +119,7 @@ def test_a_damaged_picture_is_refused_and_what_is_kept_can_be_trained_on(
     inputs: Inputs, outcomes: Counter[str]
 ) -> None:
     def check(data: bytes) -> None:
-        kept = outcome(lambda: reading.decode(io.BytesIO(data), DEFAULT_LIMITS.max_pixels), PictureUnreadable)
+        kept = outcome(lambda: reading.decode_picture(io.BytesIO(data), DEFAULT_LIMITS.max_pixels), PictureUnreadable)
         seen = outcome(lambda: _see(data), NotSeen)
         outcomes[f"kept {kept}, seen {seen}"] += 1
         assert kept != "taken" or seen == "taken"
@@ -138,11 +138,11 @@ def test_a_damaged_archive_is_refused_and_leaves_nothing(
 
     def read(data: bytes, skip: bool) -> None:
         file.write_bytes(data)
-        with open_collection(file, scratch=scratch, unreadable="skip" if skip else "refuse") as collection:
+        with open_dataset(file, scratch=scratch, unreadable="skip" if skip else "refuse") as collection:
             assert all(sample.path.is_relative_to(scratch) for sample in collection.samples)
 
     def check(given: tuple[bytes, bool]) -> None:
-        outcomes[outcome(lambda: read(*given), CollectionRefused)] += 1
+        outcomes[outcome(lambda: read(*given), DatasetRejected)] += 1
         assert {path.name for path in tmp_path.rglob("*")} <= {"archive", "scratch"}
 
     scratch.mkdir()
@@ -161,7 +161,7 @@ def test_a_damaged_upload_has_all_its_rows_and_objects_or_none(
         file.write_bytes(data)
         before = desk.rows()
         options = {"consume": True, "unreadable": "skip" if skip else "refuse"}
-        told = outcome(lambda: desk.upload(file, f"source {next(numbers)}", **options), CollectionRefused, Invalid)
+        told = outcome(lambda: desk.upload(file, f"source {next(numbers)}", **options), DatasetRejected, Invalid)
         outcomes[told] += 1
         assert told == "taken" or desk.rows() == before
         assert not file.exists()
@@ -230,7 +230,7 @@ def require_sound(server: ServerProcess) -> None:
     """The service answers, has met nothing that nobody foresaw, and its rows, objects and scratch agree."""
     assert server.world.ask(None, "GET", "/readyz").status_code == 200
     assert "Traceback" not in server.part.said
-    assert list(examine(server.world.registry)) == []
+    assert list(scan(server.world.registry)) == []
     left = {path.name for path in server.world.registry.scratch.folder.glob("*")}
     assert left <= {"home-id"}
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from PIL import Image, ImageDraw
 
-from registry.datasets.sample import Sample
+from registry.datasets.sample import LabelledPicture
 
 SHARED = Path(__file__).parents[2].parent / "shared"
 WEIGHTS = SHARED / "weights" / "vit_tiny_patch16_224.safetensors"
@@ -21,12 +21,12 @@ needs_pictures = pytest.mark.skipif(
 )
 
 
-def draw_samples(folder: Path, count: int) -> tuple[Sample, ...]:
+def draw_samples(folder: Path, count: int) -> tuple[LabelledPicture, ...]:
     """Rectangles of three colours, which are their labels; the same bytes each time."""
     return tuple(_draw(folder / f"{number}.png", number) for number in range(count))
 
 
-def _draw(path: Path, number: int) -> Sample:
+def _draw(path: Path, number: int) -> LabelledPicture:
     dice = random.Random(number)
     label = sorted(COLOURS)[number % len(COLOURS)]
     image = Image.new("RGB", (56, 64), "grey")
@@ -38,8 +38,8 @@ def _draw(path: Path, number: int) -> Sample:
     return as_sample(path, label)
 
 
-def as_sample(path: Path, label: str) -> Sample:
-    return Sample(label, path.name, hashlib.sha256(path.read_bytes()).hexdigest(), path)
+def as_sample(path: Path, label: str) -> LabelledPicture:
+    return LabelledPicture(label, path.name, hashlib.sha256(path.read_bytes()).hexdigest(), path)
 
 
 def unpack_clothing(folder: Path) -> Path:
@@ -49,5 +49,5 @@ def unpack_clothing(folder: Path) -> Path:
     return folder / "clothing10-tiny"
 
 
-def samples_below(folder: Path) -> tuple[Sample, ...]:
+def samples_below(folder: Path) -> tuple[LabelledPicture, ...]:
     return tuple(as_sample(path, path.parent.name) for path in sorted(folder.glob("*/*.jpg")))

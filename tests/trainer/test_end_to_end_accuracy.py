@@ -11,7 +11,7 @@ from alacarte.prompting.backbone.vit import Backbone
 from alacarte.prompting.predict import Answer, Predictor
 from alacarte.prompting.prompt.tensors import Prompt
 from registry.catalog.shards import split
-from registry.datasets.sample import Sample
+from registry.datasets.sample import LabelledPicture
 from tests.trainer.pictures import WEIGHTS, needs_pictures, samples_below, unpack_clothing
 from trainer.optimize import Progress
 from trainer.recipe import Recipe
@@ -32,7 +32,7 @@ class Lesson:
     prompts: dict[str, Prompt]
     progress: dict[str, list[Progress]]
     backbone: Backbone
-    test: tuple[Sample, ...]
+    test: tuple[LabelledPicture, ...]
 
 
 @pytest.fixture(scope="module")

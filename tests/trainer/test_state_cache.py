@@ -17,7 +17,7 @@ from alacarte.prompting.attention.train_forward import compute_states, state_sha
 from alacarte.prompting.backbone.preprocess import Preprocessing
 from alacarte.prompting.backbone.vit import Backbone
 from alacarte.prompting.errors import PictureUnreadable
-from registry.datasets.sample import Sample
+from registry.datasets.sample import LabelledPicture
 from tests.prompting.reference import small_backbone
 from tests.trainer.pictures import draw_samples
 from trainer.errors import ScratchFull, StatesNotFinite, TrainingError
@@ -55,7 +55,7 @@ def bytes_each(backbone: Backbone) -> int:
     return torch.empty(state_shape(backbone), dtype=STATE_DTYPE).nbytes
 
 
-def batches(samples: tuple[Sample, ...], size: int = 5) -> Iterator[list[View]]:
+def batches(samples: tuple[LabelledPicture, ...], size: int = 5) -> Iterator[list[View]]:
     views = [View(sample) for sample in samples]
     for start in range(0, len(views), size):
         yield views[start : start + size]
@@ -75,7 +75,7 @@ def mappings_of(folder: Path) -> list[str]:
 
 @pytest.mark.parametrize("room", [0, 1, 5, 12, 40])
 def test_what_is_seen_is_each_pictures_own_states_whatever_is_kept(
-    room: int, backbone: Backbone, samples: tuple[Sample, ...]
+    room: int, backbone: Backbone, samples: tuple[LabelledPicture, ...]
 ) -> None:
     with StateCache(backbone, room * bytes_each(backbone), 12) as cache:
         for _ in range(2):  # computed, then perhaps kept
@@ -126,12 +126,14 @@ def test_the_bits_of_a_picture_do_not_depend_on_who_is_computed_beside_it(
         assert all(torch.equal(first_embedding, embedding) for _, embedding in others)
 
 
-def test_a_cache_of_another_backbone_is_refused(backbone: Backbone, samples: tuple[Sample, ...]) -> None:
+def test_a_cache_of_another_backbone_is_refused(backbone: Backbone, samples: tuple[LabelledPicture, ...]) -> None:
     with StateCache(small_backbone("plain", seed=1)) as cache, pytest.raises(TrainingError, match="another backbone"):
         train_prompt(backbone, samples, Recipe(epochs=1), cache)
 
 
-def test_states_beyond_half_precision_are_named_and_not_blamed_on_the_rate(samples: tuple[Sample, ...]) -> None:
+def test_states_beyond_half_precision_are_named_and_not_blamed_on_the_rate(
+    samples: tuple[LabelledPicture, ...],
+) -> None:
     backbone = small_backbone("plain", seed=2)
     for block in backbone.model.blocks:
         block.attn.qkv.weight.mul_(1e8)
@@ -140,7 +142,7 @@ def test_states_beyond_half_precision_are_named_and_not_blamed_on_the_rate(sampl
         list(cache.walk(batches(samples)))
 
 
-def test_two_threads_never_share_a_slot(backbone: Backbone, samples: tuple[Sample, ...]) -> None:
+def test_two_threads_never_share_a_slot(backbone: Backbone, samples: tuple[LabelledPicture, ...]) -> None:
     room = len(samples)
     with StateCache(backbone, room * bytes_each(backbone), room) as cache:
         walks = [Thread(target=lambda: list(cache.walk(batches(samples, 1)))) for _ in range(4)]
@@ -156,7 +158,7 @@ def test_two_threads_never_share_a_slot(backbone: Backbone, samples: tuple[Sampl
 
 
 def test_what_is_kept_is_computed_once_and_what_is_not_again(
-    backbone: Backbone, samples: tuple[Sample, ...], loads: Counter[str]
+    backbone: Backbone, samples: tuple[LabelledPicture, ...], loads: Counter[str]
 ) -> None:
     with StateCache(backbone, 4 * bytes_each(backbone), 12) as cache:
         for _ in range(3):
@@ -165,14 +167,18 @@ def test_what_is_kept_is_computed_once_and_what_is_not_again(
     assert [loads[sample.digest] for sample in samples] == [1] * 4 + [3] * 8
 
 
-def test_room_is_made_for_no_more_views_than_there_are(backbone: Backbone, samples: tuple[Sample, ...]) -> None:
+def test_room_is_made_for_no_more_views_than_there_are(
+    backbone: Backbone, samples: tuple[LabelledPicture, ...]
+) -> None:
     with StateCache(backbone, LARGE, views=3) as cache:
         list(cache.walk(batches(samples)))
 
         assert cache.kept == 3
 
 
-def test_a_budget_that_ends_within_a_view_does_not_keep_it(backbone: Backbone, samples: tuple[Sample, ...]) -> None:
+def test_a_budget_that_ends_within_a_view_does_not_keep_it(
+    backbone: Backbone, samples: tuple[LabelledPicture, ...]
+) -> None:
     with StateCache(backbone, 3 * bytes_each(backbone) - 1, views=12) as cache:
         list(cache.walk(batches(samples)))
 
@@ -180,7 +186,7 @@ def test_a_budget_that_ends_within_a_view_does_not_keep_it(backbone: Backbone, s
 
 
 def test_a_view_that_stands_twice_in_a_batch_is_computed_once(
-    backbone: Backbone, samples: tuple[Sample, ...], loads: Counter[str]
+    backbone: Backbone, samples: tuple[LabelledPicture, ...], loads: Counter[str]
 ) -> None:
     with StateCache(backbone) as cache:
         (seen,) = cache.walk([[View(samples[0]), View(samples[1]), View(samples[0])]])
@@ -189,7 +195,9 @@ def test_a_view_that_stands_twice_in_a_batch_is_computed_once(
     assert torch.equal(seen.states[0], seen.states[2])
 
 
-def test_views_of_another_number_or_seed_are_kept_apart(backbone: Backbone, samples: tuple[Sample, ...]) -> None:
+def test_views_of_another_number_or_seed_are_kept_apart(
+    backbone: Backbone, samples: tuple[LabelledPicture, ...]
+) -> None:
     views = [View(samples[0], number, seed) for number in (None, 0, 1) for seed in (0, 1)]
 
     with StateCache(backbone, LARGE, views=12) as cache:
@@ -200,9 +208,9 @@ def test_views_of_another_number_or_seed_are_kept_apart(backbone: Backbone, samp
 
 @pytest.mark.parametrize("budget", [0, LARGE])
 def test_an_unreadable_picture_is_said_to_whoever_walks_and_spoils_no_other_walk(
-    budget: int, backbone: Backbone, samples: tuple[Sample, ...], tmp_path: Path
+    budget: int, backbone: Backbone, samples: tuple[LabelledPicture, ...], tmp_path: Path
 ) -> None:
-    gone = Sample("red", "gone.png", "0" * 64, tmp_path / "gone.png")
+    gone = LabelledPicture("red", "gone.png", "0" * 64, tmp_path / "gone.png")
 
     with StateCache(backbone, budget, 12) as cache:
         with pytest.raises(PictureUnreadable, match=r"gone\.png"):
@@ -213,7 +221,7 @@ def test_an_unreadable_picture_is_said_to_whoever_walks_and_spoils_no_other_walk
 
 
 def test_a_walk_that_is_left_does_not_keep_the_cache_from_closing(
-    backbone: Backbone, samples: tuple[Sample, ...]
+    backbone: Backbone, samples: tuple[LabelledPicture, ...]
 ) -> None:
     with StateCache(backbone, LARGE, 12) as cache:
         walk = cache.walk(batches(samples, 1))
@@ -223,7 +231,7 @@ def test_a_walk_that_is_left_does_not_keep_the_cache_from_closing(
 
 
 def test_the_file_has_no_name_while_it_is_used_and_is_gone_when_closed(
-    backbone: Backbone, samples: tuple[Sample, ...], scratch: Path
+    backbone: Backbone, samples: tuple[LabelledPicture, ...], scratch: Path
 ) -> None:
     cache = StateCache(backbone, LARGE, 12, scratch)
     named = [list(scratch.iterdir()) for _ in cache.walk(batches(samples))]

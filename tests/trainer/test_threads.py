@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from alacarte.prompting.backbone.vit import Backbone
-from registry.datasets.sample import Sample
+from registry.datasets.sample import LabelledPicture
 from trainer.state_cache import StateCache
 from trainer.threads import one_thread
 from trainer.views import served_batches
@@ -35,7 +35,7 @@ def test_inside_there_is_one_thread_and_afterwards_as_before(three_threads: None
 
 
 def test_caches_that_overlap_leave_new_threads_what_they_had(
-    three_threads: None, backbone: Backbone, samples: tuple[Sample, ...]
+    three_threads: None, backbone: Backbone, samples: tuple[LabelledPicture, ...]
 ) -> None:
     """The second is made while the first has changed what new threads inherit, and outlives it."""
     first = StateCache(backbone)

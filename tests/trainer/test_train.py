@@ -14,7 +14,7 @@ from alacarte.prompting.backbone.vit import Backbone
 from alacarte.prompting.predict import Predictor
 from alacarte.prompting.prompt.artifact import prompt_from_bytes, prompt_to_bytes
 from alacarte.prompting.prompt.tensors import VARIANTS, Variant
-from registry.datasets.sample import Sample
+from registry.datasets.sample import LabelledPicture
 from tests.prompting.reference import small_backbone
 from trainer.optimize import Progress
 from trainer.recipe import AUGMENTATIONS, Augmentation, Recipe
@@ -25,10 +25,12 @@ from trainer.views import View
 LARGE = 10**8
 RECIPE = Recipe(epochs=3, batch=4, memory=2, prototypes=3, base_rate=1.0)
 
-Samples = tuple[Sample, ...]
+Samples = tuple[LabelledPicture, ...]
 
 
-def train(backbone: Backbone, samples: Sequence[Sample], recipe: Recipe = RECIPE, budget: int = LARGE) -> bytes:
+def train(
+    backbone: Backbone, samples: Sequence[LabelledPicture], recipe: Recipe = RECIPE, budget: int = LARGE
+) -> bytes:
     with StateCache(backbone, budget, 100) as cache:
         return prompt_to_bytes(train_prompt(backbone, samples, recipe, cache))
 

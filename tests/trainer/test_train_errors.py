@@ -13,7 +13,7 @@ from torch import Tensor
 from alacarte.prompting.backbone.vit import Backbone
 from alacarte.prompting.errors import PromptingError
 from alacarte.prompting.prompt.tensors import Prompt
-from registry.datasets.sample import Sample
+from registry.datasets.sample import LabelledPicture
 from tests.prompting.reference import small_backbone
 from trainer.errors import LossNotFinite, ShardRefused, TrainingError
 from trainer.optimize import Progress
@@ -23,10 +23,10 @@ from trainer.train import train_prompt
 
 RECIPE = Recipe(epochs=3, batch=4, memory=2, prototypes=3, base_rate=1.0)
 
-Samples = tuple[Sample, ...]
+Samples = tuple[LabelledPicture, ...]
 
 
-def train(backbone: Backbone, samples: Sequence[Sample], recipe: Recipe = RECIPE) -> Prompt:
+def train(backbone: Backbone, samples: Sequence[LabelledPicture], recipe: Recipe = RECIPE) -> Prompt:
     with StateCache(backbone) as cache:
         return train_prompt(backbone, samples, recipe, cache)
 
@@ -123,7 +123,7 @@ def test_a_loss_that_is_not_finite_ends_the_training_in_its_epoch(
 
 
 def test_a_picture_that_vanishes_is_named(backbone: Backbone, samples: Samples, tmp_path: Path) -> None:
-    gone = Sample("red", "gone.png", "0" * 64, tmp_path / "gone.png")
+    gone = LabelledPicture("red", "gone.png", "0" * 64, tmp_path / "gone.png")
 
     with pytest.raises((PromptingError, TrainingError), match=r"gone\.png"):
         train(backbone, [*samples, gone])

@@ -8,7 +8,7 @@ import torch
 
 from alacarte.prompting.backbone.preprocess import Preprocessing, decode
 from alacarte.prompting.errors import PictureUnreadable
-from registry.datasets.sample import Sample
+from registry.datasets.sample import LabelledPicture
 from trainer.recipe import Recipe
 from trainer.train import batches_of
 from trainer.views import View
@@ -16,18 +16,18 @@ from trainer.views import View
 PREPROCESSING = Preprocessing(32, 0.9, (0.5, 0.5, 0.5), (0.5, 0.5, 0.5))
 
 
-def test_a_view_without_a_number_is_the_picture_as_it_is_served(samples: tuple[Sample, ...]) -> None:
+def test_a_view_without_a_number_is_the_picture_as_it_is_served(samples: tuple[LabelledPicture, ...]) -> None:
     served = PREPROCESSING(decode(samples[0].path.read_bytes()))
 
     assert torch.equal(View(samples[0]).load(PREPROCESSING), served)
     assert torch.equal(View(samples[0], None, seed=9).load(PREPROCESSING), served)
 
 
-def test_the_seed_is_no_part_of_the_key_of_a_picture_as_it_is_served(samples: tuple[Sample, ...]) -> None:
+def test_the_seed_is_no_part_of_the_key_of_a_picture_as_it_is_served(samples: tuple[LabelledPicture, ...]) -> None:
     assert View(samples[0], None, seed=1).key == View(samples[0], None, seed=2).key
 
 
-def test_equal_keys_are_equal_pixels_and_other_keys_are_others(samples: tuple[Sample, ...]) -> None:
+def test_equal_keys_are_equal_pixels_and_other_keys_are_others(samples: tuple[LabelledPicture, ...]) -> None:
     views = [View(s, number, seed) for s in samples[:3] for number in range(4) for seed in (0, 1)]
 
     pixels = {view.key: view.load(PREPROCESSING) for view in views}
@@ -40,7 +40,7 @@ def test_equal_keys_are_equal_pixels_and_other_keys_are_others(samples: tuple[Sa
 
 
 def test_a_view_depends_on_the_bytes_and_not_on_name_label_or_place(
-    samples: tuple[Sample, ...], tmp_path: Path
+    samples: tuple[LabelledPicture, ...], tmp_path: Path
 ) -> None:
     moved = tmp_path / "elsewhere"
     moved.write_bytes(samples[0].path.read_bytes())
@@ -52,14 +52,14 @@ def test_a_view_depends_on_the_bytes_and_not_on_name_label_or_place(
 
 
 def test_a_picture_that_is_gone_is_named(tmp_path: Path) -> None:
-    gone = Sample("red", "gone.png", "0" * 64, tmp_path / "gone.png")
+    gone = LabelledPicture("red", "gone.png", "0" * 64, tmp_path / "gone.png")
 
     with pytest.raises(PictureUnreadable, match=r"gone\.png"):
         View(gone).load(PREPROCESSING)
 
 
 def test_every_epoch_looks_at_every_sample_once_in_the_view_whose_turn_it_is(
-    samples: tuple[Sample, ...],
+    samples: tuple[LabelledPicture, ...],
 ) -> None:
     recipe = Recipe(epochs=5, batch=5, views=2, seed=3)
 
@@ -73,7 +73,7 @@ def test_every_epoch_looks_at_every_sample_once_in_the_view_whose_turn_it_is(
 
 
 def test_every_epoch_has_an_order_of_its_own_which_storage_does_not_decide(
-    samples: tuple[Sample, ...],
+    samples: tuple[LabelledPicture, ...],
 ) -> None:
     recipe = Recipe(epochs=3, batch=12)
 
@@ -84,7 +84,7 @@ def test_every_epoch_has_an_order_of_its_own_which_storage_does_not_decide(
     assert turned == orders
 
 
-def test_removing_a_sample_moves_no_other_before_or_behind_another(samples: tuple[Sample, ...]) -> None:
+def test_removing_a_sample_moves_no_other_before_or_behind_another(samples: tuple[LabelledPicture, ...]) -> None:
     recipe = Recipe(epochs=2, batch=12)
 
     fewer = [[view.sample for view in batch] for batch in batches_of(samples[1:], recipe)]

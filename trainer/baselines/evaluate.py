@@ -6,7 +6,7 @@ import torch
 
 from alacarte.prompting.backbone.preprocess import Preprocessing
 from alacarte.prompting.compose import Composed
-from registry.datasets.sample import Sample
+from registry.datasets.sample import LabelledPicture
 from trainer.baselines.batches import load_batches
 from trainer.baselines.errors import MeasurementInvalid
 from trainer.baselines.member_logits import Classifier, Opinions, one_after_another
@@ -17,7 +17,7 @@ ASKED_AT_ONCE = 32
 
 def ask(
     classifier: Classifier,
-    samples: Sequence[Sample],
+    samples: Sequence[LabelledPicture],
     preprocessing: Preprocessing,
     batch: int = ASKED_AT_ONCE,
 ) -> Opinions:

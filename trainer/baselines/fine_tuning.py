@@ -12,7 +12,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from alacarte.prompting.backbone.vit import Backbone
-from registry.datasets.sample import Sample
+from registry.datasets.sample import LabelledPicture
 from trainer.baselines.batches import Pictures, load_batches
 from trainer.baselines.member_logits import Opinions
 from trainer.optimize import Report, minimise
@@ -51,7 +51,7 @@ class TunedModel:
 
 def fine_tune(
     backbone: Backbone,
-    samples: Sequence[Sample],
+    samples: Sequence[LabelledPicture],
     recipe: Recipe,
     report: Report = lambda _: None,
 ) -> TunedModel:
@@ -62,7 +62,7 @@ def fine_tune(
 
 def tune_biases(
     backbone: Backbone,
-    samples: Sequence[Sample],
+    samples: Sequence[LabelledPicture],
     recipe: Recipe,
     report: Report = lambda _: None,
 ) -> TunedModel:
@@ -76,7 +76,7 @@ def _tuned(
     model: TunedModel,
     weights: Sequence[Tensor],
     backbone: Backbone,
-    samples: Sequence[Sample],
+    samples: Sequence[LabelledPicture],
     recipe: Recipe,
     base_rate: float,
     report: Report,

@@ -16,7 +16,7 @@ from alacarte.prompting.attention.masked_reference import joint_forward
 from alacarte.prompting.backbone.vit import Backbone
 from alacarte.prompting.prompt.prototypes import kmeans
 from alacarte.prompting.prompt.tensors import Prompt
-from registry.datasets.sample import Sample
+from registry.datasets.sample import LabelledPicture
 from trainer.baselines.batches import Pictures, load_batches
 from trainer.baselines.joint_prompts import Attention, joint_logits, mask_of
 from trainer.errors import RecipeInvalid
@@ -29,7 +29,7 @@ from trainer.views import served_batches
 
 def train_joint(
     backbone: Backbone,
-    samples: Sequence[Sample],
+    samples: Sequence[LabelledPicture],
     recipe: Recipe,
     attention: Attention,
     report: Report = lambda _: None,
@@ -50,7 +50,7 @@ def train_joint(
 def fit_joint(
     prompt: TrainablePrompt,
     backbone: Backbone,
-    samples: Sequence[Sample],
+    samples: Sequence[LabelledPicture],
     labels: Sequence[str],
     recipe: Recipe,
     attention: Attention,
@@ -66,7 +66,7 @@ def fit_joint(
         minimise(prompt.parameters(), batches, logits, labels, len(samples), recipe, report)
 
 
-def _prototypes_of(backbone: Backbone, samples: Sequence[Sample], recipe: Recipe) -> Tensor:
+def _prototypes_of(backbone: Backbone, samples: Sequence[LabelledPicture], recipe: Recipe) -> Tensor:
     """The prototypes (K, D) of the bare backbone's class-token embeddings, as `train_prompt` makes them."""
     nobody = torch.empty(0, backbone.width, device=backbone.device, dtype=backbone.dtype)
     embeddings: list[Tensor] = []

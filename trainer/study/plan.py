@@ -7,15 +7,15 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from registry.catalog.shards import shard_of, split
-from registry.datasets.dataset import Domain, open_data_set
-from registry.datasets.sample import Sample
+from registry.datasets.dataset import Domain, open_domains
+from registry.datasets.sample import LabelledPicture
 from registry.datasets.validate import Unreadable
 from trainer.recipe import Recipe
 from trainer.study.training_spec import TrainingSpec
 
 HELD_OUT_FRACTION = 5  # one picture in so many is held out
 
-Samples = tuple[Sample, ...]
+Samples = tuple[LabelledPicture, ...]
 
 
 @dataclass(frozen=True)
@@ -81,7 +81,7 @@ def open_domain_splits(
     path: Path, scratch: Path | None, unreadable: Unreadable, seed: int, log: Callable[[str], None]
 ) -> Iterator[tuple[DomainSplit, ...]]:
     """Open the data set at `path`; its files exist until the context is left. Without test pictures, hold some out."""
-    with open_data_set(path, scratch=scratch, unreadable=unreadable) as domains:
+    with open_domains(path, scratch=scratch, unreadable=unreadable) as domains:
         for domain in domains:
             refusals = [*domain.train.refusals, *(() if domain.test is None else domain.test.refusals)]
             if refusals:
@@ -97,7 +97,7 @@ def _split_domain(domain: Domain, seed: int) -> DomainSplit:
     return DomainSplit(domain.name, *hold_out(domain.train.samples, f"test pictures of seed {seed}"))
 
 
-def hold_out(samples: Sequence[Sample], key_name: str) -> tuple[Samples, Samples]:
+def hold_out(samples: Sequence[LabelledPicture], key_name: str) -> tuple[Samples, Samples]:
     """Split samples into a large and a held-out part by a keyed hash, so that a picture never changes sides."""
     key = hashlib.sha256(key_name.encode()).digest()
     is_held_out = {sample.digest: shard_of(sample.digest, key, HELD_OUT_FRACTION) == 0 for sample in samples}

@@ -7,7 +7,7 @@ from functools import cached_property
 from typing import Literal
 
 from alacarte.prompting.backbone.vit import Backbone
-from registry.datasets.sample import Sample
+from registry.datasets.sample import LabelledPicture
 from trainer.recipe import Recipe
 
 # structured: a prompt with structured attention. full: a prompt in one sequence with all tokens.
@@ -27,7 +27,7 @@ class TrainingSpec:
     """What is trained, on which samples, by which recipe."""
 
     method: TrainingMethod
-    samples: tuple[Sample, ...]
+    samples: tuple[LabelledPicture, ...]
     recipe: Recipe
 
     @cached_property
@@ -65,7 +65,7 @@ class TrainingSpec:
         return "head" if self.recipe.variant == "head-only" else self.method
 
 
-def samples_key(samples: tuple[Sample, ...], backbone: Backbone) -> str:
+def samples_key(samples: tuple[LabelledPicture, ...], backbone: Backbone) -> str:
     """The cache key of these pictures, in this order, under this backbone."""
     fields = [
         KEY_VERSION,

@@ -4,7 +4,7 @@ from collections.abc import Callable
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from pathlib import Path
 
-from registry.datasets.sample import Sample
+from registry.datasets.sample import LabelledPicture
 from registry.storage.store import ObjectStore
 from registry.training.lease import Lease, LeasedSample
 
@@ -12,7 +12,9 @@ READERS = 4
 LOOK_SECONDS = 0.2
 
 
-def fetch_samples(store: ObjectStore, lease: Lease, folder: Path, check: Callable[[], None]) -> tuple[Sample, ...]:
+def fetch_samples(
+    store: ObjectStore, lease: Lease, folder: Path, check: Callable[[], None]
+) -> tuple[LabelledPicture, ...]:
     """The lease's samples with their files in the folder; `check` is called now and then, and stops it by raising."""
     folder.mkdir()
 
@@ -32,7 +34,7 @@ def fetch_samples(store: ObjectStore, lease: Lease, folder: Path, check: Callabl
             pool.shutdown(cancel_futures=True)
             raise
     # The name is for messages: of a leased picture only the digest is known, by which its people find it again.
-    return tuple(Sample(one.label, one.digest, one.digest, folder / one.digest) for one in lease.samples)
+    return tuple(LabelledPicture(one.label, one.digest, one.digest, folder / one.digest) for one in lease.samples)
 
 
 def _settled(running: set[Future[None]], check: Callable[[], None]) -> set[Future[None]]:

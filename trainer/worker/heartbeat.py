@@ -8,7 +8,7 @@ from typing import Self
 
 from registry.db.database import Database
 from registry.errors import LeaseLost
-from registry.training.lease import Lease, lost, renew_lease
+from registry.training.lease import Lease, lease_lost, renew_lease
 from trainer.worker.errors import logged
 from trainer.worker.log_events import tell
 
@@ -41,7 +41,7 @@ class Heartbeat:
     def check(self) -> None:
         """Raises LeaseLost as soon as it is known that the work is in vain."""
         if self._lost is not None or self.is_late:
-            raise lost(self._lease) from self._lost
+            raise lease_lost(self._lease) from self._lost
 
     def __enter__(self) -> Self:
         self._thread.start()

@@ -13,8 +13,8 @@ from registry.db.models.prompts import Prompt as PublishedPrompt
 from registry.errors import DatabaseUnreachable
 from registry.registry import Registry
 from registry.storage.errors import StoreUnreachable
-from registry.training.lease import Lease, lost
-from registry.training.publish import PublishedFacts, publish
+from registry.training.lease import Lease, lease_lost
+from registry.training.publish import PublishedMetadata, publish
 from trainer.named_recipes import recipe_of
 from trainer.optimize import Progress
 from trainer.train import steps_in_all, train_shard
@@ -43,7 +43,7 @@ class Attempt:
         """The prompt of the shard, published."""
         prompt = self._train(backbones, cache_bytes)
         data = prompt_to_bytes(prompt)
-        return self._publish(data, PublishedFacts.of(prompt.facts))
+        return self._publish(data, PublishedMetadata.of(prompt.facts))
 
     def _train(self, backbones: Backbones, cache_bytes: int) -> Prompt:
         lease = self.lease
@@ -75,7 +75,7 @@ class Attempt:
                 loss=round(progress.loss, 4),
             )
 
-    def _publish(self, data: bytes, facts: PublishedFacts) -> PublishedPrompt:
+    def _publish(self, data: bytes, facts: PublishedMetadata) -> PublishedPrompt:
         """Publishes, and asks again if nobody answers: a training is not thrown away for that."""
         deadline = time.monotonic() + PATIENCE_SECONDS
         while True:
@@ -84,7 +84,7 @@ class Attempt:
             except (DatabaseUnreachable, StoreUnreachable) as error:
                 # Whether the heartbeat found the lease gone says nothing here: it may be gone by being published.
                 if self.heartbeat.is_late:
-                    raise lost(self.lease) from error
+                    raise lease_lost(self.lease) from error
                 if time.monotonic() > deadline:
                     raise
                 self.pause(AGAIN_SECONDS)

@@ -13,8 +13,8 @@ from typing import Literal
 
 from registry.errors import Invalid, LeaseLost
 from registry.registry import Registry
-from registry.training.lease import LEASE_SECONDS, Lease, checked_seconds, one_line
-from registry.training.leased_job import leased
+from registry.training.lease import LEASE_SECONDS, Lease, to_single_line, validate_lease_seconds
+from registry.training.leased_job import lease_shard
 from trainer.worker.backbones import Backbones
 from trainer.worker.errors import Stopped, explained, logged
 from trainer.worker.heartbeat import Heartbeat
@@ -52,8 +52,8 @@ class Worker:
         poll_seconds: float = 1.0,
         beat_seconds: float = BEAT_SECONDS,
     ) -> None:
-        checked_seconds(lease_seconds)  # here, and not again and again when work is asked for
-        if not (name := one_line(name)):
+        validate_lease_seconds(lease_seconds)  # here, and not again and again when work is asked for
+        if not (name := to_single_line(name)):
             raise Invalid("a worker needs a name by which people find it, such as its host and process")
         self.name = name
         self._registry = registry
@@ -98,7 +98,7 @@ class Worker:
         lease: Lease | None = None
         leased_at = time.monotonic()
         try:
-            with leased(self._registry, self.name, seconds=self._lease_seconds) as found:
+            with lease_shard(self._registry, self.name, seconds=self._lease_seconds) as found:
                 if found is None:
                     return "idle"
                 lease, room = found

@@ -14,8 +14,8 @@ from alacarte.cli.prompt_files import SUFFIX, name_shards, require_room
 from alacarte.prompting.backbone.vit import Backbone
 from alacarte.prompting.prompt.artifact import prompt_digest, prompt_to_bytes, write_prompt
 from registry.catalog.shards import split
-from registry.datasets.loader import open_collection
-from registry.datasets.sample import Refusal, Sample
+from registry.datasets.loader import open_dataset
+from registry.datasets.sample import LabelledPicture, SkippedFile
 from trainer.errors import ShardRefused
 from trainer.optimize import Progress, Report
 from trainer.recipe import Recipe
@@ -59,14 +59,14 @@ class Outcome:
     """What a training has left behind."""
 
     backbone: dict[str, str | int]
-    left_out: tuple[Refusal, ...]
+    left_out: tuple[SkippedFile, ...]
     shards: tuple[TrainedShard, ...]
 
 
 def train_shards(plan: Plan, say: Callable[[str], None]) -> Outcome:
     """A prompt file for each shard, written as soon as it is trained."""
     earlier = require_room(plan.out, plan.force)
-    with open_collection(
+    with open_dataset(
         plan.data,
         scratch=plan.scratch,
         within=plan.within,
@@ -85,7 +85,7 @@ def train_shards(plan: Plan, say: Callable[[str], None]) -> Outcome:
 
 
 def _train_all(
-    backbone: Backbone, shards: dict[str, tuple[Sample, ...]], plan: Plan, earlier: Sequence[Path]
+    backbone: Backbone, shards: dict[str, tuple[LabelledPicture, ...]], plan: Plan, earlier: Sequence[Path]
 ) -> tuple[TrainedShard, ...]:
     trained: list[TrainedShard] = []
     with watch({name: len(samples) for name, samples in shards.items()}, plan.recipe.epochs) as report_of:
@@ -123,7 +123,7 @@ class _Last:
         self._report(progress)
 
 
-def _split(samples: Sequence[Sample], plan: Plan) -> dict[str, tuple[Sample, ...]]:
+def _split(samples: Sequence[LabelledPicture], plan: Plan) -> dict[str, tuple[LabelledPicture, ...]]:
     """The samples of each shard by its name; all are fit for training."""
     labels = sorted({sample.label for sample in samples})
     if plan.labels is not None and (strange := sorted(set(labels) - set(plan.labels))):
@@ -140,7 +140,7 @@ def _split(samples: Sequence[Sample], plan: Plan) -> dict[str, tuple[Sample, ...
     return shards
 
 
-def _warn_of_one_label(shards: dict[str, tuple[Sample, ...]], say: Callable[[str], None]) -> None:
+def _warn_of_one_label(shards: dict[str, tuple[LabelledPicture, ...]], say: Callable[[str], None]) -> None:
     alone = [samples[0].label for samples in shards.values() if len(labels_of(samples)) == 1]
     if alone:
         say(

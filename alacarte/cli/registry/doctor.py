@@ -20,10 +20,10 @@ def doctor(
     """Look for objects without rows, rows without objects, damaged bytes and a broken log; exit 1 if there are any."""
     from registry.access.caller import OPERATOR
     from registry.fsck.repair import repair as mend
-    from registry.fsck.scan import examine
+    from registry.fsck.scan import scan
 
     with opened() as registry:
-        findings = list(examine(registry, deep=not quick))
+        findings = list(scan(registry, deep=not quick))
         mended = list(mend(registry, OPERATOR, findings)) if repair else []
     found = [document_of(finding, "kind", "subject", "detail", "is_mendable", "is_fault") for finding in findings]
     repairs = [

@@ -24,7 +24,7 @@ from alacarte.cli.output import (
 )
 
 if TYPE_CHECKING:
-    from registry.erasure.status import Progress
+    from registry.erasure.status import ErasureProgress
 
 ErasureId = Annotated[UUID, typer.Argument(metavar="ID", help="The erasure's id.", show_default=False)]
 FACTS = ("id", "state", "scope", "source_id", "shard_id", "sample", "requested_by", "requested_at", "completed_at")
@@ -145,7 +145,7 @@ def key(as_json: Json = False) -> None:
         sys.stdout.write(document["public"])
 
 
-def print_progress(progress: "Progress", *, as_json: bool) -> None:
+def print_progress(progress: "ErasureProgress", *, as_json: bool) -> None:
     """How an erasure stands, and what can be done about it here."""
     steps = [document_of(step, "name", "done_at", "attempts", "found", "error") for step in progress.steps]
     print_steps(document_of(progress, *FACTS), steps, progress.receipt, as_json=as_json)

@@ -12,7 +12,7 @@ from alacarte.cli.options import InTask, Json, SourceName
 from alacarte.cli.output import Document, plain, print_json, print_message, print_object, print_table
 
 if TYPE_CHECKING:
-    from registry.ingest.pipeline import Admission
+    from registry.ingest.pipeline import IngestResult
 
 Pictures = Annotated[
     Path,
@@ -135,7 +135,7 @@ def print_admission(
         print_table(("left out", "why"), [(one.name, one.reason) for one in refusals])
 
 
-def _tell(admission: "Admission", as_json: bool) -> None:
+def _tell(admission: "IngestResult", as_json: bool) -> None:
     document = {
         "source": plain(admission.source_id),
         "samples": admission.samples,

@@ -13,11 +13,11 @@ from registry.bootstrap import open_registry
 from registry.ids import new_id
 from registry.settings import read_settings
 from registry.storage import write_claims
-from registry.training.leased_job import leased
-from registry.training.publish import PublishedFacts, publish
+from registry.training.leased_job import lease_shard
+from registry.training.publish import PublishedMetadata, publish
 from tests.cli.fixtures import draw, run
 
-FACTS = PublishedFacts(identity="1d" * 32, labels=("cat",), samples=1, facts={})
+FACTS = PublishedMetadata(identity="1d" * 32, labels=("cat",), samples=1, facts={})
 
 
 @pytest.fixture
@@ -38,7 +38,7 @@ def told(*arguments: str | Path) -> Any:  # Any: a document
 def train_all() -> None:
     registry = open_registry(read_settings())
     while True:
-        with leased(registry, "test") as work:
+        with lease_shard(registry, "test") as work:
             if work is None:
                 break
             publish(registry, work[0], b"numbers" + work[0].id.bytes, FACTS)

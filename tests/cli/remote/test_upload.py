@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from registry.training.leased_job import leased
-from registry.training.publish import PublishedFacts, publish
+from registry.training.leased_job import lease_shard
+from registry.training.publish import PublishedMetadata, publish
 from tests.cli.fixtures import draw
 from tests.cli.remote.conftest import Ask, Told
 from tests.service.deployment import TASK, World, archive, backbone, picture, prompt_bytes
@@ -16,10 +16,10 @@ from tests.service.deployment import TASK, World, archive, backbone, picture, pr
 def train_when_it_comes(world: World, has_ended: threading.Event) -> None:
     """Publishes a prompt for every shard that becomes work."""
     while not has_ended.wait(0.02):
-        with leased(world.registry, "test") as work:
+        with lease_shard(world.registry, "test") as work:
             if work is not None:
                 labels = tuple(sorted({sample.label for sample in work[0].samples}))
-                facts = PublishedFacts(identity=backbone().identity, labels=labels, samples=1, facts={})
+                facts = PublishedMetadata(identity=backbone().identity, labels=labels, samples=1, facts={})
                 publish(world.registry, work[0], prompt_bytes(5, labels), facts)
 
 

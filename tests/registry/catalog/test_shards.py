@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from registry.catalog.shards import shard_of, split
-from registry.datasets.sample import Sample
+from registry.datasets.sample import LabelledPicture
 
 KEY = b"a key of a source"
 
@@ -17,8 +17,8 @@ keys = st.binary(min_size=1, max_size=64)
 counts = st.integers(min_value=1, max_value=64)
 
 
-def sample(digest: str) -> Sample:
-    return Sample(label="a", name=digest[:8], digest=digest, path=Path(digest))
+def sample(digest: str) -> LabelledPicture:
+    return LabelledPicture(label="a", name=digest[:8], digest=digest, path=Path(digest))
 
 
 @given(digests, keys, counts)

@@ -16,10 +16,10 @@ from registry.erasure.runner import finish_erasure
 from registry.ingest.upload import add_samples, upload_source
 from registry.registry import Registry
 from registry.settings import read_settings
-from registry.training.leased_job import leased
-from registry.training.publish import PublishedFacts, publish
+from registry.training.leased_job import lease_shard
+from registry.training.publish import PublishedMetadata, publish
 
-FACTS = PublishedFacts(identity="1d" * 32, labels=("cat", "dog"), samples=1, facts={"seed": 7})
+FACTS = PublishedMetadata(identity="1d" * 32, labels=("cat", "dog"), samples=1, facts={"seed": 7})
 PROMPT = b"the numbers that somebody's pictures became " * 50
 
 
@@ -32,7 +32,7 @@ def extend(registry: Registry, source: str, pictures: str) -> None:
 
 
 def train(registry: Registry) -> None:
-    with leased(registry, "a worker that dies") as work:
+    with lease_shard(registry, "a worker that dies") as work:
         assert work is not None
         lease, room = work
         for sample in lease.samples:

@@ -18,10 +18,10 @@ from registry.db.models.users import Grant
 from registry.db.models.write_claims import Holding
 from registry.erasure.runner import finish_erasure
 from registry.erasure.verify import verify_receipt
-from registry.ingest.pipeline import Admission
+from registry.ingest.pipeline import IngestResult
 from registry.ingest.upload import upload_source
 from registry.registry import Registry
-from registry.training.leased_job import leased
+from registry.training.leased_job import lease_shard
 from registry.training.publish import publish
 from tests.registry.crash.child import FACTS, PROMPT
 from tests.registry.crash.conftest import Kill, Traces, clear_up, pack, pass_time
@@ -61,7 +61,7 @@ def bodies_of(registry: Registry, source: UUID) -> set[bytes]:
 def train_all(registry: Registry) -> int:
     published = 0
     while True:
-        with leased(registry, "a worker that lives") as work:
+        with lease_shard(registry, "a worker that lives") as work:
             if work is None:
                 return published
             publish(registry, work[0], PROMPT + work[0].id.bytes, FACTS)
@@ -203,7 +203,7 @@ def _forget_and_finish(registry: Registry, source: UUID) -> None:
     assert finish_erasure(registry, erasure.id).completed_at is not None
 
 
-def _first(registry: Registry, admission: Admission) -> tuple[UUID, str]:
+def _first(registry: Registry, admission: IngestResult) -> tuple[UUID, str]:
     """A shard that has more than one sample, and one of its samples."""
     with registry.database.reading() as session:
         many = select(Sample.shard_id).where(Sample.source_id == admission.source_id)
@@ -213,7 +213,7 @@ def _first(registry: Registry, admission: Admission) -> tuple[UUID, str]:
 
 
 def _bodies_that_go(
-    registry: Registry, scope: str, admission: Admission, shard: UUID, sample: str, bodies: dict[str, bytes]
+    registry: Registry, scope: str, admission: IngestResult, shard: UUID, sample: str, bodies: dict[str, bytes]
 ) -> list[bytes]:
     with registry.database.reading() as session:
         of_shard = set(session.scalars(select(Sample.digest).where(Sample.shard_id == shard)))

@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 from PIL import Image
 
-from registry.datasets.dataset import Domain, open_data_set
-from registry.errors import CollectionRefused
+from registry.datasets.dataset import Domain, open_domains
+from registry.errors import DatasetRejected
 
 
 def draw(folder: Path, shade: int, size: int = 8) -> None:
@@ -33,7 +33,7 @@ def labels(domain: Domain) -> tuple[int, int]:
 def test_two_parts_are_told_apart_by_the_names_of_their_folders(tmp_path: Path, names: tuple[str, str]) -> None:
     draw_split(tmp_path, names=names)
 
-    with open_data_set(tmp_path) as domains:
+    with open_domains(tmp_path) as domains:
         assert [domain.name for domain in domains] == [""]
         assert labels(domains[0]) == (4, 4)
 
@@ -42,7 +42,7 @@ def test_every_domain_has_its_own_two_parts(tmp_path: Path) -> None:
     draw_split(tmp_path / "photo")
     draw_split(tmp_path / "sketch", first=100)
 
-    with open_data_set(tmp_path) as domains:
+    with open_domains(tmp_path) as domains:
         assert [domain.name for domain in domains] == ["photo", "sketch"]
         assert [labels(domain) for domain in domains] == [(4, 4), (4, 4)]
 
@@ -54,7 +54,7 @@ def test_an_archive_with_a_folder_around_and_notes_reads_as_its_folder(tmp_path:
     with tarfile.open(tmp_path / "set.tar.gz", "w:gz") as archive:
         archive.add(tmp_path / "set", "set")
 
-    with open_data_set(tmp_path / "set.tar.gz", scratch=tmp_path / "scratch") as domains:
+    with open_domains(tmp_path / "set.tar.gz", scratch=tmp_path / "scratch") as domains:
         assert [labels(domain) for domain in domains] == [(4, 4), (4, 4)]
         assert all(sample.path.exists() for domain in domains for sample in domain.train.samples)
 
@@ -65,7 +65,7 @@ def test_class_folders_alone_leave_open_what_is_asked_about(tmp_path: Path) -> N
     draw(tmp_path / "cat", 1)
     draw(tmp_path / "dog", 2)
 
-    with open_data_set(tmp_path) as domains:
+    with open_domains(tmp_path) as domains:
         assert [domain.test for domain in domains] == [None]
         assert domains[0].train.labels == ("cat", "dog")
 
@@ -75,7 +75,7 @@ def test_a_table_leaves_it_open_too(tmp_path: Path) -> None:
     draw(tmp_path, 2)
     (tmp_path / "all.csv").write_text("file,label\n1.png,cat\n2.png,dog\n")
 
-    with open_data_set(tmp_path / "all.csv") as domains:
+    with open_domains(tmp_path / "all.csv") as domains:
         assert domains[0].train.labels == ("cat", "dog")
         assert domains[0].test is None
 
@@ -84,9 +84,9 @@ def test_a_picture_in_both_parts_is_refused_or_left_out_of_the_questions(tmp_pat
     draw_split(tmp_path)
     draw(tmp_path / "test" / "cat", 0)  # also in train/cat
 
-    with pytest.raises(CollectionRefused, match="among the pictures to learn from"), open_data_set(tmp_path):
+    with pytest.raises(DatasetRejected, match="among the pictures to learn from"), open_domains(tmp_path):
         pass
-    with open_data_set(tmp_path, unreadable="skip") as domains:
+    with open_domains(tmp_path, unreadable="skip") as domains:
         assert labels(domains[0]) == (4, 4)
         assert domains[0].test is not None
         assert [refusal.name for refusal in domains[0].test.refusals] == ["test/cat/0.png"]

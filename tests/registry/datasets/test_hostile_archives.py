@@ -8,9 +8,9 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from registry.datasets.limits import Limits
-from registry.datasets.loader import open_collection
-from registry.errors import CollectionRefused, LimitExceeded
+from registry.datasets.limits import DatasetLimits
+from registry.datasets.loader import open_dataset
+from registry.errors import DatasetRejected, LimitExceeded
 
 if TYPE_CHECKING:
     from tests.registry.conftest import Workshop
@@ -52,11 +52,11 @@ def test_every_limit_holds(shop: Workshop, pack: str) -> None:
     size_bytes = max(map(len, files.values()))
 
     for limits, words in [
-        (Limits(max_files=9), "more than 9 files"),
-        (Limits(max_file_bytes=size_bytes - 1), "'a/big.png' is larger than"),
-        (Limits(max_total_bytes=sum(map(len, files.values())) - 1), "bytes in all"),
-        (Limits(max_name_length=8), "longer than 8 characters"),
-        (Limits(max_depth=1), "deeper than 1 levels"),
+        (DatasetLimits(max_files=9), "more than 9 files"),
+        (DatasetLimits(max_file_bytes=size_bytes - 1), "'a/big.png' is larger than"),
+        (DatasetLimits(max_total_bytes=sum(map(len, files.values())) - 1), "bytes in all"),
+        (DatasetLimits(max_name_length=8), "longer than 8 characters"),
+        (DatasetLimits(max_depth=1), "deeper than 1 levels"),
     ]:
         assert words in shop.refusal(path, limits=limits, error=LimitExceeded)
 
@@ -135,9 +135,9 @@ def test_no_damage_causes_another_error(shop: Workshop, data: st.DataObject, pac
     path.write_bytes(content)
 
     try:
-        with open_collection(path, scratch=shop.scratch, unreadable="skip"):
+        with open_dataset(path, scratch=shop.scratch, unreadable="skip"):
             pass
-    except CollectionRefused:
+    except DatasetRejected:
         pass
 
     assert list(shop.scratch.iterdir()) == []

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from registry.datasets.limits import Limits
+from registry.datasets.limits import DatasetLimits
 from registry.errors import LimitExceeded
 
 if TYPE_CHECKING:
@@ -66,7 +66,7 @@ def test_a_table_that_is_not_utf8_is_refused(shop: Workshop, encoding: str) -> N
 def test_a_table_has_a_limit_of_rows(shop: Workshop) -> None:
     root = shop.tree({"labels.csv": b"file,label\n" + b"1.png,a\n" * 9, "1.png": shop.picture(1)})
 
-    assert "more than 8 rows" in shop.refusal(root, limits=Limits(max_files=8), error=LimitExceeded)
+    assert "more than 8 rows" in shop.refusal(root, limits=DatasetLimits(max_files=8), error=LimitExceeded)
 
 
 def test_two_tables_are_refused(shop: Workshop) -> None:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import pytest
 from PIL import Image
 
-from registry.datasets.limits import Limits
+from registry.datasets.limits import DatasetLimits
 from registry.datasets.picture import PICTURE_FORMATS
 
 if TYPE_CHECKING:
@@ -96,14 +96,14 @@ def test_the_message_names_the_first_few_and_counts_the_rest(shop: Workshop) -> 
 def test_a_picture_of_too_many_pixels_is_not_decoded(shop: Workshop) -> None:
     path = shop.zip({"a/1.png": shop.picture(1, size=11)})
 
-    assert "11 x 11 pixels are more than 120" in shop.refusal(path, limits=Limits(max_pixels=120))
-    assert len(shop.read(path, limits=Limits(max_pixels=121)).samples) == 1
+    assert "11 x 11 pixels are more than 120" in shop.refusal(path, limits=DatasetLimits(max_pixels=120))
+    assert len(shop.read(path, limits=DatasetLimits(max_pixels=121)).samples) == 1
 
 
 def test_a_raised_limit_does_not_raise_pillows_own(shop: Workshop) -> None:
     path = shop.zip({"a/1.png": png_that_claims(10_000, 10_000)})
 
-    assert "more pixels than Pillow decodes" in shop.refusal(path, limits=Limits(max_pixels=10**9))
+    assert "more pixels than Pillow decodes" in shop.refusal(path, limits=DatasetLimits(max_pixels=10**9))
 
 
 def test_pictures_of_every_mode_and_format_are_read(shop: Workshop) -> None:

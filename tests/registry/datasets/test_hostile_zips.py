@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from registry.datasets.limits import Limits
+from registry.datasets.limits import DatasetLimits
 from registry.errors import LimitExceeded
 
 if TYPE_CHECKING:
@@ -66,7 +66,7 @@ def test_a_zip_that_declares_less_than_it_holds_yields_no_more_than_it_declares(
         data = patched(data, signature, offset, struct.pack("<I", 100))
     path.write_bytes(data)
 
-    assert "'a/1.png'" in shop.refusal(path, limits=Limits(max_file_bytes=1000))
+    assert "'a/1.png'" in shop.refusal(path, limits=DatasetLimits(max_file_bytes=1000))
 
 
 def test_a_zip_that_declares_more_than_it_holds_is_refused(shop: Workshop) -> None:
@@ -96,7 +96,7 @@ def test_a_member_that_covers_the_directory_is_refused(shop: Workshop) -> None:
 def test_a_zip_of_more_members_than_allowed_is_refused_before_they_are_listed(shop: Workshop) -> None:
     path = shop.zip({f"a/{n}": b"" for n in range(3000)})
 
-    message = shop.refusal(path, limits=Limits(max_files=2000), error=LimitExceeded)
+    message = shop.refusal(path, limits=DatasetLimits(max_files=2000), error=LimitExceeded)
 
     assert message.startswith("the zip holds more than 2000 files")
 
@@ -104,6 +104,6 @@ def test_a_zip_of_more_members_than_allowed_is_refused_before_they_are_listed(sh
 def test_a_zip_with_a_directory_of_absurd_length_is_refused_unread(shop: Workshop) -> None:
     path = shop.zip({f"a/{n:0200}": b"" for n in range(3000)})
 
-    message = shop.refusal(path, limits=Limits(max_files=1000), error=LimitExceeded)
+    message = shop.refusal(path, limits=DatasetLimits(max_files=1000), error=LimitExceeded)
 
     assert "directory is too long" in message

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from registry.datasets.loader import open_collection
+from registry.datasets.loader import open_dataset
 
 if TYPE_CHECKING:
     from tests.registry.conftest import Workshop
@@ -222,7 +222,7 @@ def test_how_it_was_packed_does_not_change_the_samples(shop: Workshop, pack: Pac
 def test_a_folder_is_read_in_place(shop: Workshop) -> None:
     root = shop.tree({"a/1.png": shop.picture(1)})
 
-    with open_collection(root, scratch=shop.scratch) as collection:
+    with open_dataset(root, scratch=shop.scratch) as collection:
         assert collection.samples[0].path == root / "a/1.png"
         assert list(shop.scratch.iterdir()) == []
 

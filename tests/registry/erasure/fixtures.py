@@ -15,7 +15,7 @@ from registry.db.clock import now
 from registry.db.models.catalog import Shard, Source
 from registry.db.models.prompts import Prompt, Release, ReleasePrompt
 from registry.db.models.users import Grant
-from registry.erasure.target import Target, count_rows
+from registry.erasure.target import ErasureTarget, count_rows
 from registry.ids import new_id
 from registry.registry import Registry
 from registry.storage import s3
@@ -45,8 +45,8 @@ class Planted:
         return self.shards[self.first_shard][0]
 
     @property
-    def target(self) -> Target:
-        return Target(self.source, None, None, (source_prefix(self.source),))
+    def target(self) -> ErasureTarget:
+        return ErasureTarget(self.source, None, None, (source_prefix(self.source),))
 
 
 def plant(registry: Registry, name: str | None = None, *, shards: int = 2, samples: int = 2) -> Planted:
@@ -79,7 +79,7 @@ def plant(registry: Registry, name: str | None = None, *, shards: int = 2, sampl
         return Planted(task.id, source.id, Caller(owner.id, "owner"), digests, release.id)
 
 
-def rows_of(registry: Registry, target: Target) -> dict[str, int]:
+def rows_of(registry: Registry, target: ErasureTarget) -> dict[str, int]:
     with registry.database.reading() as session:
         return count_rows(session, target)
 

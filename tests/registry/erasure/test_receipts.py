@@ -18,10 +18,10 @@ from registry.access.caller import OPERATOR
 from registry.db.clock import now
 from registry.db.models.catalog import Shard, Source, Tombstone
 from registry.db.models.log import AuditLine
-from registry.erasure.receipts import NOT_COVERED, canonical, complete
+from registry.erasure.receipts import NOT_COVERED, canonical_json, complete_erasure
 from registry.erasure.request import forget_sample, forget_shard, forget_source
 from registry.erasure.runner import finish_erasure
-from registry.erasure.verify import Check, Verdict, verify_receipt
+from registry.erasure.verify import ReceiptCheck, ReceiptVerification, verify_receipt
 from registry.errors import Conflict, Invalid
 from registry.ids import new_id
 from registry.log import chain
@@ -54,7 +54,7 @@ def forgotten(registry: Registry, scope: str = "source") -> tuple[Planted, Docum
     return planted, json.loads(json.dumps(receipt))
 
 
-def failed(verdict: Verdict) -> list[Check]:
+def failed(verdict: ReceiptVerification) -> list[ReceiptCheck]:
     return [check for check in verdict.checks if not check.ok]
 
 
@@ -102,7 +102,7 @@ def test_there_is_no_receipt_before_all_steps_are_done(registry: Registry) -> No
     erasure = forget_source(registry, planted.owner, planted.source)
 
     with pytest.raises(Conflict, match="objects, holdings, memory, rows, look"):
-        complete(registry, erasure.id)
+        complete_erasure(registry, erasure.id)
 
     assert finish_erasure(registry, erasure.id).receipt is not None
 
@@ -151,8 +151,10 @@ def test_an_edited_receipt_is_not_genuine_and_garbage_is_refused(registry: Regis
 def test_the_signed_bytes_do_not_depend_on_the_order_of_fields(document: Document) -> None:
     turned = dict(reversed(document.items()))
 
-    assert canonical(document) == canonical(turned)
-    assert json.loads(canonical(document)) == {name: value for name, value in document.items() if name != "signature"}
+    assert canonical_json(document) == canonical_json(turned)
+    assert json.loads(canonical_json(document)) == {
+        name: value for name, value in document.items() if name != "signature"
+    }
 
 
 @settings(max_examples=20, suppress_health_check=[HealthCheck.function_scoped_fixture])
@@ -170,7 +172,7 @@ def test_a_key_that_nobody_knows_proves_nothing(registry: Registry, tmp_path: Pa
     stranger = open_signer(tmp_path / "stranger.pem")
     _, receipt = forgotten(registry)
     forged = receipt | {"key": stranger.fingerprint}
-    forged["signature"] = stranger.sign(canonical(forged))
+    forged["signature"] = stranger.sign(canonical_json(forged))
 
     assert "not known here" in failed(verify_receipt(registry, forged))[0].detail
     assert "not signed by the key given" in failed(verify_receipt(registry, receipt, public=stranger.public))[0].detail

@@ -11,7 +11,7 @@ from registry.access.caller import OPERATOR, Caller
 from registry.db.clock import after
 from registry.db.models.write_claims import Holding, Replica
 from registry.erasure.manual_confirm import confirm_scratch
-from registry.erasure.replicas import current_epoch, enrol_replica, erasures_since, leave, report_epoch
+from registry.erasure.replicas import current_epoch, erasures_since, register_replica, report_epoch, unregister_replica
 from registry.erasure.request import forget_sample, forget_source
 from registry.erasure.runner import finish_erasure
 from registry.errors import Conflict, Forbidden, LeaseLost, NotFound
@@ -135,7 +135,7 @@ def test_a_lost_disk_is_confirmed_by_hand_and_the_receipt_says_so(registry: Regi
 def test_a_replica_is_waited_for_until_it_has_let_go(registry: Registry) -> None:
     planted = plant(registry)
     with registry.database.writing() as session:
-        first, second = (enrol_replica(session, name, 60).id for name in ("one", "two"))
+        first, second = (register_replica(session, name, 60).id for name in ("one", "two"))
     erasure = forget_source(registry, planted.owner, planted.source)
     with registry.database.writing() as session:
         report_epoch(session, first, erasure.epoch, 60)
@@ -151,12 +151,12 @@ def test_a_replica_is_waited_for_until_it_has_let_go(registry: Registry) -> None
 def test_neither_a_dead_replica_nor_one_that_left_is_waited_for(registry: Registry) -> None:
     planted = plant(registry)
     with registry.database.writing() as session:
-        dead, gone = (enrol_replica(session, name, 60).id for name in ("dead", "gone"))
+        dead, gone = (register_replica(session, name, 60).id for name in ("dead", "gone"))
     erasure = forget_source(registry, planted.owner, planted.source)
 
     with registry.database.writing() as session:
         session.execute(update(Replica).where(Replica.id == dead).values(expires_at=after(-1)))
-        leave(session, gone)
+        unregister_replica(session, gone)
 
     assert finish_erasure(registry, erasure.id).state == "complete"
     with registry.database.writing() as session, pytest.raises(LeaseLost):
@@ -167,7 +167,7 @@ def test_neither_a_dead_replica_nor_one_that_left_is_waited_for(registry: Regist
 def test_a_replica_learns_in_order_what_to_let_go_of(registry: Registry) -> None:
     planted, other = plant(registry), plant(registry)
     with registry.database.writing() as session:
-        replica = enrol_replica(session, "one", 60)
+        replica = register_replica(session, "one", 60)
         start = replica.epoch
         assert start == current_epoch(session)
     of_sample = forget_sample(registry, planted.owner, planted.source, planted.first_sample)
@@ -187,7 +187,7 @@ def test_a_replica_learns_in_order_what_to_let_go_of(registry: Registry) -> None
 @pytest.mark.parametrize("home", ["sqlite-folder"], indirect=True)
 def test_an_epoch_never_goes_back(registry: Registry) -> None:
     with registry.database.writing() as session:
-        replica = enrol_replica(session, "one", 60).id
+        replica = register_replica(session, "one", 60).id
         report_epoch(session, replica, 7, 60)
         report_epoch(session, replica, 3, 60)
 

@@ -13,12 +13,12 @@ from registry.db.models.erasures import Erasure
 from registry.db.models.log import AuditLine
 from registry.db.models.prompts import ReleaseLoss, ReleasePrompt
 from registry.db.models.users import Grant
-from registry.erasure.request import FIRST_IN_LINE, forget_sample, forget_shard, forget_source
+from registry.erasure.request import RETRAIN_PRIORITY, forget_sample, forget_shard, forget_source
 from registry.erasure.runner import finish_erasure
 from registry.erasure.status import list_erasures, show_erasure
 from registry.errors import Forbidden, NotFound
 from registry.ids import new_id
-from registry.ingest.tombstones import mark_of
+from registry.ingest.tombstones import tombstone_hash
 from registry.registry import Registry
 from registry.storage import write_claims
 from registry.storage.keys import prompts_prefix, sample_key, shard_prefix, source_prefix
@@ -99,7 +99,7 @@ def test_a_forgotten_shard_leaves_its_source_to_serve(registry: Registry) -> Non
     assert shard.erasure_id == erasure.id
     assert source is not None
     assert source.name is not None
-    assert marks(registry) == {mark_of(source.key, digest) for digest in planted.shards[gone]}
+    assert marks(registry) == {tombstone_hash(source.key, digest) for digest in planted.shards[gone]}
 
 
 def test_a_forgotten_sample_sends_its_shard_back_to_training_ahead_of_others(registry: Registry) -> None:
@@ -118,9 +118,9 @@ def test_a_forgotten_sample_sends_its_shard_back_to_training_ahead_of_others(reg
     shard, source = shard_row(registry, gone), source_row(registry, planted)
     assert shard is not None
     assert (shard.generation, shard.attempts, shard.error, shard.lease_id) == (2, 0, None, None)
-    assert shard.priority == FIRST_IN_LINE
+    assert shard.priority == RETRAIN_PRIORITY
     assert source is not None
-    assert marks(registry) == {mark_of(source.key, digest)}
+    assert marks(registry) == {tombstone_hash(source.key, digest)}
     with registry.database.reading() as session:
         left = session.scalars(select(Sample.digest).where(Sample.shard_id == gone)).all()
     assert left == planted.shards[gone][1:]

@@ -312,7 +312,7 @@ def test_a_reader_in_the_way_of_the_scrubbing_is_waited_for(
 ) -> None:
     planted = plant(registry)
     erasure = forget_source(registry, planted.owner, planted.source)
-    monkeypatch.setattr(steps, "scrub", lambda _: False)
+    monkeypatch.setattr(steps, "vacuum", lambda _: False)
     assert "a reader keeps the database" in finish_erasure(registry, erasure.id).waits_for[0]
     monkeypatch.undo()
 

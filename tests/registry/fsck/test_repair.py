@@ -14,8 +14,8 @@ from registry.erasure.request import forget_source
 from registry.errors import Forbidden
 from registry.fsck import orphan_objects
 from registry.fsck.finding import Finding
-from registry.fsck.repair import GONE, repair
-from registry.fsck.scan import examine
+from registry.fsck.repair import NOTHING_TO_REPAIR, repair
+from registry.fsck.scan import scan
 from registry.ids import new_id
 from registry.log import chain
 from registry.registry import Registry
@@ -30,8 +30,8 @@ DIGEST = "ab" * 32
 
 def mend(registry: Registry) -> list[str]:
     """What was done; afterwards nothing is left to do."""
-    actions = [mended.action for mended in repair(registry, OPERATOR, list(examine(registry)))]
-    assert [finding for finding in examine(registry) if finding.is_fault] == []
+    actions = [mended.action for mended in repair(registry, OPERATOR, list(scan(registry)))]
+    assert [finding for finding in scan(registry) if finding.is_fault] == []
     return actions
 
 
@@ -89,7 +89,7 @@ def test_what_somebody_may_be_trying_the_store_out_by_is_left(registry: Registry
 
     [mended] = repair(registry, OPERATOR, [Finding("orphan object", key, "", True)])
 
-    assert mended.action == GONE
+    assert mended.action == NOTHING_TO_REPAIR
     assert key in keys_of(registry, "")
 
 
@@ -102,7 +102,7 @@ def test_what_is_no_orphan_any_more_is_left(registry: Registry) -> None:
         write_claims.take(session, new_id(), "upload", planted.source, prefixes=[prefix])
     stale = [Finding("orphan object", key, "", True) for key in (held, named, f"{named[:-64]}{DIGEST}")]
 
-    assert [mended.action for mended in repair(registry, OPERATOR, stale)] == [GONE] * 3
+    assert [mended.action for mended in repair(registry, OPERATOR, stale)] == [NOTHING_TO_REPAIR] * 3
     assert {held, named} <= set(keys_of(registry))
 
 
@@ -211,7 +211,7 @@ def test_what_is_well_again_or_being_forgotten_is_not_dropped(registry: Registry
     before = rows_of(registry, planted.target)
     forget_source(registry, gone.owner, gone.source)
 
-    assert [mended.action for mended in repair(registry, OPERATOR, stale)] == [GONE] * 6
+    assert [mended.action for mended in repair(registry, OPERATOR, stale)] == [NOTHING_TO_REPAIR] * 6
     assert rows_of(registry, planted.target) == before
 
 
@@ -269,16 +269,16 @@ def test_a_broken_log_is_acknowledged_once_and_works_again(registry: Registry, t
         for _ in range(5):
             chain.append(session, None, "test")
         tamper(session)
-    broken = [finding for finding in examine(registry) if finding.is_fault]
+    broken = [finding for finding in scan(registry) if finding.is_fault]
     assert len(broken) == 1
 
     assert len(list(repair(registry, OPERATOR, broken))) == 1
 
     with registry.database.writing() as session:
         chain.append(session, None, "test")
-    assert [finding for finding in examine(registry) if finding.is_fault] == []
+    assert [finding for finding in scan(registry) if finding.is_fault] == []
     is_healed = tamper in (lose_the_head, set_the_head_back)  # the lines themselves were whole
-    assert [finding.kind for finding in examine(registry)] == ([] if is_healed else ["acknowledged break"])
+    assert [finding.kind for finding in scan(registry)] == ([] if is_healed else ["acknowledged break"])
     with registry.database.reading() as session:
         examined = session.scalars(select(AuditLine).where(AuditLine.action == "log.examined")).one()
     assert examined.subject["breaks"] == [[int(broken[0].subject), broken[0].detail]]
@@ -295,4 +295,4 @@ def test_a_line_that_is_changed_again_is_a_new_fault(registry: Registry) -> None
     with registry.database.writing() as session:
         session.execute(update(AuditLine).where(AuditLine.number == 2).values(action="something else"))
 
-    assert [finding.kind for finding in examine(registry)] == ["broken log"]
+    assert [finding.kind for finding in scan(registry)] == ["broken log"]

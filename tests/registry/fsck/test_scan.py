@@ -12,7 +12,7 @@ from registry.db.models.prompts import Prompt
 from registry.db.models.write_claims import Holding
 from registry.erasure.request import forget_sample, forget_shard, forget_source
 from registry.fsck import missing_objects, orphan_objects
-from registry.fsck.scan import examine
+from registry.fsck.scan import scan
 from registry.ids import new_id
 from registry.registry import Registry
 from registry.storage import write_claims
@@ -24,7 +24,7 @@ DIGEST = "ab" * 32
 
 
 def found(registry: Registry, *, deep: bool = True) -> list[tuple[str, str]]:
-    return [(finding.kind, finding.subject) for finding in examine(registry, deep=deep)]
+    return [(finding.kind, finding.subject) for finding in scan(registry, deep=deep)]
 
 
 def overwrite(registry: Registry, key: str, body: bytes) -> None:
@@ -47,7 +47,7 @@ def test_a_healthy_registry_has_no_findings(registry: Registry, monkeypatch: pyt
     plant(registry)
     counts: list[int] = []
 
-    assert list(examine(registry, progress=counts.append)) == []
+    assert list(scan(registry, progress=counts.append)) == []
     assert counts == list(range(1, 2 * 15 + 1))  # each object listed once, and read once
 
 
@@ -88,7 +88,7 @@ def test_what_is_being_forgotten_is_neither_orphan_nor_lost(registry: Registry) 
 def test_a_key_that_the_registry_never_makes_is_unknown_and_left_alone(registry: Registry) -> None:
     registry.objects.put("notes/from-the-operator.txt", b"do not touch")
 
-    (finding,) = examine(registry)
+    (finding,) = scan(registry)
 
     assert (finding.kind, finding.subject) == ("unknown object", "notes/from-the-operator.txt")
     assert not finding.is_mendable
@@ -166,7 +166,7 @@ def test_an_expired_holding_is_found_and_one_elsewhere_cannot_be_mended_here(reg
         session.execute(update(Holding).values(expires_at=after(-1)))
         write_claims.take(session, alive, "upload", planted.source)
 
-    findings = list(examine(registry))
+    findings = list(scan(registry))
 
     assert [(finding.kind, finding.subject, finding.is_mendable) for finding in findings] == [
         ("expired holding", str(here), True),

@@ -15,8 +15,8 @@ from registry.db.clock import now
 from registry.db.models.catalog import Sample, Shard, Source, Tombstone
 from registry.db.models.log import AuditLine
 from registry.db.models.write_claims import Holding
-from registry.ingest.pipeline import Admission
-from registry.ingest.tombstones import mark_of
+from registry.ingest.pipeline import IngestResult
+from registry.ingest.tombstones import tombstone_hash
 from registry.ingest.upload import add_samples, upload_source
 from registry.registry import Registry
 from registry.storage.keys import sample_key
@@ -49,10 +49,10 @@ class Desk:
         files = {f"{label}/{number}.png": self.shop.picture(number) for number in numbers}
         return self.shop.zip(files, f"pictures-{next(self._numbers)}.zip")
 
-    def upload(self, path: Path, name: str = "birds", **options: Any) -> Admission:  # Any: of `upload_source`
+    def upload(self, path: Path, name: str = "birds", **options: Any) -> IngestResult:  # Any: of `upload_source`
         return upload_source(self.registry, self.owner, self.task_id, name, path, **options)
 
-    def add(self, source_id: UUID, path: Path, **options: Any) -> Admission:  # Any: of `add_samples`
+    def add(self, source_id: UUID, path: Path, **options: Any) -> IngestResult:  # Any: of `add_samples`
         return add_samples(self.registry, self.owner, source_id, path, **options)
 
     def forget(self, source_id: UUID, digest: str, erasure_id: UUID) -> None:
@@ -63,7 +63,9 @@ class Desk:
             if sample is not None:
                 session.delete(sample)
             session.add(
-                Tombstone(source_id=source_id, mark=mark_of(source.key, digest), erasure_id=erasure_id, made_at=now())
+                Tombstone(
+                    source_id=source_id, mark=tombstone_hash(source.key, digest), erasure_id=erasure_id, made_at=now()
+                )
             )
 
     def samples(self, source_id: UUID) -> list[Sample]:

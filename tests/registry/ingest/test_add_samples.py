@@ -12,7 +12,7 @@ from registry.access.caller import Caller
 from registry.db.clock import now
 from registry.db.models.catalog import Source
 from registry.db.models.users import Grant
-from registry.errors import CollectionRefused, Forbidden, NotFound
+from registry.errors import DatasetRejected, Forbidden, NotFound
 from registry.ids import new_id
 from registry.ingest.upload import add_samples
 from tests.registry.ingest.fixtures import Desk
@@ -77,7 +77,7 @@ def test_an_upload_without_anything_new_is_refused(desk: Desk, source_id: UUID) 
     before = desk.rows()
 
     for unreadable in ("refuse", "skip"):
-        with pytest.raises(CollectionRefused, match=r"no picture is new to the source \('cat/1\.png' .* and 1 more\)"):
+        with pytest.raises(DatasetRejected, match=r"no picture is new to the source \('cat/1\.png' .* and 1 more\)"):
             desk.add(source_id, desk.pictures([1, 2]), unreadable=unreadable)
 
     assert desk.rows() == before
@@ -88,7 +88,7 @@ def test_an_upload_without_anything_new_is_refused(desk: Desk, source_id: UUID) 
 def test_a_picture_that_comes_again_under_another_label_is_a_contradiction(desk: Desk, source_id: UUID) -> None:
     path = desk.shop.zip({"dog/1.png": desk.shop.picture(1), "dog/9.png": desk.shop.picture(9)})
 
-    with pytest.raises(CollectionRefused, match=r"'dog/1\.png' labelled 'dog', but in the source already"):
+    with pytest.raises(DatasetRejected, match=r"'dog/1\.png' labelled 'dog', but in the source already"):
         desk.add(source_id, path)
     admission = desk.add(source_id, path, unreadable="skip")
 
@@ -107,7 +107,7 @@ def test_a_forgotten_picture_refuses_the_whole(desk: Desk, source_id: UUID) -> N
     desk.forget(source_id, digest_of(desk, 20), new_id())
     before = desk.rows()
 
-    with pytest.raises(CollectionRefused, match=r"1 of 2 pictures .*'cat/20\.png' was forgotten on 20\d\d-.*--readmit"):
+    with pytest.raises(DatasetRejected, match=r"1 of 2 pictures .*'cat/20\.png' was forgotten on 20\d\d-.*--readmit"):
         desk.add(source_id, desk.pictures([20, 21]))
 
     assert desk.rows() == before

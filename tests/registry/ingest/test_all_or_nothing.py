@@ -9,7 +9,7 @@ from typing import Any, cast
 import pytest
 
 from registry import failpoints
-from registry.errors import CollectionRefused, Conflict, DatabaseUnreachable, DomainError
+from registry.errors import Conflict, DatabaseUnreachable, DatasetRejected, DomainError
 from registry.ingest import pipeline
 from registry.registry import Registry
 from registry.storage import write_claims
@@ -152,7 +152,7 @@ def test_a_file_that_changes_while_its_folder_is_read_refuses_the_whole(
 
     monkeypatch.setattr(pipeline, "_choose", change_and_choose)
 
-    with pytest.raises(CollectionRefused, match=r"'cat/3\.png' has changed"):
+    with pytest.raises(DatasetRejected, match=r"'cat/3\.png' has changed"):
         desk.upload(folder)
 
     assert desk.rows()["sources"] == 0

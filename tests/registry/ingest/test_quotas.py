@@ -15,12 +15,12 @@ from registry.db.models.log import AuditLine
 from registry.erasure.request import forget_sample, forget_source
 from registry.errors import Forbidden, Invalid, NotFound
 from registry.ids import new_id
-from registry.ingest.pipeline import Admission
-from registry.training.publish import PublishedFacts, publish_remote
+from registry.ingest.pipeline import IngestResult
+from registry.training.publish import PublishedMetadata, publish_remote
 from tests.registry.ingest.fixtures import Desk
 from tests.registry.ingest.test_races import meanwhile, together
 
-FACTS = PublishedFacts(identity="1d" * 32, labels=("cat",), samples=1, facts={})
+FACTS = PublishedMetadata(identity="1d" * 32, labels=("cat",), samples=1, facts={})
 
 
 def limited(desk: Desk, quota_bytes: int | None) -> Desk:
@@ -58,7 +58,7 @@ def test_what_fits_exactly_is_taken_in_and_then_not_a_byte_more(desk: Desk) -> N
 
 def test_too_much_is_refused_before_any_of_it_is_written(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
     limited(desk, size_of(desk, 0, 1, 2) - 1)
-    monkeypatch.setattr("registry.ingest.pipeline.put_samples", lambda *_, **__: pytest.fail("objects were written"))
+    monkeypatch.setattr("registry.ingest.pipeline.store_samples", lambda *_, **__: pytest.fail("objects were written"))
 
     with pytest.raises(QuotaExceeded, match=f"and this needs {size_of(desk, 0, 1, 2)} more"):
         desk.upload(desk.pictures(range(3)))
@@ -92,7 +92,7 @@ def test_of_two_uploads_at_once_that_fit_alone_one_is_refused(desk: Desk) -> Non
 
     outcomes = together(*(lambda path=path, n=n: desk.upload(path, f"source {n}") for n, path in enumerate(paths)))
 
-    assert [type(outcome) for outcome in outcomes if not isinstance(outcome, Admission)] == [QuotaExceeded]
+    assert [type(outcome) for outcome in outcomes if not isinstance(outcome, IngestResult)] == [QuotaExceeded]
     assert quota(desk).used_bytes == size_of(desk, 0, 1)
     assert desk.rows()["sources"] == 1
     desk.assert_tidy()
@@ -106,7 +106,7 @@ def test_of_many_uploads_at_once_into_several_sources_as_many_are_taken_in_as_fi
     paths = [desk.pictures([n]) for n in range(6)]
     outcomes = together(*(lambda path=path, n=n: desk.add(sources[n % 2], path) for n, path in enumerate(paths)))
 
-    assert sum(isinstance(outcome, Admission) for outcome in outcomes) == 3
+    assert sum(isinstance(outcome, IngestResult) for outcome in outcomes) == 3
     assert quota(desk).used_bytes == used + size_of(desk, 0, 1, 2)
     desk.assert_tidy()
 

@@ -13,16 +13,16 @@ from registry import failpoints
 from registry.db.clock import now
 from registry.db.models.catalog import Source
 from registry.db.models.users import Grant
-from registry.errors import CollectionRefused, Conflict, DomainError, Forbidden, NotFound
+from registry.errors import Conflict, DatasetRejected, DomainError, Forbidden, NotFound
 from registry.ids import new_id
-from registry.ingest.pipeline import Admission
+from registry.ingest.pipeline import IngestResult
 from registry.ingest.upload import add_samples
 from tests.registry.ingest.fixtures import Desk
 
 PATIENCE_SECONDS = 30
 
 
-def together(*acts: Callable[[], Admission]) -> list[Admission | DomainError]:
+def together(*acts: Callable[[], IngestResult]) -> list[IngestResult | DomainError]:
     """What came of each; all of them stand before their commit, with their objects written, when the first goes on."""
     gate = threading.Barrier(len(acts))
 
@@ -30,7 +30,7 @@ def together(*acts: Callable[[], Admission]) -> list[Admission | DomainError]:
         if point == "upload: objects written":
             gate.wait(PATIENCE_SECONDS)
 
-    def outcome(act: Callable[[], Admission]) -> Admission | DomainError:
+    def outcome(act: Callable[[], IngestResult]) -> IngestResult | DomainError:
         try:
             return act()
         except DomainError as error:
@@ -72,8 +72,8 @@ def test_of_two_sources_with_one_name_one_wins(desk: Desk) -> None:
 
     outcomes = together(*(lambda path=path: desk.upload(path) for path in paths))
 
-    (won,) = [outcome for outcome in outcomes if isinstance(outcome, Admission)]
-    (lost,) = [outcome for outcome in outcomes if not isinstance(outcome, Admission)]
+    (won,) = [outcome for outcome in outcomes if isinstance(outcome, IngestResult)]
+    (lost,) = [outcome for outcome in outcomes if not isinstance(outcome, IngestResult)]
     assert isinstance(lost, Conflict)
     assert desk.rows()["sources"] == 1
     assert len(desk.samples(won.source_id)) == won.samples == 4
@@ -86,8 +86,8 @@ def test_of_two_who_add_the_same_pictures_each_picture_is_kept_once(desk: Desk, 
     outcomes = together(*(lambda path=path: desk.add(source_id, path, shards=2) for path in paths))
 
     first, second = outcomes
-    assert isinstance(first, Admission)
-    assert isinstance(second, Admission)
+    assert isinstance(first, IngestResult)
+    assert isinstance(second, IngestResult)
     assert first.samples + second.samples == 10
     assert len(first.refusals) + len(second.refusals) == 3
     assert len(desk.samples(source_id)) == 13
@@ -101,8 +101,8 @@ def test_of_two_who_add_nothing_but_the_same_pictures_one_is_refused(desk: Desk,
 
     outcomes = together(*(lambda path=path: desk.add(source_id, path) for path in paths))
 
-    assert sorted(isinstance(outcome, Admission) for outcome in outcomes) == [False, True]
-    assert any(isinstance(outcome, CollectionRefused) for outcome in outcomes)
+    assert sorted(isinstance(outcome, IngestResult) for outcome in outcomes) == [False, True]
+    assert any(isinstance(outcome, DatasetRejected) for outcome in outcomes)
     assert len(desk.samples(source_id)) == 5
     desk.assert_tidy()
 
@@ -160,7 +160,7 @@ def test_a_picture_that_is_forgotten_meanwhile_refuses_the_whole_unless_it_may_b
 ) -> None:
     meanwhile(monkeypatch, lambda: desk.forget(source_id, digest_of(desk, 11), new_id()))
 
-    with pytest.raises(CollectionRefused, match="forgotten"):
+    with pytest.raises(DatasetRejected, match="forgotten"):
         desk.add(source_id, desk.pictures([10, 11, 12]))
 
     assert len(desk.samples(source_id)) == 3
@@ -177,7 +177,7 @@ def test_a_pardon_does_not_reach_a_later_erasure(desk: Desk, source_id: UUID, mo
 
     meanwhile(monkeypatch, come_back_and_be_forgotten_again)
 
-    with pytest.raises(CollectionRefused, match="forgotten"):
+    with pytest.raises(DatasetRejected, match="forgotten"):
         desk.add(source_id, desk.pictures([11]), readmit=True)
 
     assert digest not in {sample.digest for sample in desk.samples(source_id)}

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from registry.errors import LimitExceeded
-from registry.ingest.receive_body import Received, receive
+from registry.ingest.receive_body import ReceivedBody, receive_body
 from registry.storage.scratch import ScratchUnusable
 
 
@@ -18,10 +18,10 @@ def test_what_was_sent_is_what_is_kept(chunks: list[bytes], tmp_path_factory: py
     path = tmp_path_factory.mktemp("wire") / "body"
     body = b"".join(chunks)
 
-    received = receive(iter(chunks), path, len(body))
+    received = receive_body(iter(chunks), path, len(body))
 
     assert path.read_bytes() == body
-    assert received == Received(len(body), hashlib.sha256(body).hexdigest())
+    assert received == ReceivedBody(len(body), hashlib.sha256(body).hexdigest())
 
 
 def test_a_body_over_the_limit_is_stopped_where_it_passes_it(tmp_path: Path) -> None:
@@ -33,7 +33,7 @@ def test_a_body_over_the_limit_is_stopped_where_it_passes_it(tmp_path: Path) -> 
             yield bytes(10)
 
     with pytest.raises(LimitExceeded, match="more than 25 bytes"):
-        receive(endless(), tmp_path / "body", 25)
+        receive_body(endless(), tmp_path / "body", 25)
 
     assert len(taken) == 3
     assert list(tmp_path.iterdir()) == []
@@ -45,7 +45,7 @@ def test_a_sender_who_breaks_off_leaves_nothing(tmp_path: Path) -> None:
         raise ConnectionError
 
     with pytest.raises(ConnectionError):
-        receive(broken(), tmp_path / "body", 100)
+        receive_body(broken(), tmp_path / "body", 100)
 
     assert list(tmp_path.iterdir()) == []
 
@@ -55,13 +55,13 @@ def test_a_file_that_is_there_is_left_alone(tmp_path: Path) -> None:
     path.write_bytes(b"mine")
 
     with pytest.raises(ScratchUnusable):
-        receive([b"yours"], path, 100)
+        receive_body([b"yours"], path, 100)
 
     assert path.read_bytes() == b"mine"
 
 
 def test_a_folder_that_is_gone_is_told_in_one_line(tmp_path: Path) -> None:
     with pytest.raises(ScratchUnusable, match="make room") as caught:
-        receive([b"some"], tmp_path / "gone" / "body", 100)
+        receive_body([b"some"], tmp_path / "gone" / "body", 100)
 
     assert "\n" not in str(caught.value)

@@ -8,7 +8,7 @@ from registry.db.clock import now
 from registry.db.database import Database
 from registry.db.models.catalog import Tombstone
 from registry.ids import new_id
-from registry.ingest.tombstones import buried, mark_of, unbury
+from registry.ingest.tombstones import find_tombstones, remove_tombstones, tombstone_hash
 from tests.registry.factories import make_source, make_task
 
 DIGESTS = [f"{number:064x}" for number in range(5)]
@@ -17,13 +17,13 @@ digests = st.binary(min_size=32, max_size=32).map(bytes.hex)
 
 @given(key=st.binary(min_size=32, max_size=32), first=digests, second=digests)
 def test_two_pictures_share_a_mark_only_if_they_are_one(key: bytes, first: str, second: str) -> None:
-    assert (mark_of(key, first) == mark_of(key, second)) == (first == second)
+    assert (tombstone_hash(key, first) == tombstone_hash(key, second)) == (first == second)
 
 
 @given(keys=st.lists(st.binary(min_size=32, max_size=32), min_size=2, max_size=2, unique=True), digest=digests)
 def test_another_source_has_another_mark_for_the_same_picture(keys: list[bytes], digest: str) -> None:
-    assert mark_of(keys[0], digest) != mark_of(keys[1], digest)
-    assert digest not in mark_of(keys[0], digest)
+    assert tombstone_hash(keys[0], digest) != tombstone_hash(keys[1], digest)
+    assert digest not in tombstone_hash(keys[0], digest)
 
 
 def test_only_the_forgotten_ones_of_this_source_are_buried(database: Database) -> None:
@@ -32,11 +32,11 @@ def test_only_the_forgotten_ones_of_this_source_are_buried(database: Database) -
         task = make_task(session)
         source, other = make_source(session, task), make_source(session, task)
         for where, digest in ((source, DIGESTS[1]), (source, DIGESTS[3]), (other, DIGESTS[0])):
-            mark = mark_of(where.key, digest)
+            mark = tombstone_hash(where.key, digest)
             session.add(Tombstone(source_id=where.id, mark=mark, erasure_id=erasure, made_at=now()))
 
     with database.reading() as session:
-        found = buried(session, source, DIGESTS)
+        found = find_tombstones(session, source, DIGESTS)
 
     assert set(found) == {DIGESTS[1], DIGESTS[3]}
     assert {burial.erasure_id for burial in found.values()} == {erasure}
@@ -47,11 +47,11 @@ def test_unburying_one_leaves_the_others(database: Database) -> None:
     with database.writing() as session:
         source = make_source(session, make_task(session))
         for digest in DIGESTS[:3]:
-            mark = mark_of(source.key, digest)
+            mark = tombstone_hash(source.key, digest)
             session.add(Tombstone(source_id=source.id, mark=mark, erasure_id=new_id(), made_at=now()))
 
     with database.writing() as session:
-        unbury(session, source, [DIGESTS[1], DIGESTS[4]])
+        remove_tombstones(session, source, [DIGESTS[1], DIGESTS[4]])
 
     with database.reading() as session:
-        assert set(buried(session, source, DIGESTS)) == {DIGESTS[0], DIGESTS[2]}
+        assert set(find_tombstones(session, source, DIGESTS)) == {DIGESTS[0], DIGESTS[2]}

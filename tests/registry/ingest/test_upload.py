@@ -9,10 +9,10 @@ import pytest
 
 from registry.access.caller import OPERATOR, Caller
 from registry.catalog.shards import shard_of
-from registry.datasets.limits import Limits
-from registry.datasets.sample import Refusal
+from registry.datasets.limits import DatasetLimits
+from registry.datasets.sample import SkippedFile
 from registry.db.models.catalog import Source
-from registry.errors import CollectionRefused, Conflict, DomainError, Forbidden, Invalid, LimitExceeded, NotFound
+from registry.errors import Conflict, DatasetRejected, DomainError, Forbidden, Invalid, LimitExceeded, NotFound
 from registry.ids import new_id
 from registry.ingest.upload import upload_source
 from registry.registry import Registry
@@ -178,14 +178,14 @@ def test_more_shards_than_pictures_or_none_are_refused(desk: Desk, shards: int) 
 
 @embedded
 def test_a_file_over_a_limit_is_refused(desk: Desk) -> None:
-    refused(desk, LimitExceeded, limits=Limits(max_files=1))
+    refused(desk, LimitExceeded, limits=DatasetLimits(max_files=1))
 
 
 @embedded
 def test_labels_that_the_task_does_not_have_are_named(registry: Registry, desk: Desk) -> None:
     strict = Desk(registry, desk.shop, labels=["cat", "dog"])
 
-    message = refused(strict, CollectionRefused, path=strict.pictures([1], label="wolf"))
+    message = refused(strict, DatasetRejected, path=strict.pictures([1], label="wolf"))
     admission = strict.upload(strict.pictures([2], label="dog"))
 
     assert "'wolf'" in message
@@ -196,7 +196,7 @@ def test_labels_that_the_task_does_not_have_are_named(registry: Registry, desk: 
 def test_a_broken_picture_refuses_the_whole_unless_it_may_be_skipped(desk: Desk) -> None:
     path = desk.shop.zip({"cat/1.png": desk.shop.picture(1), "cat/2.png": b"no picture"})
 
-    assert "'cat/2.png'" in refused(desk, CollectionRefused, path=path)
+    assert "'cat/2.png'" in refused(desk, DatasetRejected, path=path)
     admission = desk.upload(path, unreadable="skip")
 
     assert admission.samples == 1
@@ -208,7 +208,7 @@ def test_a_copy_within_the_upload_is_kept_once_and_told(desk: Desk) -> None:
     admission = desk.upload(desk.shop.zip({"cat/1.png": desk.shop.picture(1), "cat/2.png": desk.shop.picture(1)}))
 
     assert admission.samples == 1
-    assert admission.refusals == (Refusal("cat/2.png", "same picture as 'cat/1.png'"),)
+    assert admission.refusals == (SkippedFile("cat/2.png", "same picture as 'cat/1.png'"),)
 
 
 @embedded
@@ -248,7 +248,7 @@ def test_a_body_that_was_given_away_is_gone_afterwards(desk: Desk, is_good: bool
     if is_good:
         desk.upload(path, consume=True)
     else:
-        with pytest.raises(CollectionRefused):
+        with pytest.raises(DatasetRejected):
             desk.upload(path, consume=True)
 
     assert not path.exists()

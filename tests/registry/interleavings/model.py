@@ -25,20 +25,20 @@ from registry.db.models.catalog import Sample, Shard, Source
 from registry.db.models.prompts import Prompt
 from registry.erasure.request import forget_sample, forget_shard, forget_source
 from registry.erasure.runner import run_erasures
-from registry.errors import CollectionRefused, LeaseLost, NotFound
-from registry.ingest.pipeline import Admission
+from registry.errors import DatasetRejected, LeaseLost, NotFound
+from registry.ingest.pipeline import IngestResult
 from registry.ingest.upload import add_samples, upload_source
 from registry.registry import Registry
 from registry.storage.keys import sample_key
 from registry.training.lease import Lease
-from registry.training.publish import PublishedFacts, publish
-from registry.training.queue import lease_work
+from registry.training.publish import PublishedMetadata, publish
+from registry.training.queue import lease_next_shard
 from tests.registry.conftest import picture
 from tests.registry.interleavings.paused import Paused, reach
 
 UPLOAD_POINTS = ("upload: held", "upload: half the objects", "upload: objects written", "upload: committed")
 PUBLISH_POINTS = ("publish: object written", "publish: committed")
-FACTS = PublishedFacts(identity="1d" * 32, labels=("cat",), samples=1, facts={})
+FACTS = PublishedMetadata(identity="1d" * 32, labels=("cat",), samples=1, facts={})
 USERS = ("ann", "bob")
 COMMITTED_UPLOAD, COMMITTED_PUBLISHING = UPLOAD_POINTS[-1], PUBLISH_POINTS[-1]
 
@@ -70,7 +70,7 @@ class ModelSource:
 class Upload:
     """An upload that is under way; one that is committed is in the model already."""
 
-    paused: Paused[Admission]
+    paused: Paused[IngestResult]
     source: UUID | None  # that is extended; None: a new one
     name: str
     owner: str | None
@@ -164,7 +164,7 @@ class Orders:
             assert upload.source is not None
             assert upload.source not in self.model
             self.outcome("an upload lost its source")
-        except CollectionRefused:  # nothing of it is new any more, or some of it was forgotten
+        except DatasetRejected:  # nothing of it is new any more, or some of it was forgotten
             assert upload.source is not None
             known = self.model.get(upload.source)
             assert known is None or upload.digests & known.forgotten or upload.digests <= known.samples
@@ -176,7 +176,7 @@ class Orders:
     # Training
 
     def lease(self) -> None:
-        lease = lease_work(self.registry, "worker")
+        lease = lease_next_shard(self.registry, "worker")
         if lease is None:
             # All that is left is somebody's, who may still publish.
             untrained = [shard_id for (_, shard_id), shard in self._shards() if not shard.is_trained]

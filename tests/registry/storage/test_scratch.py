@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import pytest
 from PIL import Image
 
-from registry.datasets.loader import open_collection
+from registry.datasets.loader import open_dataset
 from registry.errors import DomainError
 
 if TYPE_CHECKING:
@@ -25,7 +25,7 @@ def noise(size: int) -> bytes:
 
 
 def fail_within(path: Path, scratch: Path, error: type[BaseException]) -> None:
-    with open_collection(path, scratch=scratch) as collection:
+    with open_dataset(path, scratch=scratch) as collection:
         assert collection.samples[0].path.is_file()
         raise error
 
@@ -47,9 +47,9 @@ def test_an_interrupted_reading_leaves_no_scratch(shop: Workshop, monkeypatch: p
         written.append(len(list(shop.scratch.rglob("*"))))
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("registry.datasets.validate.decode", interrupt)
+    monkeypatch.setattr("registry.datasets.validate.decode_picture", interrupt)
 
-    with pytest.raises(KeyboardInterrupt), open_collection(path, scratch=shop.scratch):
+    with pytest.raises(KeyboardInterrupt), open_dataset(path, scratch=shop.scratch):
         pass
 
     assert written == [2]  # the private folder and one file
@@ -57,7 +57,7 @@ def test_an_interrupted_reading_leaves_no_scratch(shop: Workshop, monkeypatch: p
 
 
 def test_the_scratch_is_private(shop: Workshop) -> None:
-    with open_collection(shop.zip({"a/1.png": shop.picture(1)}), scratch=shop.scratch) as collection:
+    with open_dataset(shop.zip({"a/1.png": shop.picture(1)}), scratch=shop.scratch) as collection:
         folder = collection.samples[0].path.parent
 
         assert folder.parent == shop.scratch

@@ -17,11 +17,11 @@ from registry.ids import new_id
 from registry.registry import Registry
 from registry.training.control import cancel_training
 from registry.training.lease import Lease
-from registry.training.publish import PublishedFacts
-from registry.training.queue import lease_work
+from registry.training.publish import PublishedMetadata
+from registry.training.queue import lease_next_shard
 from tests.registry.factories import make_shard, make_source, make_task, make_user
 
-FACTS = PublishedFacts(identity="a" * 64, labels=("cat", "dog"), samples=2, facts={"settings": {"epochs": 3}})
+FACTS = PublishedMetadata(identity="a" * 64, labels=("cat", "dog"), samples=2, facts={"settings": {"epochs": 3}})
 
 
 def add_task(database: Database, labels: list[str] | None = None) -> Task:
@@ -45,7 +45,7 @@ def add_shard(database: Database, source: Source | None = None, **columns: objec
 
 def take(registry: Registry, worker: str = "ann") -> Lease:
     """The lease on the next work, of which there is some."""
-    lease = lease_work(registry, worker)
+    lease = lease_next_shard(registry, worker)
     assert lease is not None
     return lease
 

@@ -12,7 +12,7 @@ from registry.storage import write_claims
 from registry.storage.scratch import ScratchHome
 from registry.training.lease import renew_lease
 from registry.training.publish import publish
-from registry.training.queue import lease_work
+from registry.training.queue import lease_next_shard
 from tests.registry.training.fixtures import FACTS, add_shard, expire, holding_now, take
 
 
@@ -48,7 +48,7 @@ def test_who_is_late_but_lives_stays_on_record_until_the_room_is_gone(registry: 
     add_shard(registry.database)
     lease_id = new_id()
     with registry.scratch.room(lease_id):
-        lease = lease_work(registry, "ann", lease_id=lease_id)
+        lease = lease_next_shard(registry, "ann", lease_id=lease_id)
         assert lease is not None
         expire(registry.database, lease)
         clear_up(registry)
@@ -74,7 +74,7 @@ def test_a_room_that_is_made_during_the_sweep_keeps_its_home(
 
     def sweep_and_then_lease(home: ScratchHome) -> set[UUID]:
         living = sweep(home)
-        assert lease_work(registry, "ann", lease_id=lease_id) is not None
+        assert lease_next_shard(registry, "ann", lease_id=lease_id) is not None
         return living
 
     monkeypatch.setattr(ScratchHome, "sweep", sweep_and_then_lease)

@@ -10,7 +10,7 @@ from registry.db.models.catalog import Task
 from registry.errors import Conflict, DomainError, Invalid
 from registry.registry import Registry
 from registry.training.lease import Lease
-from registry.training.publish import IdentityMismatch, PublishedFacts, publish
+from registry.training.publish import PublishedMetadata, TaskBackboneMismatch, publish
 from tests.registry.training.fixtures import (
     FACTS,
     add_shard,
@@ -29,7 +29,7 @@ def test_the_first_prompt_settles_the_backbone_of_its_task(registry: Registry) -
     publish(registry, take(registry), b"one", FACTS)
 
     publish(registry, take(registry), b"two", FACTS)
-    with pytest.raises(IdentityMismatch):
+    with pytest.raises(TaskBackboneMismatch):
         publish(registry, take(registry), b"three", replace(FACTS, identity="b" * 64))
 
     with registry.database.reading() as session:
@@ -48,7 +48,7 @@ def test_of_two_first_prompts_at_once_one_settles_the_backbone(registry: Registr
         together.wait()
         try:
             publish(registry, lease, identity.encode(), replace(FACTS, identity=identity))
-        except IdentityMismatch:
+        except TaskBackboneMismatch:
             return "refused"
         return identity
 
@@ -60,7 +60,7 @@ def test_of_two_first_prompts_at_once_one_settles_the_backbone(registry: Registr
         assert session.get_one(Task, task.id).identity in outcomes
 
 
-UNFIT: dict[str, tuple[PublishedFacts, type[DomainError]]] = {
+UNFIT: dict[str, tuple[PublishedMetadata, type[DomainError]]] = {
     "a label that the task has not": (replace(FACTS, labels=("cat", "zebra")), Conflict),
     "no label": (replace(FACTS, labels=()), Invalid),
     "more samples than its shard": (replace(FACTS, samples=3), Invalid),

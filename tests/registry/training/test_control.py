@@ -11,7 +11,7 @@ from registry.errors import DomainError, Forbidden, LeaseLost, NotFound
 from registry.registry import Registry
 from registry.training.control import cancel_training, resume_training
 from registry.training.lease import renew_lease
-from registry.training.queue import lease_work
+from registry.training.queue import lease_next_shard
 from tests.registry.factories import make_prompt, make_shard, make_source, make_task
 from tests.registry.training.fixtures import add_shard, add_source, grant, shard_now, take
 
@@ -34,7 +34,7 @@ def test_cancelled_training_is_no_work_and_ends_the_leases(registry: Registry) -
 
     with pytest.raises(LeaseLost):
         renew_lease(registry.database, lease, progress=0.5)
-    assert lease_work(registry, "bob") is None
+    assert lease_next_shard(registry, "bob") is None
     cancelled = shard_now(registry.database, shard.id)
     assert (cancelled.is_held, cancelled.lease_id, cancelled.worker, cancelled.progress) == (True, None, None, None)
 

@@ -7,7 +7,7 @@ from registry.db.clock import after
 from registry.registry import Registry
 from registry.training.backoff import MOST_SECONDS, backoff_seconds
 from registry.training.lease import MAX_ERROR_CHARS, fail_lease, return_lease
-from registry.training.queue import lease_work
+from registry.training.queue import lease_next_shard
 from tests.registry.training.fixtures import (
     LOSSES,
     add_shard,
@@ -28,7 +28,7 @@ def test_a_failure_is_told_and_the_shard_waits(registry: Registry) -> None:
     shard = shard_now(registry.database, lease.shard_id)
     assert (shard.error, shard.lease_id, shard.worker, shard.progress) == ("out of memory", None, None, None)
     assert 10 < seconds_until(registry.database, shard.not_before) <= 20  # the third attempt; the second waits 10
-    assert lease_work(registry, "bob") is None
+    assert lease_next_shard(registry, "bob") is None
 
 
 def test_a_failed_shard_is_work_again_when_its_time_has_come(registry: Registry) -> None:

@@ -23,7 +23,7 @@ from registry.storage.ownership import mark_store
 from registry.storage.scratch import ScratchHome
 from registry.training.lease import Lease, renew_lease
 from registry.training.publish import publish
-from registry.training.queue import lease_work
+from registry.training.queue import lease_next_shard
 from tests.registry.training.fixtures import FACTS, add_shard, take
 from tests.servers.processes import until
 
@@ -85,7 +85,7 @@ def test_work_of_a_locked_source_is_waited_for_if_there_is_no_other(
 
     with registry.database.writing() as session:
         lock_source(session, shard.source_id)
-        asked = pool.submit(lease_work, registry, "ann")
+        asked = pool.submit(lease_next_shard, registry, "ann")
         await_waiting(registry.database)
 
     lease = asked.result()
@@ -102,7 +102,7 @@ def test_no_lease_slips_into_a_source_that_is_just_being_forgotten(
 
     def ask_meanwhile(*args: object, **kwargs: object) -> Erasure:
         # The source is locked, and nothing else has been touched yet.
-        asked.append(pool.submit(lease_work, registry, "ann"))
+        asked.append(pool.submit(lease_next_shard, registry, "ann"))
         await_waiting(registry.database)
         return record(*args, **kwargs)
 

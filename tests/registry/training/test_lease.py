@@ -16,7 +16,7 @@ from registry.ids import new_id
 from registry.registry import Registry
 from registry.storage.keys import sample_key
 from registry.training.lease import renew_lease
-from registry.training.queue import lease_work
+from registry.training.queue import lease_next_shard
 from tests.registry.factories import make_prompt, make_sample, make_shard, make_source, make_task
 from tests.registry.training.fixtures import (
     LOSSES,
@@ -68,7 +68,7 @@ def test_a_lease_comes_with_a_holding_that_names_its_object_and_its_home(registr
 def test_a_shard_is_leased_once(registry: Registry) -> None:
     shard = add_shard(registry.database)
 
-    lease, second = take(registry), lease_work(registry, "bob")
+    lease, second = take(registry), lease_next_shard(registry, "bob")
 
     assert lease.shard_id == shard.id
     assert second is None
@@ -80,28 +80,28 @@ def test_what_must_not_be_trained_is_no_work(registry: Registry) -> None:
     add_shard(registry.database, erasure_id=new_id())
     add_shard(registry.database, not_before=after(60))
 
-    assert lease_work(registry, "ann") is None
+    assert lease_next_shard(registry, "ann") is None
 
 
 def test_a_trained_shard_is_no_work(registry: Registry) -> None:
     with registry.database.writing() as session:
         make_prompt(session, make_shard(session, make_source(session, make_task(session)), samples=2))
 
-    assert lease_work(registry, "ann") is None
+    assert lease_next_shard(registry, "ann") is None
 
 
 def test_a_shard_without_samples_is_no_work(registry: Registry) -> None:
     with registry.database.writing() as session:
         make_shard(session, make_source(session, make_task(session)), samples=0)
 
-    assert lease_work(registry, "ann") is None
+    assert lease_next_shard(registry, "ann") is None
 
 
 def test_a_source_that_is_being_forgotten_has_no_work(registry: Registry) -> None:
     shard = add_shard(registry.database)
     forget(registry.database, shard.source_id)
 
-    assert lease_work(registry, "ann") is None
+    assert lease_next_shard(registry, "ann") is None
 
 
 def test_urgent_work_comes_first_then_what_was_tried_least_and_what_often_failed_last(registry: Registry) -> None:
@@ -122,12 +122,12 @@ def test_a_worker_may_keep_to_some_tasks(registry: Registry) -> None:
     add_shard(registry.database, add_source(registry.database, other), priority=5)
     shard = add_shard(registry.database, add_source(registry.database, wanted))
 
-    lease = lease_work(registry, "ann", tasks={wanted.id})
+    lease = lease_next_shard(registry, "ann", tasks={wanted.id})
 
     assert lease is not None
     assert lease.shard_id == shard.id
-    assert lease_work(registry, "ann", tasks={wanted.id}) is None
-    assert lease_work(registry, "ann", tasks=()) is None
+    assert lease_next_shard(registry, "ann", tasks={wanted.id}) is None
+    assert lease_next_shard(registry, "ann", tasks=()) is None
 
 
 def test_a_lease_without_a_name_or_a_duration_is_refused(registry: Registry) -> None:
@@ -135,7 +135,7 @@ def test_a_lease_without_a_name_or_a_duration_is_refused(registry: Registry) -> 
 
     for worker, seconds in [("", 60.0), (" \n", 60.0), ("ann", 0.0), ("ann", float("nan"))]:
         with pytest.raises(Invalid):
-            lease_work(registry, worker, seconds=seconds)
+            lease_next_shard(registry, worker, seconds=seconds)
 
 
 def test_an_expired_lease_is_taken_over_and_the_shard_says_who_lost_it_and_when(registry: Registry) -> None:
@@ -162,7 +162,7 @@ def test_a_shard_that_was_published_while_it_was_chosen_is_left_alone(
         "registry.training.queue._most_urgent", lambda candidate, _: select(candidate.id).join(Source).limit(1)
     )
 
-    lease = lease_work(registry, "ann")
+    lease = lease_next_shard(registry, "ann")
 
     after_all = shard_now(registry.database, shard.id)
     assert lease is None
@@ -217,7 +217,7 @@ def test_workers_that_ask_at_once_get_different_shards(registry: Registry) -> No
     def work(number: int) -> list[UUID]:
         together.wait()
         taken = []
-        while (lease := lease_work(registry, f"worker {number}")) is not None:
+        while (lease := lease_next_shard(registry, f"worker {number}")) is not None:
             taken.append(lease.shard_id)
         return taken
 

@@ -7,7 +7,7 @@ import pytest
 from registry.errors import LeaseLost
 from registry.registry import Registry
 from registry.training.lease import Lease
-from registry.training.leased_job import leased
+from registry.training.leased_job import lease_shard
 from registry.training.publish import publish
 from tests.registry.training.fixtures import FACTS, add_shard, expire, holding_now, shard_now, take
 
@@ -15,7 +15,7 @@ from tests.registry.training.fixtures import FACTS, add_shard, expire, holding_n
 def run(registry: Registry, error: BaseException) -> tuple[Lease, Path]:
     """An attempt that writes a file and an object, and is left by the error."""
     seen: list[tuple[Lease, Path]] = []
-    with pytest.raises(type(error)), leased(registry, "ann") as work:
+    with pytest.raises(type(error)), lease_shard(registry, "ann") as work:
         assert work is not None
         seen.append(work)
         lease, room = work
@@ -32,7 +32,7 @@ def assert_nothing_is_left(registry: Registry, lease: Lease, room: Path) -> None
 
 
 def test_no_work_is_none_and_leaves_no_room(registry: Registry) -> None:
-    with leased(registry, "ann") as work:
+    with lease_shard(registry, "ann") as work:
         assert work is None
 
     assert registry.scratch.sweep() == set()
@@ -71,7 +71,7 @@ def test_a_worker_that_is_stopped_gives_the_shard_back(registry: Registry, stop:
 def test_a_block_that_publishes_nothing_gives_the_shard_back(registry: Registry) -> None:
     add_shard(registry.database)
 
-    with leased(registry, "ann") as work:
+    with lease_shard(registry, "ann") as work:
         assert work is not None
 
     assert shard_now(registry.database, work[0].shard_id).attempts == 0
@@ -82,7 +82,7 @@ def test_who_lost_the_lease_leaves_the_next_worker_alone(registry: Registry) -> 
     add_shard(registry.database)
 
     seen: list[tuple[Lease, Path]] = []
-    with pytest.raises(LeaseLost), leased(registry, "ann") as work:
+    with pytest.raises(LeaseLost), lease_shard(registry, "ann") as work:
         assert work is not None
         seen.append(work)
         expire(registry.database, work[0])
@@ -97,7 +97,7 @@ def test_who_lost_the_lease_leaves_the_next_worker_alone(registry: Registry) -> 
 def test_what_was_published_stays(registry: Registry) -> None:
     add_shard(registry.database)
 
-    with leased(registry, "ann") as work:
+    with lease_shard(registry, "ann") as work:
         assert work is not None
         prompt = publish(registry, work[0], b"prompt", FACTS)
 

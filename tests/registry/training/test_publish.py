@@ -9,9 +9,9 @@ from registry.db.models.log import AuditLine
 from registry.errors import DatabaseUnreachable, LeaseLost
 from registry.registry import Registry
 from registry.training.lease import Lease
-from registry.training.leased_job import leased
+from registry.training.leased_job import lease_shard
 from registry.training.publish import publish
-from registry.training.queue import lease_work
+from registry.training.queue import lease_next_shard
 from tests.registry.training.fixtures import (
     FACTS,
     LOSSES,
@@ -55,7 +55,7 @@ def test_a_published_shard_is_no_work_and_starts_afresh(registry: Registry) -> N
     shard = shard_now(registry.database, lease.shard_id)
     assert (shard.lease_id, shard.worker, shard.expires_at, shard.progress) == (None, None, None, None)
     assert (shard.attempts, shard.priority, shard.error, shard.not_before) == (0, 0, None, None)
-    assert lease_work(registry, "bob") is None
+    assert lease_next_shard(registry, "bob") is None
 
 
 def test_publishing_is_in_the_log_by_ids_and_counts(registry: Registry) -> None:
@@ -183,7 +183,7 @@ def test_an_attempt_that_breaks_off_there_removes_what_was_not_committed(
     monkeypatch.setattr("registry.training.publish._log", lambda *_: (_ for _ in ()).throw(DatabaseUnreachable("away")))
 
     leases: list[Lease] = []
-    with pytest.raises(DatabaseUnreachable), leased(registry, "ann") as work:
+    with pytest.raises(DatabaseUnreachable), lease_shard(registry, "ann") as work:
         assert work is not None
         leases.append(work[0])
         publish(registry, work[0], b"numbers", FACTS)

@@ -14,8 +14,8 @@ from registry.db.models.users import Grant
 from registry.db.models.write_claims import Holding
 from registry.errors import DomainError, Forbidden, Invalid, NotFound
 from registry.registry import Registry
-from registry.training.publish import IdentityMismatch, publish, publish_remote
-from registry.training.queue import lease_work
+from registry.training.publish import TaskBackboneMismatch, publish, publish_remote
+from registry.training.queue import lease_next_shard
 from tests.registry.training.fixtures import FACTS, add_shard, add_source, grant, take
 
 REFUSALS: dict[str | None, type[DomainError]] = {None: NotFound, "use": Forbidden, "forget": Forbidden}
@@ -41,7 +41,7 @@ def test_each_remote_prompt_is_a_shard_that_nobody_trains(registry: Registry) ->
         (prompt.shard_id, number, True, 1) for number, prompt in enumerate(prompts)
     ]
     assert [registry.objects.read(prompt.key, prompt.digest) for prompt in prompts] == [b"one", b"two"]
-    assert lease_work(registry, "ann") is None
+    assert lease_next_shard(registry, "ann") is None
 
 
 def test_it_is_in_the_log_with_who_sent_it(registry: Registry) -> None:
@@ -61,7 +61,7 @@ def test_it_must_be_of_the_backbone_that_the_task_has(registry: Registry) -> Non
     add_shard(registry.database, source)
     local = publish(registry, take(registry), b"local", FACTS)
 
-    with pytest.raises(IdentityMismatch):
+    with pytest.raises(TaskBackboneMismatch):
         publish_remote(registry, OPERATOR, source.id, b"remote", replace(FACTS, identity="b" * 64))
 
     assert [found.key for found in registry.objects.traces("sources/")] == [local.key]

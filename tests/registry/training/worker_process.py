@@ -26,8 +26,8 @@ from registry.settings import read_settings
 from registry.storage import write_claims
 from registry.storage.factory import open_store
 from registry.storage.scratch import ScratchHome
-from registry.training.leased_job import leased
-from registry.training.publish import PublishedFacts, publish
+from registry.training.leased_job import lease_shard
+from registry.training.publish import PublishedMetadata, publish
 
 WORKERS = 8
 LEASE_SECONDS = 1.0
@@ -82,14 +82,14 @@ def attempt(registry: Registry, worker: str, chance: random.Random) -> bool:
     """One piece of work, if there is any."""
     if chance.random() < 0.1:
         write_claims.clear_up(registry.database, registry.objects, registry.scratch)
-    with leased(registry, worker, seconds=LEASE_SECONDS) as found:
+    with lease_shard(registry, worker, seconds=LEASE_SECONDS) as found:
         if found is None:
             return False
         lease, room = found
         data = f"{lease.shard_id} of {lease.seed}".encode()
         (room / "prompt").write_bytes(data)
         labels = tuple(sorted({sample.label for sample in lease.samples}))
-        publish(registry, lease, data, PublishedFacts("a" * 64, labels, len(lease.samples), {}))
+        publish(registry, lease, data, PublishedMetadata("a" * 64, labels, len(lease.samples), {}))
     return True
 
 

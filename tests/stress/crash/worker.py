@@ -11,12 +11,12 @@ from alacarte.cli.commands.work import work
 from registry.db.models.prompts import Prompt
 from registry.registry import Registry
 from registry.training.lease import Lease
-from registry.training.publish import PublishedFacts, publish
+from registry.training.publish import PublishedMetadata, publish
 from tests.stress.crash.train_copies import keep_copy
 from trainer.worker import job
 
 
-def keep_and_publish(registry: Registry, lease: Lease, data: bytes, facts: PublishedFacts) -> Prompt:
+def keep_and_publish(registry: Registry, lease: Lease, data: bytes, facts: PublishedMetadata) -> Prompt:
     """Copy the prompt, then publish it."""
     keep_copy(Path(sys.argv[1]), lease, data)
     return publish(registry, lease, data, facts)

@@ -6,7 +6,7 @@ import torch
 from alacarte.prompting.backbone.vit import Backbone
 from alacarte.prompting.compose import Composed
 from alacarte.prompting.errors import CompositionInvalid
-from registry.datasets.sample import Sample
+from registry.datasets.sample import LabelledPicture
 from tests.prompting.reference import LABELS, small_prompt
 from trainer.baselines.apt import StructuredSet
 from trainer.baselines.errors import MeasurementInvalid
@@ -48,7 +48,7 @@ def test_no_pictures_are_refused(backbone: Backbone) -> None:
         ask(StructuredSet(backbone, [small_prompt(backbone, seed=1)]), [], backbone.preprocessing)
 
 
-def test_the_size_of_the_batches_changes_no_opinion(backbone: Backbone, samples: tuple[Sample, ...]) -> None:
+def test_the_size_of_the_batches_changes_no_opinion(backbone: Backbone, samples: tuple[LabelledPicture, ...]) -> None:
     prompts = [small_prompt(backbone, seed=1), small_prompt(backbone, seed=2, labels=("red", "white"))]
     both = StructuredSet(backbone, prompts)
 
@@ -63,7 +63,9 @@ def test_the_size_of_the_batches_changes_no_opinion(backbone: Backbone, samples:
     torch.testing.assert_close(alone.embedding, together.embedding)
 
 
-def test_leaving_members_out_is_asking_the_smaller_set(backbone: Backbone, samples: tuple[Sample, ...]) -> None:
+def test_leaving_members_out_is_asking_the_smaller_set(
+    backbone: Backbone, samples: tuple[LabelledPicture, ...]
+) -> None:
     prompts = [small_prompt(backbone, seed=seed) for seed in range(3)]
 
     of_all = ask(StructuredSet(backbone, prompts), samples, backbone.preprocessing)
@@ -73,7 +75,7 @@ def test_leaving_members_out_is_asking_the_smaller_set(backbone: Backbone, sampl
     torch.testing.assert_close(left.scores, of_two.compose("average", "prototypes").scores)
 
 
-def test_opinions_of_one_member_each_make_an_ensemble(backbone: Backbone, samples: tuple[Sample, ...]) -> None:
+def test_opinions_of_one_member_each_make_an_ensemble(backbone: Backbone, samples: tuple[LabelledPicture, ...]) -> None:
     prompts = [small_prompt(backbone, seed=1), small_prompt(backbone, seed=2, labels=("red", "white"))]
 
     apart = [ask(StructuredSet(backbone, [prompt]), samples, backbone.preprocessing) for prompt in prompts]
@@ -84,7 +86,9 @@ def test_opinions_of_one_member_each_make_an_ensemble(backbone: Backbone, sample
     torch.testing.assert_close(joined.scores, at_once.compose("vote").scores)
 
 
-def test_members_without_prototypes_cannot_be_weighted(backbone: Backbone, samples: tuple[Sample, ...]) -> None:
+def test_members_without_prototypes_cannot_be_weighted(
+    backbone: Backbone, samples: tuple[LabelledPicture, ...]
+) -> None:
     opinions = ask(JointSet(backbone, [small_prompt(backbone, seed=1)]), samples[:2], backbone.preprocessing)
 
     with pytest.raises(CompositionInvalid, match="no prototypes"):

@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from alacarte.prompting.backbone.vit import Backbone
-from registry.datasets.sample import Sample
+from registry.datasets.sample import LabelledPicture
 from tests.prompting.reference import small_backbone, small_images
 from trainer.baselines.evaluate import accuracy, ask
 from trainer.baselines.fine_tuning import TunedModel, fine_tune, tune_biases
@@ -24,7 +24,7 @@ QUICK = Recipe(epochs=6, augment="none", base_rate=0.3)
 
 
 @pytest.mark.parametrize("tune", [fine_tune, tune_biases])
-def test_a_tuned_copy_learns(backbone: Backbone, samples: tuple[Sample, ...], tune: Tune) -> None:
+def test_a_tuned_copy_learns(backbone: Backbone, samples: tuple[LabelledPicture, ...], tune: Tune) -> None:
     progress: list[Progress] = []
 
     model = tune(backbone, samples, QUICK, progress.append)
@@ -36,7 +36,7 @@ def test_a_tuned_copy_learns(backbone: Backbone, samples: tuple[Sample, ...], tu
 
 
 @pytest.mark.parametrize("tune", [fine_tune, tune_biases])
-def test_tuning_leaves_the_backbone_bit_for_bit_as_it_was(samples: tuple[Sample, ...], tune: Tune) -> None:
+def test_tuning_leaves_the_backbone_bit_for_bit_as_it_was(samples: tuple[LabelledPicture, ...], tune: Tune) -> None:
     backbone = small_backbone()
     before = {name: tensor.clone() for name, tensor in backbone.model.state_dict().items()}
 
@@ -48,11 +48,11 @@ def test_tuning_leaves_the_backbone_bit_for_bit_as_it_was(samples: tuple[Sample,
     assert not any(parameter.requires_grad for parameter in backbone.model.parameters())
 
 
-def test_fine_tuning_moves_every_weight(backbone: Backbone, samples: tuple[Sample, ...]) -> None:
+def test_fine_tuning_moves_every_weight(backbone: Backbone, samples: tuple[LabelledPicture, ...]) -> None:
     assert moved(fine_tune(backbone, samples, QUICK), backbone) == set(backbone.model.state_dict())
 
 
-def test_tuning_biases_moves_biases_alone(backbone: Backbone, samples: tuple[Sample, ...]) -> None:
+def test_tuning_biases_moves_biases_alone(backbone: Backbone, samples: tuple[LabelledPicture, ...]) -> None:
     names = {name for name in backbone.model.state_dict() if name.endswith(".bias")}
 
     assert moved(tune_biases(backbone, samples, QUICK), backbone) == names
@@ -65,7 +65,7 @@ def moved(model: TunedModel, backbone: Backbone) -> set[str]:
 
 @pytest.mark.parametrize("tune", [fine_tune, tune_biases])
 def test_the_same_seed_gives_the_same_bytes_in_whatever_order_samples_come(
-    backbone: Backbone, samples: tuple[Sample, ...], tune: Tune
+    backbone: Backbone, samples: tuple[LabelledPicture, ...], tune: Tune
 ) -> None:
     recipe = Recipe(epochs=2, seed=3, base_rate=0.03)
 
@@ -84,7 +84,7 @@ def weights_of(model: TunedModel) -> list[bytes]:
 
 @pytest.mark.parametrize(("tune", "base_rate"), [(fine_tune, 1e-5), (tune_biases, 5e-3)])
 def test_without_a_rate_the_papers_is_taken(
-    backbone: Backbone, samples: tuple[Sample, ...], tune: Tune, base_rate: float
+    backbone: Backbone, samples: tuple[LabelledPicture, ...], tune: Tune, base_rate: float
 ) -> None:
     progress: list[Progress] = []
     recipe = Recipe(epochs=2, augment="none")
@@ -109,7 +109,7 @@ def test_a_copy_starts_from_what_the_backbone_sees(backbone_of: Callable[[str], 
     torch.testing.assert_close(found, backbone.finish(rows) @ model.head_weight.T)
 
 
-def test_copies_tuned_on_shards_make_an_ensemble(backbone: Backbone, samples: tuple[Sample, ...]) -> None:
+def test_copies_tuned_on_shards_make_an_ensemble(backbone: Backbone, samples: tuple[LabelledPicture, ...]) -> None:
     shards = [[sample for sample in samples if sample.label != absent] for absent in ("red", "blue")]
     models = [fine_tune(backbone, shard, QUICK) for shard in shards]
 
@@ -126,7 +126,7 @@ def test_copies_tuned_on_shards_make_an_ensemble(backbone: Backbone, samples: tu
 
 @pytest.mark.parametrize("tune", [fine_tune, tune_biases])
 def test_samples_of_one_label_make_a_copy_that_says_it(
-    backbone: Backbone, samples: tuple[Sample, ...], tune: Tune
+    backbone: Backbone, samples: tuple[LabelledPicture, ...], tune: Tune
 ) -> None:
     model = tune(backbone, samples[::3], QUICK)
 
@@ -140,6 +140,6 @@ def test_no_samples_are_refused(backbone: Backbone) -> None:
         fine_tune(backbone, [], QUICK)
 
 
-def test_a_loss_that_is_not_finite_ends_the_training(backbone: Backbone, samples: tuple[Sample, ...]) -> None:
+def test_a_loss_that_is_not_finite_ends_the_training(backbone: Backbone, samples: tuple[LabelledPicture, ...]) -> None:
     with pytest.raises(LossNotFinite, match="use a lower rate"):
         fine_tune(backbone, samples, replace(QUICK, base_rate=1e38))

@@ -8,7 +8,7 @@ import torch
 from alacarte.prompting.backbone.vit import Backbone, identity_of
 from alacarte.prompting.prompt.artifact import prompt_to_bytes
 from alacarte.prompting.prompt.tensors import Variant
-from registry.datasets.sample import Sample
+from registry.datasets.sample import LabelledPicture
 from trainer.baselines.apt import StructuredSet
 from trainer.baselines.evaluate import accuracy, ask
 from trainer.baselines.joint_prompts import Attention, JointSet
@@ -24,7 +24,7 @@ RECIPE = Recipe(epochs=6, augment="none", base_rate=1.0)
 
 
 @pytest.mark.parametrize("variant", ["deep", "deep-shared", "shallow"])
-def test_the_paragon_learns(backbone: Backbone, samples: tuple[Sample, ...], variant: Variant) -> None:
+def test_the_paragon_learns(backbone: Backbone, samples: tuple[LabelledPicture, ...], variant: Variant) -> None:
     progress: list[Progress] = []
 
     prompt = train_joint(backbone, samples, replace(RECIPE, variant=variant), "full", progress.append)
@@ -38,7 +38,7 @@ def test_the_paragon_learns(backbone: Backbone, samples: tuple[Sample, ...], var
 
 
 def test_structured_attention_learns_the_same_the_straightforward_way(
-    backbone: Backbone, samples: tuple[Sample, ...]
+    backbone: Backbone, samples: tuple[LabelledPicture, ...]
 ) -> None:
     recipe = replace(RECIPE, augment="randaugment", views=2)
     losses: list[float] = []
@@ -55,7 +55,7 @@ def test_structured_attention_learns_the_same_the_straightforward_way(
     torch.testing.assert_close(one, other, rtol=1e-2, atol=1e-2)
 
 
-def test_with_full_attention_something_else_is_learnt(backbone: Backbone, samples: tuple[Sample, ...]) -> None:
+def test_with_full_attention_something_else_is_learnt(backbone: Backbone, samples: tuple[LabelledPicture, ...]) -> None:
     full = train_joint(backbone, samples, RECIPE, "full").tensors.memory
     structured = train_joint(backbone, samples, RECIPE, "structured").tensors.memory
 
@@ -66,7 +66,7 @@ def test_with_full_attention_something_else_is_learnt(backbone: Backbone, sample
 
 @pytest.mark.parametrize("attention", ["full", "structured"])
 def test_the_same_seed_gives_the_same_bytes_in_whatever_order_samples_come(
-    backbone: Backbone, samples: tuple[Sample, ...], attention: Attention
+    backbone: Backbone, samples: tuple[LabelledPicture, ...], attention: Attention
 ) -> None:
     recipe = Recipe(epochs=2, seed=3)
 
@@ -78,7 +78,7 @@ def test_the_same_seed_gives_the_same_bytes_in_whatever_order_samples_come(
     assert not torch.equal(one.tensors.head_weight, reseeded.tensors.head_weight)
 
 
-def test_joint_training_leaves_the_backbone_as_it_was(backbone: Backbone, samples: tuple[Sample, ...]) -> None:
+def test_joint_training_leaves_the_backbone_as_it_was(backbone: Backbone, samples: tuple[LabelledPicture, ...]) -> None:
     train_joint(backbone, samples, replace(RECIPE, epochs=1), "full")
 
     found = identity_of(backbone.model, backbone.architecture, backbone.preprocessing)
@@ -86,7 +86,9 @@ def test_joint_training_leaves_the_backbone_as_it_was(backbone: Backbone, sample
     assert all(parameter.grad is None for parameter in backbone.model.parameters())
 
 
-def test_samples_of_one_label_make_a_prompt_that_says_it(backbone: Backbone, samples: tuple[Sample, ...]) -> None:
+def test_samples_of_one_label_make_a_prompt_that_says_it(
+    backbone: Backbone, samples: tuple[LabelledPicture, ...]
+) -> None:
     prompt = train_joint(backbone, samples[::3], RECIPE, "full")
 
     answer = ask(JointSet(backbone, [prompt]), samples, backbone.preprocessing).compose()
@@ -99,12 +101,12 @@ def test_no_samples_are_refused(backbone: Backbone) -> None:
         train_joint(backbone, [], RECIPE, "full")
 
 
-def test_a_head_only_recipe_is_refused(backbone: Backbone, samples: tuple[Sample, ...]) -> None:
+def test_a_head_only_recipe_is_refused(backbone: Backbone, samples: tuple[LabelledPicture, ...]) -> None:
     with pytest.raises(RecipeInvalid, match="train it with train_prompt"):
         train_joint(backbone, samples, replace(RECIPE, variant="head-only"), "full")
 
 
-def test_a_loss_that_is_not_finite_ends_the_training(backbone: Backbone, samples: tuple[Sample, ...]) -> None:
+def test_a_loss_that_is_not_finite_ends_the_training(backbone: Backbone, samples: tuple[LabelledPicture, ...]) -> None:
     reported: list[Progress] = []
 
     with pytest.raises(LossNotFinite, match="use a lower rate"):

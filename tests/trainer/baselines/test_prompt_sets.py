@@ -9,7 +9,7 @@ from torch import Tensor
 from alacarte.prompting.backbone.vit import Backbone
 from alacarte.prompting.errors import BackboneMismatch, CompositionInvalid
 from alacarte.prompting.prompt.tensors import Prompt, Variant
-from registry.datasets.sample import Sample
+from registry.datasets.sample import LabelledPicture
 from tests.prompting.reference import small_backbone, small_images, small_prompt
 from trainer.baselines.apt import StructuredSet
 from trainer.baselines.evaluate import accuracy, ask
@@ -84,15 +84,15 @@ def test_nobody_cannot_be_concatenated(backbone: Backbone) -> None:
 
 
 @pytest.fixture(scope="module")
-def shards(samples: tuple[Sample, ...]) -> tuple[tuple[Sample, ...], tuple[Sample, ...]]:
+def shards(samples: tuple[LabelledPicture, ...]) -> tuple[tuple[LabelledPicture, ...], tuple[LabelledPicture, ...]]:
     return samples[:6], samples[6:]
 
 
 @pytest.mark.parametrize("variant", ["deep", "head-only"])
 def test_prompts_of_two_shards_composed_know_all_pictures(
     backbone: Backbone,
-    samples: tuple[Sample, ...],
-    shards: tuple[tuple[Sample, ...], tuple[Sample, ...]],
+    samples: tuple[LabelledPicture, ...],
+    shards: tuple[tuple[LabelledPicture, ...], tuple[LabelledPicture, ...]],
     variant: Variant,
 ) -> None:
     prompts = trained(backbone, shards, Recipe(variant=variant, epochs=8, augment="none"))
@@ -104,6 +104,6 @@ def test_prompts_of_two_shards_composed_know_all_pictures(
     assert accuracy(opinions.compose("vote"), truths) == 1.0
 
 
-def trained(backbone: Backbone, shards: Sequence[Sequence[Sample]], recipe: Recipe) -> list[Prompt]:
+def trained(backbone: Backbone, shards: Sequence[Sequence[LabelledPicture]], recipe: Recipe) -> list[Prompt]:
     with StateCache(backbone) as cache:
         return [train_prompt(backbone, shard, recipe, cache) for shard in shards]

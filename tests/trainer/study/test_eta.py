@@ -2,7 +2,7 @@
 
 import pytest
 
-from registry.datasets.sample import Sample
+from registry.datasets.sample import LabelledPicture
 from trainer.recipe import Recipe
 from trainer.study.eta import EtaEstimator
 from trainer.study.plan import StudyPlan
@@ -17,7 +17,7 @@ class Clock:
 
 
 def training(plan: StudyPlan, way: TrainingMethod = "structured", epochs: int = 2) -> TrainingSpec:
-    samples: tuple[Sample, ...] = plan.train[:10]
+    samples: tuple[LabelledPicture, ...] = plan.train[:10]
     return TrainingSpec(way, samples, Recipe(epochs=epochs, augment="none"))
 
 

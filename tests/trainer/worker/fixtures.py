@@ -18,7 +18,7 @@ from registry.access.caller import OPERATOR
 from registry.catalog.shards import shard_of
 from registry.catalog.sources import KEY_BYTES
 from registry.catalog.tasks import Setting, create_task
-from registry.datasets.sample import Sample
+from registry.datasets.sample import LabelledPicture
 from registry.db.clock import after
 from registry.db.models.catalog import Shard, Task
 from registry.db.models.prompts import Prompt
@@ -90,11 +90,11 @@ def let_leases_run_out(registry: Registry) -> None:
         session.execute(update(Shard).where(Shard.lease_id.is_not(None)).values(expires_at=after(-1)))
 
 
-def samples_in(pictures: Path) -> list[Sample]:
+def samples_in(pictures: Path) -> list[LabelledPicture]:
     return [as_sample(path, path.parent.name) for path in sorted(pictures.glob("*/*.png"))]
 
 
-def train_directly(backbone: Backbone, samples: list[Sample], seed: int) -> bytes:
+def train_directly(backbone: Backbone, samples: list[LabelledPicture], seed: int) -> bytes:
     """What these samples teach without any registry."""
     return prompt_to_bytes(train_shard(backbone, samples, recipe_of(RECIPE, seed), cache_bytes=0))
 

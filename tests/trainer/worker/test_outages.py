@@ -14,7 +14,7 @@ from registry.ids import new_id
 from registry.registry import Registry
 from registry.storage.errors import StoreUnreachable
 from registry.training.lease import Lease, LeasedTask, renew_lease
-from registry.training.leased_job import leased
+from registry.training.leased_job import lease_shard
 from registry.training.publish import publish
 from tests.trainer.worker.conftest import on_sqlite
 from tests.trainer.worker.fixtures import (
@@ -140,7 +140,7 @@ def test_a_worker_waits_for_a_database_that_is_away(
     registry: Registry, backbone: Backbone, pictures: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     source = add_source(registry, add_task(registry, RECIPE), pictures)
-    monkeypatch.setattr(worker, "leased", Flaky(leased, failures=2))
+    monkeypatch.setattr(worker, "lease_shard", Flaky(lease_shard, failures=2))
 
     with running(worker_on(registry, backbone)) as run:
         wait_for(lambda: bool(prompts_of(registry, source)), "the prompt")
@@ -151,7 +151,7 @@ def test_a_worker_waits_for_a_database_that_is_away(
 def test_a_worker_that_works_once_tells_that_the_database_is_away(
     registry: Registry, backbone: Backbone, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(worker, "leased", Flaky(leased, failures=1))
+    monkeypatch.setattr(worker, "lease_shard", Flaky(lease_shard, failures=1))
 
     with pytest.raises(DatabaseUnreachable, match="it sleeps"):
         worker_on(registry, backbone).run(Event(), once=True)

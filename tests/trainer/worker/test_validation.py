@@ -4,7 +4,7 @@ import pytest
 
 from alacarte.prompting.backbone.vit import Backbone
 from alacarte.prompting.prompt.artifact import prompt_to_bytes
-from registry.datasets.sample import Sample
+from registry.datasets.sample import LabelledPicture
 from trainer.recipe import Recipe
 from trainer.train import steps_in_all, train_shard
 
@@ -28,7 +28,7 @@ class Countdown:
             raise Stop
 
 
-def test_every_batch_of_every_walk_is_asked_for(backbone: Backbone, samples: tuple[Sample, ...]) -> None:
+def test_every_batch_of_every_walk_is_asked_for(backbone: Backbone, samples: tuple[LabelledPicture, ...]) -> None:
     check = Countdown()
 
     asked = train_shard(backbone, samples, RECIPE, 0, check=check)
@@ -38,7 +38,7 @@ def test_every_batch_of_every_walk_is_asked_for(backbone: Backbone, samples: tup
 
 
 @pytest.mark.parametrize("at", [1, 4, 9], ids=["the first", "the second epoch's", "the prototypes' last"])
-def test_a_training_stops_before_that_batch(backbone: Backbone, samples: tuple[Sample, ...], at: int) -> None:
+def test_a_training_stops_before_that_batch(backbone: Backbone, samples: tuple[LabelledPicture, ...], at: int) -> None:
     check = Countdown(at)
 
     with pytest.raises(Stop):

@@ -2,7 +2,7 @@
 
 import random
 
-from registry.datasets.sample import Sample
+from registry.datasets.sample import LabelledPicture
 from trainer.study import paper
 from trainer.study.experiments.experiment import Experiment, composed_accuracy, format_percent
 from trainer.study.plan import Samples, StudyPlan
@@ -16,7 +16,7 @@ def episodes(plan: StudyPlan) -> tuple[Samples, ...]:
     labels = sorted({sample.label for sample in plan.train})
     random.Random(plan.recipe.seed).shuffle(labels)
     places = {label: place * plan.episodes // len(labels) for place, label in enumerate(labels)}
-    parts: list[list[Sample]] = [[] for _ in range(plan.episodes)]
+    parts: list[list[LabelledPicture]] = [[] for _ in range(plan.episodes)]
     for sample in plan.train:
         parts[places[sample.label]].append(sample)
     return tuple(tuple(part) for part in parts)
