@@ -18,11 +18,11 @@ from uuid import UUID
 
 import torch
 
-from alacarte.prompting.attention.prompt_slots import Slots
+from alacarte.prompting.attention.prompt_slots import PromptSlots
 from alacarte.prompting.backbone.build import build_backbone
 from alacarte.prompting.backbone.vit import Backbone
 from alacarte.prompting.prompt.artifact import prompt_digest, prompt_to_bytes
-from alacarte.prompting.prompt.tensors import Prompt, PromptFacts, PromptTensors
+from alacarte.prompting.prompt.tensors import PromptMetadata, PromptTensors, TrainedPrompt
 from bench.serving.pictures import make_pictures
 from bench.serving.report import Line, show_tables
 from bench.serving.stats import percentile, ratio
@@ -71,7 +71,7 @@ def main() -> None:
 
 async def run(options: argparse.Namespace) -> None:
     """Both engines in turns over the same requests."""
-    backbone = build_backbone(options.backbone, "random", say=lambda _: None)
+    backbone = build_backbone(options.backbone, "random", log=lambda _: None)
     pictures = make_pictures()
     with tempfile.TemporaryDirectory() as folder:
         store = FolderStore(Path(folder) / "objects")
@@ -124,7 +124,7 @@ def tell(what: str) -> None:
 def put_prompts(store: FolderStore, backbone: Backbone, count: int) -> list[UsablePrompt]:
     """So many prompts of random numbers, each an artifact in the store."""
     labels = tuple(f"label-{index:03d}" for index in range(LABELS))
-    facts = PromptFacts(backbone.identity, backbone.architecture, backbone.preprocessing.size, labels, 1, 0, {})
+    metadata = PromptMetadata(backbone.identity, backbone.architecture, backbone.preprocessing.size, labels, 1, 0, {})
     dice = torch.Generator().manual_seed(0)
     width = backbone.width
     found = []
@@ -137,7 +137,7 @@ def put_prompts(store: FolderStore, backbone: Backbone, count: int) -> list[Usab
             head_bias=torch.zeros(LABELS),
             prototypes=torch.randn(PROTOTYPES, width, generator=dice),
         )
-        data = prompt_to_bytes(Prompt(tensors, facts))
+        data = prompt_to_bytes(TrainedPrompt(tensors, metadata))
         own = UUID(int=number + 1)
         prompt = UsablePrompt(own, own, own, 1, prompt_digest(data), len(data))
         store.put(prompt.key, data)
@@ -173,7 +173,7 @@ def zipf(count: int, exponent: float) -> list[float]:
 
 def budget_bytes(backbone: Backbone, prompts: Sequence[UsablePrompt]) -> int:
     """What it takes to hold all of them: half of a budget is for slots, half for heads and prototypes."""
-    slots = len(prompts) * Slots.bytes_each(backbone, MEMORY)
+    slots = len(prompts) * PromptSlots.bytes_each(backbone, MEMORY)
     beside = len(prompts) * 4 * (LABELS * (backbone.width + 1) + PROTOTYPES * backbone.width)
     return 2 * max(slots, beside)
 

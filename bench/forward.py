@@ -14,7 +14,7 @@ from alacarte.prompting.attention.masked_reference import joint_forward, structu
 from alacarte.prompting.backbone.build import build_backbone
 from alacarte.prompting.backbone.vit import Backbone
 from alacarte.prompting.predict import Predictor
-from alacarte.prompting.prompt.tensors import Prompt, PromptFacts, PromptTensors
+from alacarte.prompting.prompt.tensors import PromptMetadata, PromptTensors, TrainedPrompt
 from bench.timing import Measured, measure, show
 
 PROMPTS = (1, 5, 20, 50)
@@ -94,17 +94,17 @@ def row_of(
     }
 
 
-def random_prompts(backbone: Backbone, count: int) -> tuple[Predictor, dict[str, Prompt]]:
+def random_prompts(backbone: Backbone, count: int) -> tuple[Predictor, dict[str, TrainedPrompt]]:
     """So many deep prompts of random numbers, and a predictor that holds them."""
     generator = torch.Generator().manual_seed(0)
     labels = tuple(f"label-{index:03d}" for index in range(LABELS))
-    facts = PromptFacts(backbone.identity, backbone.architecture, backbone.preprocessing.size, labels, 1, 0, {})
+    metadata = PromptMetadata(backbone.identity, backbone.architecture, backbone.preprocessing.size, labels, 1, 0, {})
 
     def random(*shape: int) -> Tensor:
         return torch.randn(*shape, generator=generator) * 0.02
 
     prompts = {
-        f"prompt-{index:02d}": Prompt(
+        f"prompt-{index:02d}": TrainedPrompt(
             PromptTensors(
                 variant="deep",
                 token=random(backbone.width),
@@ -113,7 +113,7 @@ def random_prompts(backbone: Backbone, count: int) -> tuple[Predictor, dict[str,
                 head_bias=random(LABELS),
                 prototypes=random(20, backbone.width),
             ),
-            facts,
+            metadata,
         )
         for index in range(count)
     }

@@ -23,7 +23,7 @@ from trainer.baselines.joint_training import fit_joint
 from trainer.prompt_params import TrainablePrompt
 from trainer.recipe import Recipe
 from trainer.state_cache import StateCache
-from trainer.train import fit, labels_of
+from trainer.train import fit, shard_labels
 
 CLASSES = 10
 
@@ -88,13 +88,13 @@ def make_pictures(folder: Path, count: int, side: int) -> None:
 
 def structured_epoch(backbone: Backbone, samples: Sequence[LabelledPicture], recipe: Recipe, cache: StateCache) -> None:
     """An epoch as the trainer runs it."""
-    labels = labels_of(samples)
+    labels = shard_labels(samples)
     fit(TrainablePrompt(backbone, recipe, len(labels)), samples, labels, recipe, cache, lambda _: None)
 
 
 def joint_epoch(backbone: Backbone, samples: Sequence[LabelledPicture], recipe: Recipe) -> None:
     """An epoch with every token in one sequence, and gradients through all of them; the backbone is frozen."""
-    labels = labels_of(samples)
+    labels = shard_labels(samples)
     prompt = TrainablePrompt(backbone, recipe, len(labels))
     fit_joint(prompt, backbone, samples, labels, recipe, "structured", lambda _: None)
 

@@ -36,7 +36,7 @@ def test_the_python_example_runs_and_prints_a_label(
     exec(example, {})
 
     label, score = capsys.readouterr().out.split()
-    assert label in small_prompt(backbone).facts.labels
+    assert label in small_prompt(backbone).metadata.labels
     assert 0 < float(score) <= 1
 
 

@@ -23,7 +23,7 @@ NUMBERS = frozenset({"base_rate", "label_smoothing", "weight_decay", "warmup_rat
 TEXTS = frozenset({"variant", "augment", "recipe"})
 
 
-def recipe_of(told: Mapping[str, Any], seed: int) -> Recipe:  # Any: whatever was told, right or wrong
+def recipe_from_settings(told: Mapping[str, Any], seed: int) -> Recipe:  # Any: whatever was told, right or wrong
     """The recipe of a shard with this seed: the one that is named, or the default, with what else was told changed.
 
     RecipeInvalid names the word that is unknown or has a wrong value.
@@ -45,10 +45,10 @@ def recipe_of(told: Mapping[str, Any], seed: int) -> Recipe:  # Any: whatever wa
         changes.setdefault("augment", "randaugment")  # views are of augmented pictures: there is no other meaning
     elif changes.get("augment") == "none":
         changes["views"] = None
-    return replace(named(told.get("recipe", DEFAULT)), **changes, seed=seed)
+    return replace(recipe_by_name(told.get("recipe", DEFAULT)), **changes, seed=seed)
 
 
-def named(name: str) -> Recipe:
+def recipe_by_name(name: str) -> Recipe:
     """The recipe of that name."""
     if name not in RECIPES:
         raise RecipeInvalid(f"no recipe {brief(name)}: use {' or '.join(RECIPES)}")

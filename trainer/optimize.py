@@ -17,7 +17,7 @@ from trainer.views import View
 
 
 @dataclass(frozen=True)
-class Progress:
+class TrainingProgress:
     """How far a training is, once an epoch."""
 
     epoch: int  # that has ended, counted from 1
@@ -26,27 +26,27 @@ class Progress:
     rate: float  # of its last step
 
 
-Report = Callable[[Progress], None]
+ReportProgress = Callable[[TrainingProgress], None]
 
 
-class Batch(Protocol):
+class ViewBatch(Protocol):
     """Whatever comes with the views that it was made from."""
 
     @property
     def views(self) -> Sequence[View]: ...
 
 
-AnyBatch = TypeVar("AnyBatch", bound=Batch)
+AnyBatch = TypeVar("AnyBatch", bound=ViewBatch)
 
 
-def minimise(
+def optimize(
     parameters: Sequence[Tensor],
     batches: Iterable[AnyBatch],
     logits: Callable[[AnyBatch], Tensor],
     labels: Sequence[str],
     samples: int,
     recipe: Recipe,
-    report: Report,
+    report: ReportProgress,
 ) -> None:
     """Move the parameters so that the logits (B, C) of the batches of all epochs tell the samples' labels."""
     device = parameters[0].device
@@ -69,7 +69,7 @@ def minimise(
             mean = float(total) / samples  # the loss waits for the device once an epoch
             if not math.isfinite(mean):
                 raise LossNotFinite(f"the loss of epoch {epoch} is {mean}: {_advice(recipe)}")
-            report(Progress(epoch, recipe.epochs, mean, rate))
+            report(TrainingProgress(epoch, recipe.epochs, mean, rate))
             total.zero_()
     if not all(bool(parameter.isfinite().all()) for parameter in parameters):  # the last step has no loss after it
         raise LossNotFinite(f"the last step left the finite numbers: {_advice(recipe)}")

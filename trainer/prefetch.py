@@ -7,7 +7,7 @@ Item = TypeVar("Item")
 Job = TypeVar("Job")
 
 
-def look_ahead(items: Iterable[Item], start: Callable[[Item], Job]) -> Iterator[tuple[Item, Job]]:
+def prefetch(items: Iterable[Item], start: Callable[[Item], Job]) -> Iterator[tuple[Item, Job]]:
     """Every item with what was started for it, in order; `start` is called one item before."""
     present: tuple[Item, Job] | None = None
     for item in items:

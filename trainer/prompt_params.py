@@ -4,11 +4,11 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from alacarte.prompting.attention.train_forward import Room, prompt_forward
+from alacarte.prompting.attention.train_forward import KVBuffer, prompt_forward
 from alacarte.prompting.backbone.vit import Backbone
 from alacarte.prompting.prompt.tensors import PromptTensors
 from trainer.recipe import Recipe
-from trainer.state_cache import Seen
+from trainer.state_cache import CachedStates
 
 # B pictures of a batch, L blocks, M memory tokens a block, D width, C labels
 
@@ -22,7 +22,7 @@ class TrainablePrompt:
         """The token starts as the class token, memory small and random, the head at zero."""
         generator = torch.Generator().manual_seed(recipe.seed)
         self._backbone = backbone
-        self._room: Room | None = None
+        self._room: KVBuffer | None = None
         self.head_weight = self._parameter(torch.zeros(labels, backbone.width))
         self.head_bias = self._parameter(torch.zeros(labels))
         self.token: Tensor | None = None
@@ -42,7 +42,7 @@ class TrainablePrompt:
         every = (self.token, self.memory, self.head_weight, self.head_bias)
         return [parameter for parameter in every if parameter is not None]
 
-    def logits(self, seen: Seen) -> Tensor:
+    def logits(self, seen: CachedStates) -> Tensor:
         """Logits (B, C) of a batch."""
         backbone = self._backbone
         if self.token is None:
@@ -57,10 +57,10 @@ class TrainablePrompt:
             ).float()
         return F.linear(rows, self.head_weight, self.head_bias)
 
-    def _room_for(self, pictures: int) -> Room:
+    def _room_for(self, pictures: int) -> KVBuffer:
         if self._room is None or self._room.pictures < pictures:
             memory = 0 if self.memory is None else self.memory.shape[1]
-            self._room = Room(self._backbone, pictures, memory)
+            self._room = KVBuffer(self._backbone, pictures, memory)
         return self._room
 
     def tensors(self, recipe: Recipe, prototypes: Tensor) -> PromptTensors:

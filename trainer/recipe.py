@@ -4,7 +4,7 @@ import math
 from dataclasses import asdict, dataclass
 from typing import Literal, get_args
 
-from alacarte.prompting.prompt.tensors import MOST_MEMORY, VARIANTS, Fact, Variant
+from alacarte.prompting.prompt.tensors import MAX_MEMORY_TOKENS, VARIANTS, SettingValue, Variant
 from trainer.errors import RecipeInvalid
 
 Augmentation = Literal["randaugment", "none"]
@@ -40,8 +40,8 @@ class Recipe:
             value = getattr(self, name)
             if value is not None and value < 1:
                 raise RecipeInvalid(f"{name} must be at least 1, not {value}")
-        if self.memory > MOST_MEMORY:
-            raise RecipeInvalid(f"memory must be at most {MOST_MEMORY} tokens a block, not {self.memory}")
+        if self.memory > MAX_MEMORY_TOKENS:
+            raise RecipeInvalid(f"memory must be at most {MAX_MEMORY_TOKENS} tokens a block, not {self.memory}")
         if self.variant not in VARIANTS:
             raise RecipeInvalid(f"no variant {self.variant!r}; choose from {', '.join(VARIANTS)}")
         if self.augment not in AUGMENTATIONS:
@@ -96,6 +96,6 @@ class Recipe:
             return 1
         return self.epochs if self.views is None else min(self.views, self.epochs)
 
-    def facts(self) -> dict[str, Fact]:
+    def settings(self) -> dict[str, SettingValue]:
         """The settings as plain values, for the prompt's metadata."""
         return asdict(self)

@@ -24,8 +24,8 @@ from torch import Tensor
 from alacarte.prompting.attention.train_forward import compute_states, state_shape
 from alacarte.prompting.backbone.vit import Backbone
 from trainer.errors import ScratchFull, StatesNotFinite
-from trainer.prefetch import look_ahead
-from trainer.threads import Borrowed, cores, use_one_thread
+from trainer.prefetch import prefetch
+from trainer.threads import TorchThreadGuard, cores, use_one_thread
 from trainer.views import Key, View
 
 # B pictures, L blocks, H heads, N backbone tokens, d width of a head, D width
@@ -41,7 +41,7 @@ State = tuple[Tensor, Tensor]  # (L, 2, H, N, d) keys and values, (D) finished c
 
 
 @dataclass(frozen=True)
-class Job:
+class PendingState:
     """A view's place among those that are computed together."""
 
     computed: Future[list[State]]
@@ -51,11 +51,11 @@ class Job:
         return self.computed.result()[self.place]
 
 
-Jobs = Mapping[Key, Job]
+Jobs = Mapping[Key, PendingState]
 
 
 @dataclass(frozen=True)
-class Seen:
+class CachedStates:
     """What training needs of a batch of pictures."""
 
     views: Sequence[View]
@@ -84,7 +84,7 @@ class StateCache:
         self._file, kept = _map_file(self._room * bytes_each, scratch)
         self._states = kept.view(self._room, *self._shape)
         self._embeddings = torch.empty(self._room, backbone.width)
-        Borrowed.take()
+        TorchThreadGuard.take()
         self._is_open = True
         self._cores = ThreadPoolExecutor(cores(), "states", initializer=use_one_thread)
 
@@ -105,7 +105,7 @@ class StateCache:
             self._file.close()
         if self._is_open:
             self._is_open = False
-            Borrowed.give_back()
+            TorchThreadGuard.give_back()
 
     @property
     def kept(self) -> int:
@@ -117,9 +117,9 @@ class StateCache:
         """Whether no further view will be kept."""
         return len(self._slots) >= self._room
 
-    def walk(self, batches: Iterable[Sequence[View]]) -> Generator[Seen, None, None]:
+    def walk(self, batches: Iterable[Sequence[View]]) -> Generator[CachedStates, None, None]:
         """What is seen of each batch, in order; the next one is computed meanwhile."""
-        running: set[Job] = set()
+        running: set[PendingState] = set()
 
         def start(batch: Sequence[View]) -> Jobs:
             jobs = self._start(batch)
@@ -127,7 +127,7 @@ class StateCache:
             return jobs
 
         try:
-            for batch, jobs in look_ahead(batches, start):
+            for batch, jobs in prefetch(batches, start):
                 seen = self._see(batch, jobs)
                 running.difference_update(jobs.values())
                 yield seen
@@ -138,11 +138,11 @@ class StateCache:
     def _start(self, batch: Sequence[View]) -> Jobs:
         """Jobs for those views of the batch that are not kept."""
         missing = list({view.key: view for view in batch if view.key not in self._slots}.values())
-        jobs: dict[Key, Job] = {}
+        jobs: dict[Key, PendingState] = {}
         for start in range(0, len(missing), self._together):
             views = missing[start : start + self._together]
             computed = self._cores.submit(self._compute, views)
-            jobs.update({view.key: Job(computed, place) for place, view in enumerate(views)})
+            jobs.update({view.key: PendingState(computed, place) for place, view in enumerate(views)})
         return jobs
 
     def _compute(self, views: Sequence[View]) -> list[State]:
@@ -160,11 +160,11 @@ class StateCache:
                 )
         return list(zip(states.cpu(), embedding, strict=True))
 
-    def _see(self, batch: Sequence[View], jobs: Jobs) -> Seen:
+    def _see(self, batch: Sequence[View], jobs: Jobs) -> CachedStates:
         for key, job in jobs.items():
             self._keep(key, *job.result())
         found = [self._find(view.key, jobs) for view in batch]
-        return Seen(batch, torch.stack([embedding for _, embedding in found]), [states for states, _ in found])
+        return CachedStates(batch, torch.stack([embedding for _, embedding in found]), [states for states, _ in found])
 
     def _find(self, key: Key, jobs: Jobs) -> State:
         slot = self._slots.get(key)

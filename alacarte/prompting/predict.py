@@ -3,25 +3,24 @@
 import hashlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import get_args
 
 import torch
 from torch import Tensor
 
 from alacarte.api.literals import Composition, Weighting
-from alacarte.prompting.attention.logits import PromptSlot, pass_logits
+from alacarte.prompting.attention.logits import PromptSlot, batch_logits
 from alacarte.prompting.attention.prompt_slots import PromptPool, pool_prompts
 from alacarte.prompting.backbone.vit import Backbone
-from alacarte.prompting.compose import compose, prototype_weights, require_composition
+from alacarte.prompting.compose import compose, prototype_weights, validate_composition
 from alacarte.prompting.errors import ArtifactInvalid, BackboneMismatch, CompositionInvalid
 from alacarte.prompting.prompt.artifact import prompt_digest, prompt_to_bytes
-from alacarte.prompting.prompt.tensors import Prompt
+from alacarte.prompting.prompt.tensors import TrainedPrompt
 
 # B images, n images that share a set, D width, C labels, K prototypes, k members of a set
 
 
 @dataclass(frozen=True)
-class Member:
+class MemberScores:
     """What one prompt of a set said by itself, and how much it counted."""
 
     name: str
@@ -36,17 +35,17 @@ class Member:
 
 
 @dataclass(frozen=True)
-class Answer:
+class ImagePrediction:
     """Scores over the union of the set's labels, best first, and who said what."""
 
     labels: tuple[str, ...]
     scores: Tensor  # (C), falling
-    members: tuple[Member, ...]
+    members: tuple[MemberScores, ...]
     set_digest: str
 
 
 @dataclass(frozen=True)
-class Voice:
+class MemberLogits:
     """One member of a set: what it says of n images, and what composing needs to know of it."""
 
     name: str
@@ -59,12 +58,12 @@ class Voice:
 class Predictor:
     """A backbone with a pool of named prompts; every image is answered by its own set of them."""
 
-    def __init__(self, backbone: Backbone, prompts: Mapping[str, Prompt]) -> None:
+    def __init__(self, backbone: Backbone, prompts: Mapping[str, TrainedPrompt]) -> None:
         for name, prompt in prompts.items():
-            require_own(backbone, name, prompt)
+            check_backbone(backbone, name, prompt)
         self._backbone = backbone
         self._prompts = dict(prompts)
-        self._digests = {name: digest_of(name, prompt) for name, prompt in prompts.items()}
+        self._digests = {name: digest_valid_prompt(name, prompt) for name, prompt in prompts.items()}
         attending = [name for name, prompt in prompts.items() if prompt.tensors.token is not None]
         slot_of = {name: slot for slot, name in enumerate(attending)}
         self._pool: PromptPool = pool_prompts(backbone, [prompts[name].tensors for name in attending])
@@ -83,7 +82,7 @@ class Predictor:
         sets: Sequence[Sequence[str]],
         composition: Composition = "average",
         weighting: Weighting = "none",
-    ) -> list[Answer]:
+    ) -> list[ImagePrediction]:
         """One answer for each of images (B, 3, S, S), by the prompts named in `sets[b]`, in whatever order."""
         named = [tuple(sorted(set(names))) for names in sets]
         self._check(images, sets, named, composition, weighting)
@@ -93,10 +92,10 @@ class Predictor:
         groups: dict[tuple[str, ...], list[int]] = {}
         for image, names in enumerate(named):
             groups.setdefault(names, []).append(image)
-        answers: dict[int, Answer] = {}
+        answers: dict[int, ImagePrediction] = {}
         for names, members in groups.items():
             voices = [self._voice(name, torch.stack([logits[image][name] for image in members])) for name in names]
-            found = compose_answers(voices, embedding[members], composition, weighting)
+            found = compose_predictions(voices, embedding[members], composition, weighting)
             answers.update(zip(members, found, strict=True))
         return [answers[image] for image in range(len(named))]
 
@@ -110,7 +109,7 @@ class Predictor:
     ) -> None:
         """Refuse what cannot be answered before anything is computed."""
         side = self._backbone.preprocessing.size
-        require_way(composition, weighting)
+        validate_composition(composition, weighting)
         if images.shape[1:] != (3, side, side):
             raise CompositionInvalid(f"images must have the shape (B, 3, {side}, {side}), not {tuple(images.shape)}")
         if len(sets) != images.shape[0]:
@@ -125,16 +124,16 @@ class Predictor:
 
     def logits(self, images: Tensor, sets: Sequence[Sequence[str]]) -> tuple[list[dict[str, Tensor]], Tensor]:
         """For each image the logits (C) of each prompt of its set, and the embeddings (B, D), on the CPU."""
-        return pass_logits(self._backbone, images, self._pool, sets, self._seats)
+        return batch_logits(self._backbone, images, self._pool, sets, self._seats)
 
-    def _voice(self, name: str, logits: Tensor) -> Voice:
+    def _voice(self, name: str, logits: Tensor) -> MemberLogits:
         prompt = self._prompts[name]
-        return Voice(name, self._digests[name], prompt.facts.labels, prompt.tensors.prototypes, logits)
+        return MemberLogits(name, self._digests[name], prompt.metadata.labels, prompt.tensors.prototypes, logits)
 
 
-def compose_answers(
-    voices: Sequence[Voice], embedding: Tensor, composition: Composition, weighting: Weighting
-) -> list[Answer]:
+def compose_predictions(
+    voices: Sequence[MemberLogits], embedding: Tensor, composition: Composition, weighting: Weighting
+) -> list[ImagePrediction]:
     """The answers of n images that share one set, by what its members say and the embeddings (n, D)."""
     labels = [voice.labels for voice in voices]
     weights = None
@@ -145,11 +144,11 @@ def compose_answers(
     shares = torch.full((len(embedding), len(voices)), 1 / len(voices)) if weights is None else weights
     digest = set_digest([voice.digest for voice in voices])
     return [
-        Answer(
+        ImagePrediction(
             labels=tuple(composed.labels[index] for index in order[image].tolist()),
             scores=scores[image],
             members=tuple(
-                Member(voice.name, share, voice.labels, voice.logits[image])
+                MemberScores(voice.name, share, voice.labels, voice.logits[image])
                 for voice, share in zip(voices, shares[image].tolist(), strict=True)
             ),
             set_digest=digest,
@@ -158,19 +157,12 @@ def compose_answers(
     ]
 
 
-def require_way(composition: Composition, weighting: Weighting) -> None:
-    """Refuse a composition or a weighting that does not exist, or that do not go together."""
-    if weighting not in get_args(Weighting):
-        raise CompositionInvalid(f"no weighting {weighting!r}: use {' or '.join(get_args(Weighting))}")
-    require_composition(composition, weighting == "prototypes")
-
-
 def set_digest(digests: Sequence[str]) -> str:
     """The digest of a set of prompts by theirs, whatever their order."""
     return hashlib.sha256("".join(sorted(digests)).encode()).hexdigest()
 
 
-def digest_of(name: str, prompt: Prompt) -> str:
+def digest_valid_prompt(name: str, prompt: TrainedPrompt) -> str:
     """The digest of a sound prompt; one that is not is refused by its name."""
     try:
         return prompt_digest(prompt_to_bytes(prompt))
@@ -178,13 +170,13 @@ def digest_of(name: str, prompt: Prompt) -> str:
         raise ArtifactInvalid(f"prompt {name}: {error}") from error
 
 
-def require_own(backbone: Backbone, name: str, prompt: Prompt) -> None:
+def check_backbone(backbone: Backbone, name: str, prompt: TrainedPrompt) -> None:
     """Refuse a prompt of another backbone, or one whose numbers do not have the shapes of this one."""
-    facts, tensors = prompt.facts, prompt.tensors
-    if facts.backbone != backbone.identity:
+    metadata, tensors = prompt.metadata, prompt.tensors
+    if metadata.backbone != backbone.identity:
         raise BackboneMismatch(
-            f"prompt {name} was trained on another backbone ({facts.architecture} at {facts.size} px, identity "
-            f"{facts.backbone[:12]}) than this one ({backbone.architecture} at {backbone.preprocessing.size} px, "
+            f"prompt {name} was trained on another backbone ({metadata.architecture} at {metadata.size} px, identity "
+            f"{metadata.backbone[:12]}) than this one ({backbone.architecture} at {backbone.preprocessing.size} px, "
             f"{backbone.identity[:12]})"
         )
     widths = {

@@ -20,7 +20,7 @@ class BareModel:
     """From a picture's bytes to its best labels, by one pass without any prompt."""
 
     def __init__(self, name: str, weights: Weights) -> None:
-        self.backbone: Backbone = build_backbone(name, weights, say=lambda _: None)
+        self.backbone: Backbone = build_backbone(name, weights, log=lambda _: None)
         torch.manual_seed(0)
         self.backbone.model.reset_classifier(LABELS)
         self.backbone.model.requires_grad_(False).eval()

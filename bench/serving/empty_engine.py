@@ -10,7 +10,7 @@ import service.app
 import service.prediction.predict
 from alacarte.api.literals import Composition, Weighting
 from alacarte.cli.commands.serve import serve
-from alacarte.prompting.predict import Answer
+from alacarte.prompting.predict import ImagePrediction
 from registry.access.usable_set import TaskFacts, UsablePrompt
 from service.engine.engine import Engine
 from service.engine.job import PictureLogits
@@ -39,9 +39,9 @@ class EmptyEngine(Engine):
 
 def compose_nothing(
     _prompts: Sequence[UsablePrompt], logits: Sequence[PictureLogits], _composition: Composition, _weighting: Weighting
-) -> list[Answer]:
+) -> list[ImagePrediction]:
     """The same answer for each picture."""
-    return [Answer(LABELS, torch.full((len(LABELS),), 0.2), (), "0" * 64) for _ in logits]
+    return [ImagePrediction(LABELS, torch.full((len(LABELS),), 0.2), (), "0" * 64) for _ in logits]
 
 
 if __name__ == "__main__":

@@ -47,7 +47,7 @@ def make_people(home: Path, backbone: Backbone, counts: Sequence[int]) -> People
         ]
     _, prompts = random_prompts(backbone, SOURCES)
     for source, prompt in zip(sources, prompts.values(), strict=True):
-        publish_remote(registry, OPERATOR, source, prompt_to_bytes(prompt), PublishedMetadata.of(prompt.facts))
+        publish_remote(registry, OPERATOR, source, prompt_to_bytes(prompt), PublishedMetadata.of(prompt.metadata))
     users: dict[int, list[str]] = {}
     with registry.database.writing() as session:
         for count in counts:

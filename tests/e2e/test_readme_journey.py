@@ -62,7 +62,7 @@ def admin_token(registry: Registry) -> str:
 def test_upload_train_grant_predict_forget(
     registry: Registry, environment: dict[str, str], url: str, tmp_path: Path
 ) -> None:
-    backbone = build_backbone(BACKBONE, "random", SIZE, say=lambda _: None)
+    backbone = build_backbone(BACKBONE, "random", SIZE, log=lambda _: None)
     farm, zoo = draw(tmp_path / "farm"), draw(tmp_path / "zoo", ("dog", "emu"), each=6)
     picture = farm / "cat" / "0.png"
 
@@ -123,7 +123,7 @@ def test_upload_train_grant_predict_forget(
 def test_what_has_one_label_only_is_trained_and_answers_beside_others(
     registry: Registry, environment: dict[str, str], url: str, tmp_path: Path
 ) -> None:
-    backbone = build_backbone(BACKBONE, "random", SIZE, say=lambda _: None)
+    backbone = build_backbone(BACKBONE, "random", SIZE, log=lambda _: None)
     herd, farm = draw(tmp_path / "herd", ("cat",), each=3), draw(tmp_path / "farm", ("cat", "dog"), each=3)
     picture = farm / "dog" / "0.png"
 

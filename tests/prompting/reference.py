@@ -15,7 +15,7 @@ from torch import Tensor, nn
 
 from alacarte.prompting.backbone.preprocess import Preprocessing
 from alacarte.prompting.backbone.vit import Backbone
-from alacarte.prompting.prompt.tensors import Prompt, PromptFacts, PromptTensors, Variant
+from alacarte.prompting.prompt.tensors import PromptMetadata, PromptTensors, TrainedPrompt, Variant
 
 # N backbone tokens, P prompts, M memory tokens a block, L blocks, D width, d width of a head
 
@@ -72,7 +72,7 @@ def small_prompt(
     seed: int = 0,
     memory: int = 5,
     labels: tuple[str, ...] = LABELS,
-) -> Prompt:
+) -> TrainedPrompt:
     """A random prompt for the backbone, with numbers that are large enough to be seen."""
     dice = torch.Generator().manual_seed(seed)
 
@@ -89,7 +89,7 @@ def small_prompt(
         head_bias=draw(len(labels)),
         prototypes=draw(4, width),
     )
-    facts = PromptFacts(
+    facts = PromptMetadata(
         backbone=backbone.identity,
         architecture=backbone.architecture,
         size=backbone.preprocessing.size,
@@ -98,10 +98,10 @@ def small_prompt(
         seed=seed,
         settings={},
     )
-    return Prompt(tensors, facts)
+    return TrainedPrompt(tensors, facts)
 
 
-def token_and_memory(backbone: Backbone, prompt: Prompt) -> tuple[Tensor, Tensor]:
+def token_and_memory(backbone: Backbone, prompt: TrainedPrompt) -> tuple[Tensor, Tensor]:
     """The prompt's token (D) and its memory in every block (L, M, D), M = 0 where it has none."""
     token, memory = prompt.tensors.token, prompt.tensors.memory
     assert token is not None

@@ -10,13 +10,13 @@ from hypothesis import strategies as st
 from torch import Tensor
 
 from alacarte.api.literals import Composition, Weighting
-from alacarte.prompting.attention.batch_layout import lay_out
+from alacarte.prompting.attention.batch_layout import build_layout
 from alacarte.prompting.attention.forward import forward
 from alacarte.prompting.attention.train_forward import empty_pool
 from alacarte.prompting.backbone.vit import Backbone
-from alacarte.prompting.predict import Answer, Predictor, set_digest
+from alacarte.prompting.predict import ImagePrediction, Predictor, set_digest
 from alacarte.prompting.prompt.artifact import prompt_digest, prompt_to_bytes
-from alacarte.prompting.prompt.tensors import Prompt
+from alacarte.prompting.prompt.tensors import TrainedPrompt
 from tests.prompting.reference import plain_forward, small_backbone, small_images, small_prompt, token_and_memory
 
 COMPOSITIONS: tuple[Composition, ...] = get_args(Composition)
@@ -25,7 +25,7 @@ WAYS = [(c, w) for c in COMPOSITIONS for w in WEIGHTINGS if (c, w) != ("vote", "
 
 
 @pytest.fixture(scope="module")
-def prompts(backbone: Backbone) -> dict[str, Prompt]:
+def prompts(backbone: Backbone) -> dict[str, TrainedPrompt]:
     """Prompts of every variant, whose labels overlap in part."""
     return {
         "deep": small_prompt(backbone, "deep", seed=1),
@@ -37,11 +37,11 @@ def prompts(backbone: Backbone) -> dict[str, Prompt]:
 
 
 @pytest.fixture(scope="module")
-def predictor(backbone: Backbone, prompts: dict[str, Prompt]) -> Predictor:
+def predictor(backbone: Backbone, prompts: dict[str, TrainedPrompt]) -> Predictor:
     return Predictor(backbone, prompts)
 
 
-def same(actual: Answer, expected: Answer) -> None:
+def same(actual: ImagePrediction, expected: ImagePrediction) -> None:
     """Equal but for the last digits, which may also swap labels with equal scores."""
     assert dict.fromkeys(sorted(actual.labels)) == dict.fromkeys(sorted(expected.labels))
     theirs = dict(zip(expected.labels, expected.scores.tolist(), strict=True))
@@ -56,7 +56,7 @@ def same(actual: Answer, expected: Answer) -> None:
 
 
 def test_logits_are_the_heads_of_the_plain_forward_head_only_prompts_among_deep_ones(
-    backbone: Backbone, prompts: dict[str, Prompt], predictor: Predictor
+    backbone: Backbone, prompts: dict[str, TrainedPrompt], predictor: Predictor
 ) -> None:
     images = small_images(backbone, 2)
     sets = [("head", "deep", "second head", "shared"), ("shallow", "head", "deep")]
@@ -72,7 +72,7 @@ def test_logits_are_the_heads_of_the_plain_forward_head_only_prompts_among_deep_
         torch.testing.assert_close(seen, plain_forward(backbone, image, [], []).embedding, rtol=1e-5, atol=1e-5)
 
 
-def expected_row(backbone: Backbone, image: Tensor, prompt: Prompt) -> Tensor:
+def expected_row(backbone: Backbone, image: Tensor, prompt: TrainedPrompt) -> Tensor:
     if prompt.tensors.token is None:
         return plain_forward(backbone, image, [], []).embedding
     token, memory = token_and_memory(backbone, prompt)
@@ -86,7 +86,7 @@ def test_a_batch_of_many_answers_each_image_as_a_batch_of_one_from_a_pool_of_its
     way: tuple[Composition, Weighting],
     chosen: list[int],
     backbone: Backbone,
-    prompts: dict[str, Prompt],
+    prompts: dict[str, TrainedPrompt],
     predictor: Predictor,
 ) -> None:
     names = st.lists(st.sampled_from(sorted(prompts)), min_size=1, max_size=5, unique=True)
@@ -119,10 +119,10 @@ def test_the_weights_of_the_members_and_the_scores_sum_to_one(
 
 
 def test_the_nearest_prototype_decides_who_counts_more(
-    backbone: Backbone, prompts: dict[str, Prompt], predictor: Predictor
+    backbone: Backbone, prompts: dict[str, TrainedPrompt], predictor: Predictor
 ) -> None:
     images = small_images(backbone, 1)
-    seen = forward(backbone, images, empty_pool(backbone), lay_out([()], backbone.device)).embedding
+    seen = forward(backbone, images, empty_pool(backbone), build_layout([()], backbone.device)).embedding
     near = dataclasses.replace(prompts["deep"].tensors, prototypes=seen.clone())
     own = prompts | {"deep": dataclasses.replace(prompts["deep"], tensors=near)}
 
@@ -151,7 +151,7 @@ def test_a_prompt_that_is_named_twice_counts_once(backbone: Backbone, predictor:
 
 
 def test_the_digest_of_a_set_depends_on_its_members_alone(
-    backbone: Backbone, prompts: dict[str, Prompt], predictor: Predictor
+    backbone: Backbone, prompts: dict[str, TrainedPrompt], predictor: Predictor
 ) -> None:
     images = small_images(backbone, 4)
     sets = [("deep", "head"), ("head", "deep"), ("deep",), ("head", "shared")]
@@ -163,7 +163,7 @@ def test_the_digest_of_a_set_depends_on_its_members_alone(
     assert len({first, smaller, other}) == 3
 
 
-def test_a_pool_of_head_only_prompts_answers(backbone: Backbone, prompts: dict[str, Prompt]) -> None:
+def test_a_pool_of_head_only_prompts_answers(backbone: Backbone, prompts: dict[str, TrainedPrompt]) -> None:
     heads = {"head": prompts["head"], "second head": prompts["second head"]}
     images = small_images(backbone, 2)
 
@@ -177,7 +177,7 @@ def test_a_pool_of_head_only_prompts_answers(backbone: Backbone, prompts: dict[s
         same(answer, expected)
 
 
-def test_half_precision_on_the_backbone_keeps_the_answer_near(prompts: dict[str, Prompt]) -> None:
+def test_half_precision_on_the_backbone_keeps_the_answer_near(prompts: dict[str, TrainedPrompt]) -> None:
     exact, halved = small_backbone("plain"), small_backbone("plain", dtype=torch.bfloat16)
     images = small_images(exact, 1)
 

@@ -11,7 +11,7 @@ from alacarte.prompting.backbone.vit import Backbone
 from alacarte.prompting.errors import BackboneMismatch, CompositionInvalid, PromptingError
 from alacarte.prompting.predict import Predictor
 from alacarte.prompting.prompt.artifact import prompt_from_bytes, prompt_to_bytes
-from alacarte.prompting.prompt.tensors import Prompt, PromptTensors, Variant
+from alacarte.prompting.prompt.tensors import PromptTensors, TrainedPrompt, Variant
 from tests.prompting.reference import small_backbone, small_images, small_prompt
 
 WEIGHTINGS: tuple[Weighting, ...] = get_args(Weighting)
@@ -103,11 +103,11 @@ def test_a_prompt_of_another_backbone_is_refused_by_name(backbone: Backbone) -> 
     with pytest.raises(BackboneMismatch, match="prompt theirs was trained on another backbone") as caught:
         Predictor(backbone, {"ours": small_prompt(backbone), "theirs": stranger})
 
-    assert stranger.facts.backbone[:12] in str(caught.value)
+    assert stranger.metadata.backbone[:12] in str(caught.value)
     assert backbone.identity[:12] in str(caught.value)
 
 
-def misshapen(backbone: Backbone, variant: Variant, width: int, layers: int | None) -> Prompt:
+def misshapen(backbone: Backbone, variant: Variant, width: int, layers: int | None) -> TrainedPrompt:
     """A prompt that is sound in itself and claims this backbone, as a remote site might send it."""
     tensors = PromptTensors(
         variant=variant,

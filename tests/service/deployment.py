@@ -44,7 +44,7 @@ _numbers = count()
 @cache
 def backbone() -> Backbone:
     """The backbone that a service with random weights builds for the task."""
-    return build_backbone(BACKBONE, "random", SIZE, say=lambda _: None)
+    return build_backbone(BACKBONE, "random", SIZE, log=lambda _: None)
 
 
 @cache

@@ -21,8 +21,8 @@ from hypothesis import strategies as st
 
 from alacarte.prompting.backbone.preprocess import Preprocessing, decode
 from alacarte.prompting.errors import ArtifactInvalid, BackboneMismatch
-from alacarte.prompting.errors import PictureUnreadable as NotSeen
-from alacarte.prompting.predict import require_own
+from alacarte.prompting.errors import PictureDecodeError as NotSeen
+from alacarte.prompting.predict import check_backbone
 from alacarte.prompting.prompt.artifact import prompt_from_bytes, prompt_to_bytes
 from registry.datasets import picture as reading
 from registry.datasets.limits import DEFAULT_LIMITS
@@ -173,9 +173,9 @@ def test_a_damaged_upload_has_all_its_rows_and_objects_or_none(
 def test_a_damaged_prompt_is_refused_or_is_a_prompt(inputs: Inputs, outcomes: Counter[str]) -> None:
     def read(data: bytes) -> None:
         prompt = prompt_from_bytes(data)
-        require_own(backbone(), "sent", prompt)
+        check_backbone(backbone(), "sent", prompt)
         again = prompt_from_bytes(prompt_to_bytes(prompt))
-        assert again.facts == prompt.facts
+        assert again.metadata == prompt.metadata
 
     def check(data: bytes) -> None:
         outcomes[outcome(lambda: read(data), ArtifactInvalid, BackboneMismatch)] += 1

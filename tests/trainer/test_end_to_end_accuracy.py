@@ -8,12 +8,12 @@ import torch
 
 from alacarte.prompting.backbone.build import build_backbone
 from alacarte.prompting.backbone.vit import Backbone
-from alacarte.prompting.predict import Answer, Predictor
-from alacarte.prompting.prompt.tensors import Prompt
+from alacarte.prompting.predict import ImagePrediction, Predictor
+from alacarte.prompting.prompt.tensors import TrainedPrompt
 from registry.catalog.shards import split
 from registry.datasets.sample import LabelledPicture
 from tests.trainer.pictures import WEIGHTS, needs_pictures, samples_below, unpack_clothing
-from trainer.optimize import Progress
+from trainer.optimize import TrainingProgress
 from trainer.recipe import Recipe
 from trainer.state_cache import StateCache
 from trainer.train import train_prompt
@@ -29,8 +29,8 @@ RECIPE = Recipe(epochs=6, augment="none", base_rate=0.2)
 class Lesson:
     """What four shards of the training pictures taught, and the test pictures."""
 
-    prompts: dict[str, Prompt]
-    progress: dict[str, list[Progress]]
+    prompts: dict[str, TrainedPrompt]
+    progress: dict[str, list[TrainingProgress]]
     backbone: Backbone
     test: tuple[LabelledPicture, ...]
 
@@ -38,20 +38,20 @@ class Lesson:
 @pytest.fixture(scope="module")
 def lesson(tmp_path_factory: pytest.TempPathFactory) -> Lesson:
     folder = unpack_clothing(tmp_path_factory.mktemp("clothing"))
-    backbone = build_backbone("vit_tiny_patch16_224", WEIGHTS, size=96, say=lambda _: None)
+    backbone = build_backbone("vit_tiny_patch16_224", WEIGHTS, size=96, log=lambda _: None)
     shards = split(samples_below(folder / "train"), b"a key", SHARDS)
-    prompts: dict[str, Prompt] = {}
-    progress: dict[str, list[Progress]] = {}
+    prompts: dict[str, TrainedPrompt] = {}
+    progress: dict[str, list[TrainingProgress]] = {}
     with StateCache(backbone, 2**28, sum(map(len, shards))) as cache:
         for number, shard in enumerate(shards):
-            told: list[Progress] = []
+            told: list[TrainingProgress] = []
             prompts[str(number)] = train_prompt(backbone, shard, RECIPE, cache, told.append)
             progress[str(number)] = told
     return Lesson(prompts, progress, backbone, samples_below(folder / "test"))
 
 
 @pytest.fixture(scope="module")
-def answers(lesson: Lesson) -> list[Answer]:
+def answers(lesson: Lesson) -> list[ImagePrediction]:
     """What all shards together say about each test picture, and each by itself as a member."""
     predictor = Predictor(lesson.backbone, lesson.prompts)
     images = torch.stack([View(sample).load(lesson.backbone.preprocessing) for sample in lesson.test])
@@ -67,7 +67,7 @@ def test_the_loss_falls_on_every_shard(lesson: Lesson) -> None:
         assert told[-1].loss < 0.5 * told[0].loss
 
 
-def test_composed_shards_know_more_than_the_mean_shard_alone(lesson: Lesson, answers: list[Answer]) -> None:
+def test_composed_shards_know_more_than_the_mean_shard_alone(lesson: Lesson, answers: list[ImagePrediction]) -> None:
     truth = [sample.label for sample in lesson.test]
     alone = [
         mean(

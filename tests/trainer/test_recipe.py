@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from alacarte.prompting.prompt.metadata import facts_from_text, facts_to_text
-from alacarte.prompting.prompt.tensors import VARIANTS, PromptFacts, Variant
+from alacarte.prompting.prompt.metadata import metadata_from_json, metadata_to_json
+from alacarte.prompting.prompt.tensors import VARIANTS, PromptMetadata, Variant
 from trainer.errors import RecipeInvalid
 from trainer.recipe import Recipe
 
@@ -113,8 +113,8 @@ def test_equal_recipes_are_the_same_text_in_a_prompt(setting: str) -> None:
     whole, real = (Recipe(**{setting: value}) for value in (1, 1.0))  # type: ignore[arg-type]
 
     assert whole == real
-    assert json.dumps(whole.facts()) == json.dumps(real.facts())
-    assert json.dumps(Recipe(label_smoothing=0).facts()) == json.dumps(Recipe().facts())
+    assert json.dumps(whole.settings()) == json.dumps(real.settings())
+    assert json.dumps(Recipe(label_smoothing=0).settings()) == json.dumps(Recipe().settings())
 
 
 def test_views_take_turns() -> None:
@@ -150,10 +150,10 @@ def test_views_without_an_augmentation_are_refused() -> None:
 
 @pytest.mark.parametrize("variant", VARIANTS)
 def test_a_recipes_facts_travel_with_the_prompt(variant: Variant) -> None:
-    settings = Recipe(variant=variant, seed=7).facts()
-    facts = PromptFacts("0" * 64, "vit", 48, ("a", "b"), 2, 7, settings)
+    settings = Recipe(variant=variant, seed=7).settings()
+    facts = PromptMetadata("0" * 64, "vit", 48, ("a", "b"), 2, 7, settings)
 
-    _, read = facts_from_text(facts_to_text(variant, facts))
+    _, read = metadata_from_json(metadata_to_json(variant, facts))
 
     assert Recipe(**read.settings) == Recipe(variant=variant, seed=7)  # type: ignore[arg-type]
 

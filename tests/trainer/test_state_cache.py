@@ -16,7 +16,7 @@ from torch import Tensor
 from alacarte.prompting.attention.train_forward import compute_states, state_shape
 from alacarte.prompting.backbone.preprocess import Preprocessing
 from alacarte.prompting.backbone.vit import Backbone
-from alacarte.prompting.errors import PictureUnreadable
+from alacarte.prompting.errors import PictureDecodeError
 from registry.datasets.sample import LabelledPicture
 from tests.prompting.reference import small_backbone
 from tests.trainer.pictures import draw_samples
@@ -213,7 +213,7 @@ def test_an_unreadable_picture_is_said_to_whoever_walks_and_spoils_no_other_walk
     gone = LabelledPicture("red", "gone.png", "0" * 64, tmp_path / "gone.png")
 
     with StateCache(backbone, budget, 12) as cache:
-        with pytest.raises(PictureUnreadable, match=r"gone\.png"):
+        with pytest.raises(PictureDecodeError, match=r"gone\.png"):
             list(cache.walk([[View(samples[0])], [View(gone)], [View(samples[1])]]))
 
         (seen,) = cache.walk([[View(samples[0]), View(samples[1])]])

@@ -16,7 +16,7 @@ from alacarte.prompting.prompt.artifact import prompt_from_bytes, prompt_to_byte
 from alacarte.prompting.prompt.tensors import VARIANTS, Variant
 from registry.datasets.sample import LabelledPicture
 from tests.prompting.reference import small_backbone
-from trainer.optimize import Progress
+from trainer.optimize import TrainingProgress
 from trainer.recipe import AUGMENTATIONS, Augmentation, Recipe
 from trainer.state_cache import StateCache
 from trainer.train import train_prompt
@@ -166,20 +166,20 @@ def test_another_label_gives_other_bytes(backbone: Backbone, samples: Samples, e
 @pytest.mark.parametrize("variant", VARIANTS)
 def test_every_variant_learns_and_serves(variant: Variant, budget: int, backbone: Backbone, samples: Samples) -> None:
     recipe = Recipe(variant=variant, epochs=12, memory=2, base_rate=2.0, augment="none")
-    progress: list[Progress] = []
+    progress: list[TrainingProgress] = []
 
     with StateCache(backbone, budget, 12) as cache:
         prompt = train_prompt(backbone, samples, recipe, cache, progress.append)
 
     assert progress[-1].loss < 0.7 * progress[0].loss
     assert prompt.tensors.variant == variant
-    assert prompt.facts.labels == ("blue", "green", "red")
-    assert (prompt.facts.samples, prompt.facts.backbone) == (12, backbone.identity)
+    assert prompt.metadata.labels == ("blue", "green", "red")
+    assert (prompt.metadata.samples, prompt.metadata.backbone) == (12, backbone.identity)
     images = torch.stack([View(sample).load(backbone.preprocessing) for sample in samples])
     served = Predictor(backbone, {"it": prompt}).predict(images, [("it",)] * 12)
     loss = F.nll_loss(
         torch.stack([one.members[0].scores for one in served]).log(),
-        torch.tensor([prompt.facts.labels.index(sample.label) for sample in samples]),
+        torch.tensor([prompt.metadata.labels.index(sample.label) for sample in samples]),
     )
     assert loss < 0.7 * progress[0].loss  # what was learnt is there when it is served
 
@@ -197,7 +197,7 @@ def test_a_backbone_of_another_precision_trains(variant: Variant, dtype: torch.d
 def test_a_shard_smaller_than_a_batch_trains(backbone: Backbone, samples: Samples) -> None:
     prompt = prompt_from_bytes(train(backbone, samples[:2], Recipe(epochs=2, batch=64)))
 
-    assert prompt.facts.labels == ("blue", "green")
+    assert prompt.metadata.labels == ("blue", "green")
     assert prompt.tensors.prototypes.shape == (2, backbone.width)
 
 
@@ -208,13 +208,13 @@ def test_a_shard_of_one_label_trains_and_says_that_label(
 ) -> None:
     alike = [sample for sample in samples if sample.label == "blue"]
     recipe = dataclasses.replace(RECIPE, variant=variant, augment=augment)
-    progress: list[Progress] = []
+    progress: list[TrainingProgress] = []
 
     with StateCache(backbone, LARGE, 100) as cache:
         prompt = train_prompt(backbone, alike, recipe, cache, progress.append)
 
     assert prompt_to_bytes(prompt) == train(backbone, alike[::-1], recipe)
-    assert prompt.facts.labels == ("blue",)
+    assert prompt.metadata.labels == ("blue",)
     assert [one.loss for one in progress] == [0.0] * recipe.epochs
     assert not prompt.tensors.head_weight.any()
     assert not prompt.tensors.head_bias.any()
@@ -226,14 +226,14 @@ def test_a_shard_of_one_label_trains_and_says_that_label(
 def test_a_single_picture_trains(backbone: Backbone, samples: Samples) -> None:
     prompt = prompt_from_bytes(train(backbone, samples[:1]))
 
-    assert (prompt.facts.labels, prompt.facts.samples) == ((samples[0].label,), 1)
+    assert (prompt.metadata.labels, prompt.metadata.samples) == ((samples[0].label,), 1)
     assert prompt.tensors.prototypes.shape == (1, backbone.width)
 
 
 def test_an_interrupted_training_leaves_the_cache_fit_for_the_next(
     backbone: Backbone, samples: Samples, expected: bytes
 ) -> None:
-    def stop(progress: Progress) -> None:
+    def stop(progress: TrainingProgress) -> None:
         raise KeyboardInterrupt
 
     with StateCache(backbone, LARGE, 100) as cache:

@@ -12,11 +12,11 @@ from torch import Tensor
 
 from alacarte.prompting.backbone.vit import Backbone
 from alacarte.prompting.errors import PromptingError
-from alacarte.prompting.prompt.tensors import Prompt
+from alacarte.prompting.prompt.tensors import TrainedPrompt
 from registry.datasets.sample import LabelledPicture
 from tests.prompting.reference import small_backbone
 from trainer.errors import LossNotFinite, ShardRefused, TrainingError
-from trainer.optimize import Progress
+from trainer.optimize import TrainingProgress
 from trainer.recipe import Recipe
 from trainer.state_cache import StateCache
 from trainer.train import train_prompt
@@ -26,13 +26,13 @@ RECIPE = Recipe(epochs=3, batch=4, memory=2, prototypes=3, base_rate=1.0)
 Samples = tuple[LabelledPicture, ...]
 
 
-def train(backbone: Backbone, samples: Sequence[LabelledPicture], recipe: Recipe = RECIPE) -> Prompt:
+def train(backbone: Backbone, samples: Sequence[LabelledPicture], recipe: Recipe = RECIPE) -> TrainedPrompt:
     with StateCache(backbone) as cache:
         return train_prompt(backbone, samples, recipe, cache)
 
 
 def test_progress_is_told_once_an_epoch(backbone: Backbone, samples: Samples) -> None:
-    told: list[Progress] = []
+    told: list[TrainingProgress] = []
     recipe = dataclasses.replace(RECIPE, epochs=4, batch=5)
 
     with StateCache(backbone) as cache:
@@ -44,7 +44,7 @@ def test_progress_is_told_once_an_epoch(backbone: Backbone, samples: Samples) ->
 
 
 def test_a_loss_is_the_mean_over_its_epochs_samples(backbone: Backbone, samples: Samples) -> None:
-    told: list[Progress] = []
+    told: list[TrainingProgress] = []
     still = Recipe(epochs=3, batch=5, base_rate=0, warmup_rate=0, least_rate=0)  # batches of 5, 5 and 2
 
     with StateCache(backbone) as cache:
@@ -79,7 +79,7 @@ def test_a_picture_that_has_changed_since_it_was_read_ends_the_training(
 def test_the_precision_that_a_prompt_was_trained_in_is_among_its_facts(samples: Samples) -> None:
     """The same samples give other bytes in another precision, and nobody shall wonder why."""
     settings = [
-        train(small_backbone("plain", dtype=dtype), samples, dataclasses.replace(RECIPE, epochs=1)).facts.settings
+        train(small_backbone("plain", dtype=dtype), samples, dataclasses.replace(RECIPE, epochs=1)).metadata.settings
         for dtype in (torch.float32, torch.bfloat16)
     ]
 
@@ -111,7 +111,7 @@ def test_a_last_step_that_leaves_the_finite_numbers_is_found_too(
 def test_a_loss_that_is_not_finite_ends_the_training_in_its_epoch(
     backbone: Backbone, samples: Samples, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    told: list[Progress] = []
+    told: list[TrainingProgress] = []
     true = F.cross_entropy
     losses = iter([1.0, 1.0, 1.0, 1.0, torch.nan, 1.0])  # the fifth step is in the second epoch of three steps
     monkeypatch.setattr(F, "cross_entropy", lambda *given, **options: true(*given, **options) * next(losses))

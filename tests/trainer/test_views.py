@@ -7,10 +7,10 @@ import pytest
 import torch
 
 from alacarte.prompting.backbone.preprocess import Preprocessing, decode
-from alacarte.prompting.errors import PictureUnreadable
+from alacarte.prompting.errors import PictureDecodeError
 from registry.datasets.sample import LabelledPicture
 from trainer.recipe import Recipe
-from trainer.train import batches_of
+from trainer.train import training_batches
 from trainer.views import View
 
 PREPROCESSING = Preprocessing(32, 0.9, (0.5, 0.5, 0.5), (0.5, 0.5, 0.5))
@@ -54,7 +54,7 @@ def test_a_view_depends_on_the_bytes_and_not_on_name_label_or_place(
 def test_a_picture_that_is_gone_is_named(tmp_path: Path) -> None:
     gone = LabelledPicture("red", "gone.png", "0" * 64, tmp_path / "gone.png")
 
-    with pytest.raises(PictureUnreadable, match=r"gone\.png"):
+    with pytest.raises(PictureDecodeError, match=r"gone\.png"):
         View(gone).load(PREPROCESSING)
 
 
@@ -63,7 +63,7 @@ def test_every_epoch_looks_at_every_sample_once_in_the_view_whose_turn_it_is(
 ) -> None:
     recipe = Recipe(epochs=5, batch=5, views=2, seed=3)
 
-    batches = list(batches_of(samples, recipe))
+    batches = list(training_batches(samples, recipe))
 
     assert [len(batch) for batch in batches] == [5, 5, 2] * 5
     for epoch in range(5):
@@ -77,17 +77,17 @@ def test_every_epoch_has_an_order_of_its_own_which_storage_does_not_decide(
 ) -> None:
     recipe = Recipe(epochs=3, batch=12)
 
-    orders = [[view.sample.digest for view in batch] for batch in batches_of(samples, recipe)]
+    orders = [[view.sample.digest for view in batch] for batch in training_batches(samples, recipe)]
 
     assert len({tuple(order) for order in orders}) == 3
-    turned = [[view.sample.digest for view in batch] for batch in batches_of(samples[::-1], recipe)]
+    turned = [[view.sample.digest for view in batch] for batch in training_batches(samples[::-1], recipe)]
     assert turned == orders
 
 
 def test_removing_a_sample_moves_no_other_before_or_behind_another(samples: tuple[LabelledPicture, ...]) -> None:
     recipe = Recipe(epochs=2, batch=12)
 
-    fewer = [[view.sample for view in batch] for batch in batches_of(samples[1:], recipe)]
+    fewer = [[view.sample for view in batch] for batch in training_batches(samples[1:], recipe)]
 
-    every = [[view.sample for view in batch] for batch in batches_of(samples, recipe)]
+    every = [[view.sample for view in batch] for batch in training_batches(samples, recipe)]
     assert fewer == [[sample for sample in order if sample != samples[0]] for order in every]

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from alacarte.prompting.backbone.preprocess import Preprocessing
-from trainer.prefetch import look_ahead
+from trainer.prefetch import prefetch
 from trainer.threads import cores
 from trainer.views import View
 
@@ -16,14 +16,14 @@ DECODERS = 4
 
 
 @dataclass(frozen=True)
-class Pictures:
+class PixelBatch:
     """A batch of views and their pixels."""
 
     views: Sequence[View]
     images: Tensor  # (B, 3, S, S), float32 on the CPU
 
 
-def load_batches(batches: Iterable[Sequence[View]], preprocessing: Preprocessing) -> Generator[Pictures, None, None]:
+def load_batches(batches: Iterable[Sequence[View]], preprocessing: Preprocessing) -> Generator[PixelBatch, None, None]:
     """The pixels of each batch, in order; the next batches are decoded meanwhile."""
     decoders = ThreadPoolExecutor(min(DECODERS, cores()), "decode")
 
@@ -31,7 +31,7 @@ def load_batches(batches: Iterable[Sequence[View]], preprocessing: Preprocessing
         return [decoders.submit(view.load, preprocessing) for view in batch]
 
     try:
-        for views, jobs in look_ahead(batches, decode):
-            yield Pictures(views, torch.stack([job.result() for job in jobs]))
+        for views, jobs in prefetch(batches, decode):
+            yield PixelBatch(views, torch.stack([job.result() for job in jobs]))
     finally:
         decoders.shutdown(cancel_futures=True)

@@ -5,32 +5,32 @@ from collections.abc import Sequence
 import torch
 
 from alacarte.prompting.backbone.preprocess import Preprocessing
-from alacarte.prompting.compose import Composed
+from alacarte.prompting.compose import ComposedScores
 from registry.datasets.sample import LabelledPicture
 from trainer.baselines.batches import load_batches
 from trainer.baselines.errors import MeasurementInvalid
-from trainer.baselines.member_logits import Classifier, Opinions, one_after_another
+from trainer.baselines.member_logits import Classifier, EnsembleLogits, concat_batches
 from trainer.views import served_batches
 
 ASKED_AT_ONCE = 32
 
 
-def ask(
+def classify(
     classifier: Classifier,
     samples: Sequence[LabelledPicture],
     preprocessing: Preprocessing,
     batch: int = ASKED_AT_ONCE,
-) -> Opinions:
+) -> EnsembleLogits:
     """The classifier's opinions on all samples, as they are served, in the order given."""
     if not samples:
         raise MeasurementInvalid("there are no pictures to measure on: name a test set that has some")
     batches = served_batches(samples, batch)
-    return one_after_another(
-        [classifier.opinions(pictures.images) for pictures in load_batches(batches, preprocessing)]
+    return concat_batches(
+        [classifier.member_logits(pictures.images) for pictures in load_batches(batches, preprocessing)]
     )
 
 
-def accuracy(answer: Composed, truths: Sequence[str]) -> float:
+def accuracy(answer: ComposedScores, truths: Sequence[str]) -> float:
     """The share of pictures whose best label is the true one; a label that nobody knows is never found."""
     if not truths or len(truths) != len(answer.scores):
         raise MeasurementInvalid(

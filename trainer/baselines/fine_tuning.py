@@ -13,11 +13,11 @@ from torch import Tensor
 
 from alacarte.prompting.backbone.vit import Backbone
 from registry.datasets.sample import LabelledPicture
-from trainer.baselines.batches import Pictures, load_batches
-from trainer.baselines.member_logits import Opinions
-from trainer.optimize import Report, minimise
+from trainer.baselines.batches import PixelBatch, load_batches
+from trainer.baselines.member_logits import EnsembleLogits
+from trainer.optimize import ReportProgress, optimize
 from trainer.recipe import Recipe
-from trainer.train import batches_of, labels_of
+from trainer.train import shard_labels, training_batches
 
 # B images, N backbone tokens, D width, C labels, S side
 
@@ -44,19 +44,19 @@ class TunedModel:
         return F.linear(self.model.fc_norm(tokens[:, 0]), self.head_weight, self.head_bias)
 
     @torch.inference_mode()
-    def opinions(self, images: Tensor) -> Opinions:
+    def member_logits(self, images: Tensor) -> EnsembleLogits:
         """What the model says of each of images (B, 3, S, S)."""
-        return Opinions((self.labels,), (self.logits(images).cpu(),))
+        return EnsembleLogits((self.labels,), (self.logits(images).cpu(),))
 
 
 def fine_tune(
     backbone: Backbone,
     samples: Sequence[LabelledPicture],
     recipe: Recipe,
-    report: Report = lambda _: None,
+    report: ReportProgress = lambda _: None,
 ) -> TunedModel:
     """A copy of the backbone with all its weights tuned on these samples, at the paper's rate if none is named."""
-    model = TunedModel(backbone, labels_of(samples))
+    model = TunedModel(backbone, shard_labels(samples))
     return _tuned(model, list(model.model.parameters()), backbone, samples, recipe, FINE_TUNE_RATE, report)
 
 
@@ -64,10 +64,10 @@ def tune_biases(
     backbone: Backbone,
     samples: Sequence[LabelledPicture],
     recipe: Recipe,
-    report: Report = lambda _: None,
+    report: ReportProgress = lambda _: None,
 ) -> TunedModel:
     """A copy of the backbone with only its biases tuned on these samples, at the paper's rate if none is named."""
-    model = TunedModel(backbone, labels_of(samples))
+    model = TunedModel(backbone, shard_labels(samples))
     biases = [parameter for name, parameter in model.model.named_parameters() if name.rpartition(".")[2] == "bias"]
     return _tuned(model, biases, backbone, samples, recipe, BIAS_RATE, report)
 
@@ -79,7 +79,7 @@ def _tuned(
     samples: Sequence[LabelledPicture],
     recipe: Recipe,
     base_rate: float,
-    report: Report,
+    report: ReportProgress,
 ) -> TunedModel:
     """The model after these of its weights, and its head, have learnt; frozen again."""
     if recipe.base_rate is None:
@@ -87,12 +87,12 @@ def _tuned(
     parameters = [*weights, model.head_weight, model.head_bias]
     for parameter in parameters:
         parameter.requires_grad_()
-    batches = load_batches(batches_of(samples, recipe), backbone.preprocessing)
+    batches = load_batches(training_batches(samples, recipe), backbone.preprocessing)
 
-    def logits(pictures: Pictures) -> Tensor:
+    def logits(pictures: PixelBatch) -> Tensor:
         return model.logits(pictures.images)
 
-    minimise(parameters, batches, logits, model.labels, len(samples), recipe, report)
+    optimize(parameters, batches, logits, model.labels, len(samples), recipe, report)
     for parameter in parameters:
         parameter.requires_grad_(False).grad = None
     return model

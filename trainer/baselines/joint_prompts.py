@@ -10,16 +10,16 @@ from torch import Tensor
 from alacarte.prompting.attention.masked_reference import joint_forward, structured_mask
 from alacarte.prompting.backbone.vit import Backbone
 from alacarte.prompting.errors import CompositionInvalid
-from alacarte.prompting.predict import require_own
-from alacarte.prompting.prompt.tensors import Prompt
-from trainer.baselines.member_logits import Opinions
+from alacarte.prompting.predict import check_backbone
+from alacarte.prompting.prompt.tensors import TrainedPrompt
+from trainer.baselines.member_logits import EnsembleLogits
 
 # B images, N backbone tokens, P prompts, M memory tokens a block, L blocks, D width, C_p labels of prompt p
 
 Attention = Literal["full", "structured"]  # everyone attends everything; as the paper's masking table says
 
 
-class Attending(Protocol):
+class JointPromptTensors(Protocol):
     """The numbers of a prompt that joint attention needs, learnt or still learning."""
 
     @property
@@ -38,28 +38,28 @@ class JointSet:
     Prompts that were trained apart: the naive concatenation. One that was trained so: the paper's paragon.
     """
 
-    def __init__(self, backbone: Backbone, prompts: Sequence[Prompt], attention: Attention = "full") -> None:
+    def __init__(self, backbone: Backbone, prompts: Sequence[TrainedPrompt], attention: Attention = "full") -> None:
         if not prompts:
             raise CompositionInvalid("there are no prompts to concatenate: name at least one")
         for place, prompt in enumerate(prompts):
-            require_own(backbone, str(place), prompt)
+            check_backbone(backbone, str(place), prompt)
             if prompt.tensors.token is None:
                 raise CompositionInvalid(
                     "a head-only prompt takes no part in attention: compose it as a structured set"
                 )
         self._backbone = backbone
-        self._labels = tuple(prompt.facts.labels for prompt in prompts)
+        self._labels = tuple(prompt.metadata.labels for prompt in prompts)
         self._prompts = [prompt.tensors for prompt in prompts]
-        self._mask = mask_of(backbone, self._prompts, attention)
+        self._mask = attention_mask(backbone, self._prompts, attention)
 
     @torch.inference_mode()
-    def opinions(self, images: Tensor) -> Opinions:
+    def member_logits(self, images: Tensor) -> EnsembleLogits:
         """What each prompt says of each of images (B, 3, S, S)."""
         found = joint_logits(self._backbone, images, self._prompts, self._mask)
-        return Opinions(self._labels, tuple(logits.cpu() for logits in found))
+        return EnsembleLogits(self._labels, tuple(logits.cpu() for logits in found))
 
 
-def mask_of(backbone: Backbone, prompts: Sequence[Attending], attention: Attention) -> Tensor | None:
+def attention_mask(backbone: Backbone, prompts: Sequence[JointPromptTensors], attention: Attention) -> Tensor | None:
     """Who may attend whom, among the backbone's tokens, the prompts and their memories."""
     if attention == "full":
         return None
@@ -67,7 +67,9 @@ def mask_of(backbone: Backbone, prompts: Sequence[Attending], attention: Attenti
     return structured_mask(backbone.tokens, memories, backbone.device)
 
 
-def joint_logits(backbone: Backbone, images: Tensor, prompts: Sequence[Attending], mask: Tensor | None) -> list[Tensor]:
+def joint_logits(
+    backbone: Backbone, images: Tensor, prompts: Sequence[JointPromptTensors], mask: Tensor | None
+) -> list[Tensor]:
     """Each prompt's logits (B, C_p) of images (B, 3, S, S), all from one sequence; differentiable."""
     device, dtype = backbone.device, backbone.dtype
     tokens = [prompt.token for prompt in prompts if prompt.token is not None]

@@ -15,15 +15,15 @@ from torch import Tensor
 from alacarte.prompting.attention.masked_reference import joint_forward
 from alacarte.prompting.backbone.vit import Backbone
 from alacarte.prompting.prompt.prototypes import kmeans
-from alacarte.prompting.prompt.tensors import Prompt
+from alacarte.prompting.prompt.tensors import TrainedPrompt
 from registry.datasets.sample import LabelledPicture
-from trainer.baselines.batches import Pictures, load_batches
-from trainer.baselines.joint_prompts import Attention, joint_logits, mask_of
+from trainer.baselines.batches import PixelBatch, load_batches
+from trainer.baselines.joint_prompts import Attention, attention_mask, joint_logits
 from trainer.errors import RecipeInvalid
-from trainer.optimize import Report, minimise
+from trainer.optimize import ReportProgress, optimize
 from trainer.prompt_params import TrainablePrompt
 from trainer.recipe import Recipe
-from trainer.train import batches_of, facts_of, labels_of
+from trainer.train import build_metadata, shard_labels, training_batches
 from trainer.views import served_batches
 
 
@@ -32,19 +32,19 @@ def train_joint(
     samples: Sequence[LabelledPicture],
     recipe: Recipe,
     attention: Attention,
-    report: Report = lambda _: None,
-) -> Prompt:
+    report: ReportProgress = lambda _: None,
+) -> TrainedPrompt:
     """The prompt that these samples teach this backbone when all tokens are one sequence."""
-    labels = labels_of(samples)
+    labels = shard_labels(samples)
     if recipe.variant == "head-only":
         raise RecipeInvalid("a head-only prompt takes no part in attention: train it with train_prompt")
     samples = sorted(samples, key=lambda sample: sample.digest)
     prompt = TrainablePrompt(backbone, recipe, len(labels))
     fit_joint(prompt, backbone, samples, labels, recipe, attention, report)
-    facts = facts_of(backbone, labels, len(samples), recipe)
+    metadata = build_metadata(backbone, labels, len(samples), recipe)
     # Nothing else tells that a prompt of full attention means little with structured attention.
-    facts = replace(facts, settings={**facts.settings, "attention": attention})
-    return Prompt(prompt.tensors(recipe, _prototypes_of(backbone, samples, recipe)), facts)
+    metadata = replace(metadata, settings={**metadata.settings, "attention": attention})
+    return TrainedPrompt(prompt.tensors(recipe, _prototypes_of(backbone, samples, recipe)), metadata)
 
 
 def fit_joint(
@@ -54,16 +54,16 @@ def fit_joint(
     labels: Sequence[str],
     recipe: Recipe,
     attention: Attention,
-    report: Report,
+    report: ReportProgress,
 ) -> None:
     """Let the prompt learn the samples' labels from their pixels, by autograd through all tokens."""
-    mask = mask_of(backbone, [prompt], attention)
+    mask = attention_mask(backbone, [prompt], attention)
 
-    def logits(pictures: Pictures) -> Tensor:
+    def logits(pictures: PixelBatch) -> Tensor:
         return joint_logits(backbone, pictures.images, [prompt], mask)[0]
 
-    with closing(load_batches(batches_of(samples, recipe), backbone.preprocessing)) as batches:
-        minimise(prompt.parameters(), batches, logits, labels, len(samples), recipe, report)
+    with closing(load_batches(training_batches(samples, recipe), backbone.preprocessing)) as batches:
+        optimize(prompt.parameters(), batches, logits, labels, len(samples), recipe, report)
 
 
 def _prototypes_of(backbone: Backbone, samples: Sequence[LabelledPicture], recipe: Recipe) -> Tensor:

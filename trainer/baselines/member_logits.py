@@ -11,14 +11,14 @@ import torch
 from torch import Tensor
 
 from alacarte.api.literals import Composition, Weighting
-from alacarte.prompting.compose import Composed, compose, prototype_weights
+from alacarte.prompting.compose import ComposedScores, compose, prototype_weights
 from alacarte.prompting.errors import CompositionInvalid
 
 # n pictures, k members, C_i labels of member i, K_i prototypes of member i, D width, S side
 
 
 @dataclass(frozen=True)
-class Opinions:
+class EnsembleLogits:
     """What each of k members says of the same n pictures, over its own labels."""
 
     labels: tuple[tuple[str, ...], ...]  # of each member
@@ -26,28 +26,28 @@ class Opinions:
     embedding: Tensor | None = None  # (n, D), where the backbone's states do not depend on the members
     prototypes: tuple[Tensor, ...] | None = None  # of each member, (K_i, D), if there is an embedding
 
-    def only(self, members: Iterable[int]) -> "Opinions":
+    def only(self, members: Iterable[int]) -> "EnsembleLogits":
         """The same without the other members: what a smaller set would have said."""
         kept = tuple(members)
         prototypes = self.prototypes
-        return Opinions(
+        return EnsembleLogits(
             labels=tuple(self.labels[member] for member in kept),
             logits=tuple(self.logits[member] for member in kept),
             embedding=self.embedding,
             prototypes=None if prototypes is None else tuple(prototypes[member] for member in kept),
         )
 
-    def about(self, pictures: Sequence[int]) -> "Opinions":
+    def about(self, pictures: Sequence[int]) -> "EnsembleLogits":
         """The same about some of the pictures only, by their places."""
         places = torch.tensor(pictures)
-        return Opinions(
+        return EnsembleLogits(
             labels=self.labels,
             logits=tuple(logits[places] for logits in self.logits),
             embedding=None if self.embedding is None else self.embedding[places],
             prototypes=self.prototypes,
         )
 
-    def compose(self, composition: Composition = "average", weighting: Weighting = "none") -> Composed:
+    def compose(self, composition: Composition = "average", weighting: Weighting = "none") -> ComposedScores:
         """One answer over the union of the members' labels."""
         weights = None
         if weighting == "prototypes":
@@ -60,23 +60,23 @@ class Opinions:
 class Classifier(Protocol):
     """Whatever has one or several opinions on images (n, 3, S, S)."""
 
-    def opinions(self, images: Tensor) -> Opinions:
+    def member_logits(self, images: Tensor) -> EnsembleLogits:
         """What each member says of each image; their order never changes."""
         ...
 
 
-def side_by_side(opinions: Sequence[Opinions]) -> Opinions:
+def concat_members(opinions: Sequence[EnsembleLogits]) -> EnsembleLogits:
     """An ensemble of classifiers that were asked about the same pictures, which cannot be weighted."""
-    return Opinions(
+    return EnsembleLogits(
         labels=tuple(labels for each in opinions for labels in each.labels),
         logits=tuple(logits for each in opinions for logits in each.logits),
     )
 
 
-def one_after_another(opinions: Sequence[Opinions]) -> Opinions:
+def concat_batches(opinions: Sequence[EnsembleLogits]) -> EnsembleLogits:
     """One classifier's opinions on several batches of pictures as if they had been one batch."""
     embeddings = [each.embedding for each in opinions if each.embedding is not None]
-    return Opinions(
+    return EnsembleLogits(
         labels=opinions[0].labels,
         logits=tuple(torch.cat(parts) for parts in zip(*(each.logits for each in opinions), strict=True)),
         embedding=torch.cat(embeddings) if embeddings else None,

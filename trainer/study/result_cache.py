@@ -10,7 +10,7 @@ from torch import Tensor
 
 from alacarte.prompting.errors import ArtifactInvalid
 from alacarte.prompting.prompt.artifact import read_prompt, write_bytes, write_prompt
-from alacarte.prompting.prompt.tensors import Prompt
+from alacarte.prompting.prompt.tensors import TrainedPrompt
 
 # n pictures, C labels, D width
 
@@ -22,7 +22,7 @@ class ResultCache:
         self._folder = folder
         folder.mkdir(parents=True, exist_ok=True)
 
-    def prompt(self, key: str) -> Prompt | None:
+    def prompt(self, key: str) -> TrainedPrompt | None:
         """Read the prompt of a training; None if it is missing or unreadable."""
         file = self._path(key)
         try:
@@ -30,7 +30,7 @@ class ResultCache:
         except ArtifactInvalid:
             return None
 
-    def put_prompt(self, key: str, prompt: Prompt) -> None:
+    def put_prompt(self, key: str, prompt: TrainedPrompt) -> None:
         """Write the prompt of a training."""
         write_prompt(prompt, self._path(key))
 

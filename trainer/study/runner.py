@@ -8,14 +8,14 @@ from contextlib import closing
 from typing import TypeVar
 
 from alacarte.prompting.backbone.vit import Backbone
-from alacarte.prompting.prompt.tensors import Prompt
+from alacarte.prompting.prompt.tensors import TrainedPrompt
 from trainer.baselines.apt import StructuredSet
-from trainer.baselines.evaluate import ask
+from trainer.baselines.evaluate import classify
 from trainer.baselines.fine_tuning import fine_tune, tune_biases
 from trainer.baselines.joint_prompts import JointSet
 from trainer.baselines.joint_training import train_joint
-from trainer.baselines.member_logits import Opinions, side_by_side
-from trainer.optimize import Progress, Report
+from trainer.baselines.member_logits import EnsembleLogits, concat_members
+from trainer.optimize import ReportProgress, TrainingProgress
 from trainer.state_cache import StateCache
 from trainer.study.eta import EtaEstimator
 from trainer.study.plan import Samples
@@ -25,7 +25,9 @@ from trainer.threads import cores, use_one_thread
 from trainer.train import train_prompt
 from trainer.views import View
 
-ProgressCallback = Callable[[TrainingSpec, Progress, EtaEstimator], None]  # called after every epoch, by any thread
+ProgressCallback = Callable[
+    [TrainingSpec, TrainingProgress, EtaEstimator], None
+]  # called after every epoch, by any thread
 T = TypeVar("T")
 
 PROMPTS_PER_PASS = 64
@@ -68,38 +70,38 @@ class StudyRunner:
             self._train_on_all_cores(training, tests, self._progress_reporter(training, eta))
         eta.end()
 
-    def member_logits(self, trainings: Sequence[TrainingSpec], tests: Samples) -> Opinions:
+    def member_logits(self, trainings: Sequence[TrainingSpec], tests: Samples) -> EnsembleLogits:
         """Return each training's logits for the pictures, computing those that are not cached."""
         pictures = samples_key(tests, self.backbone)
         keys = [training.key(self.backbone) for training in trainings]
         self.compute_logits(trainings, tests)
         cached = [_require(self._result_cache.logits(key, pictures)) for key in keys]
         can_weight = all(training.method == "structured" for training in trainings)
-        return Opinions(
+        return EnsembleLogits(
             labels=tuple(labels for labels, _ in cached),
             logits=tuple(logits for _, logits in cached),
             embedding=_require(self._result_cache.embedding(pictures)) if can_weight else None,
             prototypes=tuple(self.prompt(each).tensors.prototypes for each in trainings) if can_weight else None,
         )
 
-    def joint_member_logits(self, trainings: Sequence[TrainingSpec], tests: Samples) -> Opinions:
+    def joint_member_logits(self, trainings: Sequence[TrainingSpec], tests: Samples) -> EnsembleLogits:
         """Return the logits of prompts that share one sequence, where they attend each other."""
         pictures = samples_key(tests, self.backbone)
         joint_key = hashlib.sha256("".join(each.key(self.backbone) for each in trainings).encode()).hexdigest()
         keys = [f"{joint_key}.{index}" for index in range(len(trainings))]
         if any(self._result_cache.logits(key, pictures) is None for key in keys):
             prompts = [self.prompt(training) for training in trainings]
-            joint = ask(JointSet(self.backbone, prompts), tests, self.backbone.preprocessing)
+            joint = classify(JointSet(self.backbone, prompts), tests, self.backbone.preprocessing)
             for key, labels, logits in zip(keys, joint.labels, joint.logits, strict=True):
                 self._result_cache.put_logits(key, pictures, labels, logits)
         cached = [_require(self._result_cache.logits(key, pictures)) for key in keys]
-        return side_by_side([Opinions((labels,), (logits,)) for labels, logits in cached])
+        return concat_members([EnsembleLogits((labels,), (logits,)) for labels, logits in cached])
 
-    def prompt_logits(self, prompt: Prompt, tests: Samples) -> Opinions:
+    def prompt_logits(self, prompt: TrainedPrompt, tests: Samples) -> EnsembleLogits:
         """Return the logits of a prompt that is not the outcome of a training; not cached."""
-        return ask(StructuredSet(self.backbone, [prompt]), tests, self.backbone.preprocessing)
+        return classify(StructuredSet(self.backbone, [prompt]), tests, self.backbone.preprocessing)
 
-    def prompt(self, training: TrainingSpec) -> Prompt:
+    def prompt(self, training: TrainingSpec) -> TrainedPrompt:
         """Return the prompt of a training that has been performed."""
         return _require(self._result_cache.prompt(training.key(self.backbone)))
 
@@ -116,11 +118,11 @@ class StudyRunner:
         for start in range(0, len(structured), PROMPTS_PER_PASS):
             chunk = structured[start : start + PROMPTS_PER_PASS]
             prompts = StructuredSet(self.backbone, [self.prompt(training) for training in chunk])
-            self._put_logits(chunk, pictures, ask(prompts, tests, self.backbone.preprocessing))
+            self._put_logits(chunk, pictures, classify(prompts, tests, self.backbone.preprocessing))
         for training in missing.values():
             if training.method == "full":
                 prompt = JointSet(self.backbone, [self.prompt(training)])
-                self._put_logits([training], pictures, ask(prompt, tests, self.backbone.preprocessing))
+                self._put_logits([training], pictures, classify(prompt, tests, self.backbone.preprocessing))
 
     def _is_cached(self, key: str, training: TrainingSpec, tests: Samples) -> bool:
         if training.has_prompt:
@@ -149,24 +151,24 @@ class StudyRunner:
         prompt = train_prompt(self.backbone, training.samples, training.recipe, self._state_cache, report)
         self._result_cache.put_prompt(training.key(self.backbone), prompt)
 
-    def _train_on_all_cores(self, training: TrainingSpec, tests: Samples, report: Report) -> None:
+    def _train_on_all_cores(self, training: TrainingSpec, tests: Samples, report: ReportProgress) -> None:
         if training.method == "full":
             prompt = train_joint(self.backbone, training.samples, training.recipe, "full", report)
             self._result_cache.put_prompt(training.key(self.backbone), prompt)
             return
         tune = fine_tune if training.method == "fine-tuning" else tune_biases
         model = tune(self.backbone, training.samples, training.recipe, report)
-        logits = ask(model, tests, self.backbone.preprocessing)
+        logits = classify(model, tests, self.backbone.preprocessing)
         self._put_logits([training], samples_key(tests, self.backbone), logits)
 
-    def _progress_reporter(self, training: TrainingSpec, eta: EtaEstimator) -> Report:
-        def report(progress: Progress) -> None:
+    def _progress_reporter(self, training: TrainingSpec, eta: EtaEstimator) -> ReportProgress:
+        def report(progress: TrainingProgress) -> None:
             eta.advance(training)
             self._on_progress(training, progress, eta)
 
         return report
 
-    def _put_logits(self, trainings: Sequence[TrainingSpec], pictures: str, members: Opinions) -> None:
+    def _put_logits(self, trainings: Sequence[TrainingSpec], pictures: str, members: EnsembleLogits) -> None:
         for training, labels, logits in zip(trainings, members.labels, members.logits, strict=True):
             self._result_cache.put_logits(training.key(self.backbone), pictures, labels, logits)
         if members.embedding is not None:

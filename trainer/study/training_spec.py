@@ -41,7 +41,7 @@ class TrainingSpec:
             "version": KEY_VERSION,
             "method": self.method,
             "samples": self._samples_digest,
-            "recipe": self.recipe.facts(),
+            "recipe": self.recipe.settings(),
             "backbone": backbone.identity,
             "precision": str(backbone.dtype),
             "device": backbone.device.type,

@@ -14,7 +14,7 @@ Build = Callable[[str, int | None], Backbone]  # of a name and a size
 Key = tuple[str, int | None]
 
 
-class Backbones:
+class WorkerBackbones:
     """Backbones by name and size, used by one thread; the one that was not used for longest leaves first."""
 
     def __init__(self, build: Build, most: int = MOST) -> None:

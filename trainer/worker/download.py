@@ -12,7 +12,7 @@ READERS = 4
 LOOK_SECONDS = 0.2
 
 
-def fetch_samples(
+def download_samples(
     store: ObjectStore, lease: Lease, folder: Path, check: Callable[[], None]
 ) -> tuple[LabelledPicture, ...]:
     """The lease's samples with their files in the folder; `check` is called now and then, and stops it by raising."""

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import torch
 
-from alacarte.prompting.errors import BackboneMismatch, BackboneUnfit, PromptingError, WeightsUnavailable
+from alacarte.prompting.errors import BackboneMismatch, BackboneUnsupported, PromptingError, WeightsUnavailable
 from registry.errors import DatabaseRefused, DatabaseUnreachable, DomainError
 from registry.storage.errors import ObjectDamaged, ObjectMissing, StoreUnreachable
 from registry.storage.scratch import ScratchUnusable
@@ -29,7 +29,7 @@ class FailedUnexpectedly(TrainingError):
 # Their messages speak of machines, settings and ids alone; those of others may carry a label.
 _TELLABLE = (
     BackboneMismatch,
-    BackboneUnfit,
+    BackboneUnsupported,
     DatabaseRefused,
     DatabaseUnreachable,
     FailedUnexpectedly,
@@ -46,7 +46,7 @@ _TELLABLE = (
 
 
 @contextmanager
-def explained(room: Path) -> Iterator[None]:
+def translate_errors(room: Path) -> Iterator[None]:
     """Whatever goes wrong inside leaves as an error whose message is for a person to read, and holds nothing else."""
     try:
         with _emptied():
@@ -78,7 +78,7 @@ def _emptied() -> Iterator[None]:
         raise
 
 
-def logged(error: Exception) -> dict[str, str]:
+def error_log_fields(error: Exception) -> dict[str, str]:
     """What the log may know of an error."""
     fields = {"kind": type(error).__name__}
     if isinstance(error, _TELLABLE):

@@ -9,8 +9,8 @@ from typing import Self
 from registry.db.database import Database
 from registry.errors import LeaseLost
 from registry.training.lease import Lease, lease_lost, renew_lease
-from trainer.worker.errors import logged
-from trainer.worker.log_events import tell
+from trainer.worker.errors import error_log_fields
+from trainer.worker.log_events import log_event
 
 LEAVE_SECONDS = 5.0
 
@@ -65,7 +65,12 @@ class Heartbeat:
                 return
             except Exception as error:  # whatever it is, the database may be back in time
                 if not is_away:
-                    tell("heartbeat failed", level=logging.WARNING, shard=str(self._lease.shard_id), **logged(error))
+                    log_event(
+                        "heartbeat failed",
+                        level=logging.WARNING,
+                        shard=str(self._lease.shard_id),
+                        **error_log_fields(error),
+                    )
                 is_away = True
             else:
                 self._renewed_at = asked_at

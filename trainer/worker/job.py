@@ -8,20 +8,20 @@ from pathlib import Path
 from alacarte.prompting.backbone.vit import Backbone
 from alacarte.prompting.errors import BackboneMismatch
 from alacarte.prompting.prompt.artifact import prompt_to_bytes
-from alacarte.prompting.prompt.tensors import Prompt
+from alacarte.prompting.prompt.tensors import TrainedPrompt
 from registry.db.models.prompts import Prompt as PublishedPrompt
 from registry.errors import DatabaseUnreachable
 from registry.registry import Registry
 from registry.storage.errors import StoreUnreachable
 from registry.training.lease import Lease, lease_lost
 from registry.training.publish import PublishedMetadata, publish
-from trainer.named_recipes import recipe_of
-from trainer.optimize import Progress
-from trainer.train import steps_in_all, train_shard
-from trainer.worker.backbones import Backbones
-from trainer.worker.download import fetch_samples
+from trainer.named_recipes import recipe_from_settings
+from trainer.optimize import TrainingProgress
+from trainer.train import count_steps, train_shard
+from trainer.worker.backbones import WorkerBackbones
+from trainer.worker.download import download_samples
 from trainer.worker.heartbeat import Heartbeat
-from trainer.worker.log_events import tell
+from trainer.worker.log_events import log_event
 
 LINES = 10  # of progress that a training tells, at most
 PATIENCE_SECONDS = 300.0  # for a database or store that is away when a prompt is finished
@@ -29,7 +29,7 @@ AGAIN_SECONDS = 1.0
 
 
 @dataclass(frozen=True)
-class Attempt:
+class TrainingJob:
     """A lease, the room for its files, and what keeps it; `check` raises when the work has to stop."""
 
     registry: Registry
@@ -39,19 +39,21 @@ class Attempt:
     check: Callable[[], None]
     pause: Callable[[float], None]  # waits for so many seconds, and raises when the worker has to stop
 
-    def run(self, backbones: Backbones, cache_bytes: int) -> PublishedPrompt:
+    def run(self, backbones: WorkerBackbones, cache_bytes: int) -> PublishedPrompt:
         """The prompt of the shard, published."""
         prompt = self._train(backbones, cache_bytes)
         data = prompt_to_bytes(prompt)
-        return self._publish(data, PublishedMetadata.of(prompt.facts))
+        return self._publish(data, PublishedMetadata.of(prompt.metadata))
 
-    def _train(self, backbones: Backbones, cache_bytes: int) -> Prompt:
+    def _train(self, backbones: WorkerBackbones, cache_bytes: int) -> TrainedPrompt:
         lease = self.lease
-        recipe = recipe_of(lease.task.recipe, lease.seed)  # what can be refused is refused before it costs anything
+        recipe = recipe_from_settings(
+            lease.task.recipe, lease.seed
+        )  # what can be refused is refused before it costs anything
         backbone = backbones.get(lease.task.backbone, lease.task.size, self.check)
         _require_same(backbone, lease)
-        samples = fetch_samples(self.registry.objects, lease, self.room / "pictures", self.check)
-        steps = steps_in_all(len(samples), recipe)
+        samples = download_samples(self.registry.objects, lease, self.room / "pictures", self.check)
+        steps = count_steps(len(samples), recipe)
         done = 0
 
         def step() -> None:
@@ -62,12 +64,14 @@ class Attempt:
 
         start = time.monotonic()
         prompt = train_shard(backbone, samples, recipe, cache_bytes, self._report, self.room, step)
-        tell("trained", shard=str(lease.shard_id), samples=len(samples), seconds=round(time.monotonic() - start, 3))
+        log_event(
+            "trained", shard=str(lease.shard_id), samples=len(samples), seconds=round(time.monotonic() - start, 3)
+        )
         return prompt
 
-    def _report(self, progress: Progress) -> None:
+    def _report(self, progress: TrainingProgress) -> None:
         if progress.epoch % -(-progress.epochs // LINES) == 0 or progress.epoch == progress.epochs:
-            tell(
+            log_event(
                 "training",
                 shard=str(self.lease.shard_id),
                 epoch=progress.epoch,

@@ -5,6 +5,6 @@ import logging
 LOG = "trainer.worker"
 
 
-def tell(event: str, *, level: int = logging.INFO, **fields: object) -> None:
+def log_event(event: str, *, level: int = logging.INFO, **fields: object) -> None:
     """One event, as a log record that carries its fields by that name."""
     logging.getLogger(LOG).log(level, event, extra={"fields": fields})

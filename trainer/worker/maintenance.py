@@ -9,14 +9,14 @@ from typing import Self
 from registry.erasure.runner import run_erasures
 from registry.registry import Registry
 from registry.storage import write_claims
-from trainer.worker.errors import logged
-from trainer.worker.log_events import tell
+from trainer.worker.errors import error_log_fields
+from trainer.worker.log_events import log_event
 
 EVERY_SECONDS = 5.0
 LEAVE_SECONDS = 5.0
 
 
-class Housekeeping:
+class WorkerMaintenance:
     """Keeps house from a thread of its own, now and then and whenever it is nudged, until the block is left."""
 
     def __init__(self, registry: Registry, every_seconds: float = EVERY_SECONDS) -> None:
@@ -45,12 +45,12 @@ class Housekeeping:
 
     def _keep(self) -> None:
         while not self._is_over:
-            keep_house(self._registry)
+            run_maintenance(self._registry)
             self._wake.wait(self._every_seconds)
             self._wake.clear()
 
 
-def keep_house(registry: Registry) -> None:
+def run_maintenance(registry: Registry) -> None:
     """All that is due is tried once; what goes wrong is told, and tried again the next time."""
     clear_up(registry)
     _attempt("erasures completed", lambda: run_erasures(registry))
@@ -65,7 +65,7 @@ def _attempt(event: str, work: Callable[[], int]) -> None:
     try:
         count = work()
     except Exception as error:  # the edge of the loop: the next time may go better
-        tell("housekeeping failed", level=logging.WARNING, **logged(error))
+        log_event("housekeeping failed", level=logging.WARNING, **error_log_fields(error))
         return
     if count:
-        tell(event, count=count)
+        log_event(event, count=count)

@@ -15,12 +15,12 @@ from registry.errors import Invalid, LeaseLost
 from registry.registry import Registry
 from registry.training.lease import LEASE_SECONDS, Lease, to_single_line, validate_lease_seconds
 from registry.training.leased_job import lease_shard
-from trainer.worker.backbones import Backbones
-from trainer.worker.errors import Stopped, explained, logged
+from trainer.worker.backbones import WorkerBackbones
+from trainer.worker.errors import Stopped, error_log_fields, translate_errors
 from trainer.worker.heartbeat import Heartbeat
-from trainer.worker.job import Attempt
-from trainer.worker.log_events import tell
-from trainer.worker.maintenance import Housekeeping, keep_house
+from trainer.worker.job import TrainingJob
+from trainer.worker.log_events import log_event
+from trainer.worker.maintenance import WorkerMaintenance, run_maintenance
 
 BEAT_SECONDS = 2.0  # what is cancelled or forgotten is noticed so soon, however long a lease is
 LONGEST_PAUSE_SECONDS = 30.0
@@ -30,7 +30,7 @@ Ending = Literal["published", "failed", "lost", "given back", "idle"]
 
 
 @dataclass(frozen=True)
-class Tally:
+class JobCounts:
     """What became of the shards that a worker took."""
 
     published: int
@@ -44,7 +44,7 @@ class Worker:
     def __init__(
         self,
         registry: Registry,
-        backbones: Backbones,
+        backbones: WorkerBackbones,
         name: str,
         *,
         cache_bytes: int,
@@ -63,11 +63,11 @@ class Worker:
         self._poll_seconds = poll_seconds
         self._beat_seconds = min(beat_seconds, lease_seconds / 4)
 
-    def run(self, stop: Event, *, once: bool = False) -> Tally:
+    def run(self, stop: Event, *, once: bool = False) -> JobCounts:
         """Works until it is told to stop, or, once, until there is no work; a shard in the midst is given back."""
         counts: Counter[Ending] = Counter()
-        tell("worker started", worker=self.name)
-        with Housekeeping(self._registry) as housekeeping:
+        log_event("worker started", worker=self.name)
+        with WorkerMaintenance(self._registry) as housekeeping:
             pause_seconds = self._poll_seconds
             while not stop.is_set():
                 try:
@@ -75,7 +75,7 @@ class Worker:
                 except Exception as error:  # nobody could be asked for work
                     if once:
                         raise
-                    tell("no work can be had", level=logging.WARNING, **logged(error))
+                    log_event("no work can be had", level=logging.WARNING, **error_log_fields(error))
                     _pause(stop, pause_seconds)
                     pause_seconds = min(2 * pause_seconds, LONGEST_PAUSE_SECONDS)
                     continue
@@ -88,9 +88,9 @@ class Worker:
                 else:
                     _pause(stop, self._poll_seconds)
         if once and not stop.is_set():
-            keep_house(self._registry)
-        tally = Tally(counts["published"], counts["failed"], counts["lost"])
-        tell("worker stopped", worker=self.name, published=tally.published, failed=tally.failed, lost=tally.lost)
+            run_maintenance(self._registry)
+        tally = JobCounts(counts["published"], counts["failed"], counts["lost"])
+        log_event("worker stopped", worker=self.name, published=tally.published, failed=tally.failed, lost=tally.lost)
         return tally
 
     def _take_one(self, stop: Event) -> Ending:
@@ -104,10 +104,10 @@ class Worker:
                 lease, room = found
                 _tell("leased", lease, generation=lease.generation, samples=len(lease.samples))
                 with Heartbeat(self._registry.database, lease, leased_at, self._beat_seconds) as heartbeat:
-                    attempt = Attempt(
+                    attempt = TrainingJob(
                         self._registry, lease, room, heartbeat, _check_of(stop, heartbeat), _pause_of(stop)
                     )
-                    with explained(room):
+                    with translate_errors(room):
                         prompt = attempt.run(self._backbones, self._cache_bytes)
                 _tell("published", lease, prompt=str(prompt.id), bytes=prompt.size_bytes)
                 return "published"
@@ -123,7 +123,7 @@ class Worker:
         except Exception as error:  # the edge of the loop: `leased` has noted it on the shard
             if lease is None:
                 raise
-            _tell("failed", lease, level=logging.WARNING, **logged(error))
+            _tell("failed", lease, level=logging.WARNING, **error_log_fields(error))
             return "failed"
 
 
@@ -153,4 +153,6 @@ def _pause(stop: Event, seconds: float) -> None:
 
 
 def _tell(event: str, lease: Lease, *, level: int = logging.INFO, **fields: object) -> None:
-    tell(event, level=level, shard=str(lease.shard_id), source=str(lease.source_id), task=str(lease.task.id), **fields)
+    log_event(
+        event, level=level, shard=str(lease.shard_id), source=str(lease.source_id), task=str(lease.task.id), **fields
+    )

@@ -1,4 +1,4 @@
-"""The work of `alacarte inspect`: a prompt file's facts, and how small it is beside its backbone."""
+"""The work of `alacarte inspect`: a prompt file's metadata, and how small it is beside its backbone."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -9,7 +9,7 @@ import timm
 import torch
 
 from alacarte.prompting.prompt.artifact import prompt_digest, read_prompt
-from alacarte.prompting.prompt.tensors import PromptFacts, PromptTensors, Variant
+from alacarte.prompting.prompt.tensors import PromptMetadata, PromptTensors, Variant
 
 
 @dataclass(frozen=True)
@@ -19,7 +19,7 @@ class Inspected:
     file: str
     digest: str
     size_bytes: int
-    facts: PromptFacts
+    metadata: PromptMetadata
     variant: Variant
     shapes: Mapping[str, tuple[int, ...]]
     parameters: int  # numbers that training moved; prototypes are computed, not trained
@@ -30,17 +30,17 @@ def look_into(file: Path) -> Inspected:
     """What the file holds, or ArtifactInvalid with the reason."""
     prompt = read_prompt(file)
     data = file.read_bytes()  # of a size that has just been found bearable
-    tensors, facts = prompt.tensors, prompt.facts
+    tensors, metadata = prompt.tensors, prompt.metadata
     trained = (tensors.token, tensors.memory, tensors.head_weight, tensors.head_bias)
     return Inspected(
         file=str(file),
         digest=prompt_digest(data),
         size_bytes=len(data),
-        facts=facts,
+        metadata=metadata,
         variant=tensors.variant,
         shapes=_shapes(tensors),
         parameters=sum(tensor.numel() for tensor in trained if tensor is not None),
-        backbone_parameters=count_parameters(facts.architecture, facts.size),
+        backbone_parameters=count_parameters(metadata.architecture, metadata.size),
     )
 
 

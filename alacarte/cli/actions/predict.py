@@ -10,7 +10,7 @@ from torch import Tensor
 from alacarte.api.literals import Composition, Weighting
 from alacarte.cli.backbones import Wanted, describe, find
 from alacarte.prompting.backbone.preprocess import decode
-from alacarte.prompting.predict import Answer, Predictor, set_digest
+from alacarte.prompting.predict import ImagePrediction, Predictor, set_digest
 from alacarte.prompting.prompt.artifact import prompt_digest, prompt_to_bytes, read_prompt
 
 # B images, C labels
@@ -71,7 +71,7 @@ def rank(labels: Sequence[str], scores: Tensor, top_k: int) -> Ranking:
     )
 
 
-def _verdict(image: Path, answer: Answer, top_k: int) -> Verdict:
+def _verdict(image: Path, answer: ImagePrediction, top_k: int) -> Verdict:
     return Verdict(
         str(image),
         rank(answer.labels, answer.scores, top_k),

@@ -48,12 +48,12 @@ def find_destination(
 
 def suit(plan: "Plan", destination: Destination, given: Mapping[str, Any], say: Callable[[str], None]) -> "Plan":
     """The plan as the destination's task asks for it, where options have not said otherwise; tells what it took."""
-    from trainer.named_recipes import recipe_of
+    from trainer.named_recipes import recipe_from_settings
 
     asked = dict(destination.recipe)
     if given.get("augment") == "none" and "views" not in given:
         asked.pop("views", None)  # which are views of what is not done
-    recipe = recipe_of({**asked, **given}, plan.recipe.seed)
+    recipe = recipe_from_settings({**asked, **given}, plan.recipe.seed)
     wanted = replace(plan.backbone, name=plan.backbone.name or destination.backbone)
     size = plan.size or destination.size
     taken = {} if plan.backbone.name else {"backbone": destination.backbone}

@@ -17,9 +17,9 @@ from registry.catalog.shards import split
 from registry.datasets.loader import open_dataset
 from registry.datasets.sample import LabelledPicture, SkippedFile
 from trainer.errors import ShardRefused
-from trainer.optimize import Progress, Report
+from trainer.optimize import ReportProgress, TrainingProgress
 from trainer.recipe import Recipe
-from trainer.train import labels_of, train_shard
+from trainer.train import shard_labels, train_shard
 
 
 @dataclass(frozen=True)
@@ -103,7 +103,7 @@ def _train_all(
                     file,
                     prompt_digest(prompt_to_bytes(prompt)),
                     len(samples),
-                    prompt.facts.labels,
+                    prompt.metadata.labels,
                     last.loss,
                     time.monotonic() - start,
                 )
@@ -114,11 +114,11 @@ def _train_all(
 class _Last:
     """A report that remembers the loss and passes everything on."""
 
-    def __init__(self, report: Report) -> None:
+    def __init__(self, report: ReportProgress) -> None:
         self._report = report
         self.loss = 0.0
 
-    def __call__(self, progress: Progress) -> None:
+    def __call__(self, progress: TrainingProgress) -> None:
         self.loss = progress.loss
         self._report(progress)
 
@@ -134,14 +134,14 @@ def _split(samples: Sequence[LabelledPicture], plan: Plan) -> dict[str, tuple[La
     shards = dict(zip(name_shards(plan.shards), split(samples, key, plan.shards), strict=True))
     for name, part in shards.items():
         try:
-            labels_of(part)
+            shard_labels(part)
         except ShardRefused as error:
             raise ShardRefused(f"{name}: {error}") from error
     return shards
 
 
 def _warn_of_one_label(shards: dict[str, tuple[LabelledPicture, ...]], say: Callable[[str], None]) -> None:
-    alone = [samples[0].label for samples in shards.values() if len(labels_of(samples)) == 1]
+    alone = [samples[0].label for samples in shards.values() if len(shard_labels(samples)) == 1]
     if alone:
         say(
             f"{len(alone)} of {len(shards)} shards have pictures of one label only, {alone[0]!r} the first: "

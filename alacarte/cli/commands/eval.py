@@ -93,7 +93,7 @@ def evaluate_command(
     data.stat()  # what is told before torch is imported is told at once
     from alacarte.cli.actions.eval import Order, evaluate
     from alacarte.cli.backbones import Wanted
-    from trainer.named_recipes import DEFAULT, recipe_of
+    from trainer.named_recipes import DEFAULT, recipe_from_settings
 
     name = recipe or DEFAULT
     said = {
@@ -110,7 +110,7 @@ def evaluate_command(
         experiments=tuple(experiment or ["all"]),
         backbone=Wanted(backbone, weights_of(weights), device, dtype),
         size=size,
-        recipe=recipe_of({word: value for word, value in said.items() if value is not None}, seed),
+        recipe=recipe_from_settings({word: value for word, value in said.items() if value is not None}, seed),
         recipe_name=name,
         joint_epochs=joint_epochs,
         tuned_epochs=tuned_epochs,

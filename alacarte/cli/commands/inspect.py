@@ -21,7 +21,7 @@ def inspect(
     ],
     as_json: Json = False,
 ) -> None:
-    """Show the facts of prompt files: what they were trained on, their shapes and their size."""
+    """Show the metadata of prompt files: what they were trained on, their shapes and their size."""
     files = find_prompt_files(prompts)  # what is told before torch is imported is told at once
     from alacarte.cli.actions.inspect import look_into
 
@@ -34,41 +34,41 @@ def inspect(
 
 
 def _rows(prompt: "Inspected") -> list[tuple[str, str]]:
-    facts = prompt.facts
+    metadata = prompt.metadata
     parameters = f"{prompt.parameters:,}"
     if prompt.backbone_parameters is not None:
         share = 100 * prompt.parameters / prompt.backbone_parameters
         parameters += f", {share:.3f} % of the backbone's {prompt.backbone_parameters:,}"
-    labels = ", ".join(facts.labels[:LABELS_SHOWN])
-    if len(facts.labels) > LABELS_SHOWN:
-        labels += f" and {len(facts.labels) - LABELS_SHOWN} more"
+    labels = ", ".join(metadata.labels[:LABELS_SHOWN])
+    if len(metadata.labels) > LABELS_SHOWN:
+        labels += f" and {len(metadata.labels) - LABELS_SHOWN} more"
     return [
         ("digest", prompt.digest),
         ("bytes", f"{prompt.size_bytes:,}"),
-        ("backbone", f"{facts.architecture} at {facts.size} px"),
-        ("its identity", facts.backbone),
-        ("samples", f"{facts.samples:,}"),
-        ("labels", f"{len(facts.labels)}: {labels}"),
+        ("backbone", f"{metadata.architecture} at {metadata.size} px"),
+        ("its identity", metadata.backbone),
+        ("samples", f"{metadata.samples:,}"),
+        ("labels", f"{len(metadata.labels)}: {labels}"),
         ("variant", prompt.variant),
-        ("seed", str(facts.seed)),
+        ("seed", str(metadata.seed)),
         ("parameters", parameters),
         *((name, " x ".join(map(str, shape))) for name, shape in prompt.shapes.items()),
-        ("settings", ", ".join(f"{name} {value}" for name, value in sorted(facts.settings.items()))),
+        ("settings", ", ".join(f"{name} {value}" for name, value in sorted(metadata.settings.items()))),
     ]
 
 
 def _as_document(prompt: "Inspected") -> dict[str, object]:
-    facts, whole = prompt.facts, prompt.backbone_parameters
+    metadata, whole = prompt.metadata, prompt.backbone_parameters
     return {
         "file": prompt.file,
         "digest": prompt.digest,
         "bytes": prompt.size_bytes,
-        "backbone": {"architecture": facts.architecture, "size": facts.size, "identity": facts.backbone},
-        "samples": facts.samples,
-        "labels": list(facts.labels),
+        "backbone": {"architecture": metadata.architecture, "size": metadata.size, "identity": metadata.backbone},
+        "samples": metadata.samples,
+        "labels": list(metadata.labels),
         "variant": prompt.variant,
-        "seed": facts.seed,
-        "settings": dict(facts.settings),
+        "seed": metadata.seed,
+        "settings": dict(metadata.settings),
         "tensors": {name: list(shape) for name, shape in prompt.shapes.items()},
         "parameters": prompt.parameters,
         "backbone_parameters": whole,

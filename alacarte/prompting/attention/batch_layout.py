@@ -10,7 +10,7 @@ from torch import Tensor
 
 
 @dataclass(frozen=True)
-class Run:
+class EqualCountRun:
     """Consecutive images that have equally many pairs, and where those pairs stand among all."""
 
     images: slice
@@ -35,11 +35,11 @@ class Run:
 
 
 @dataclass(frozen=True)
-class Layout:
+class BatchLayout:
     """Which pairs a batch asks for; the pairs of one image stand together, in the order of the images."""
 
     slots: Tensor  # (T): where in the pool each pair's prompt is
-    runs: tuple[Run, ...]  # of all images, in their order
+    runs: tuple[EqualCountRun, ...]  # of all images, in their order
 
     @property
     def images(self) -> int:
@@ -61,23 +61,23 @@ class Layout:
         return rows
 
 
-def lay_out(sets: Sequence[Sequence[int]], device: torch.device) -> Layout:
+def build_layout(sets: Sequence[Sequence[int]], device: torch.device) -> BatchLayout:
     """The layout of a batch where image b asks for the prompts `sets[b]` of the pool."""
-    runs: list[Run] = []
+    runs: list[EqualCountRun] = []
     pair = 0
     for image, names in enumerate(sets):
         each = len(names)
         last = runs[-1] if runs else None
         if last is not None and last.each == each:
             pairs = slice(last.pairs.start, pair + each)
-            runs[-1] = Run(slice(last.images.start, image + 1), pairs, each)
+            runs[-1] = EqualCountRun(slice(last.images.start, image + 1), pairs, each)
         else:
-            runs.append(Run(slice(image, image + 1), slice(pair, pair + each), each))
+            runs.append(EqualCountRun(slice(image, image + 1), slice(pair, pair + each), each))
         pair += each
-    return Layout(send([slot for names in sets for slot in names], device), tuple(runs))
+    return BatchLayout(to_device([slot for names in sets for slot in names], device), tuple(runs))
 
 
-def send(numbers: Sequence[int], device: torch.device) -> Tensor:
+def to_device(numbers: Sequence[int], device: torch.device) -> Tensor:
     """Whole numbers as a tensor on the device, without waiting for it."""
     here = torch.tensor(numbers, dtype=torch.long)
     return here.pin_memory().to(device, non_blocking=True) if device.type == "cuda" else here.to(device)

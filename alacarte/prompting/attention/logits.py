@@ -8,7 +8,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from alacarte.prompting.attention.batch_layout import lay_out, send
+from alacarte.prompting.attention.batch_layout import build_layout, to_device
 from alacarte.prompting.attention.forward import forward
 from alacarte.prompting.attention.prompt_slots import PromptPool
 from alacarte.prompting.backbone.vit import Backbone
@@ -28,7 +28,7 @@ class PromptSlot:
 
 
 @torch.inference_mode()
-def pass_logits(
+def batch_logits(
     backbone: Backbone,
     images: Tensor,
     pool: PromptPool,
@@ -40,7 +40,7 @@ def pass_logits(
     No set may name a prompt twice.
     """
     slots = [[seats[name].slot for name in names] for names in sets]
-    layout = lay_out([[slot for slot in own if slot is not None] for own in slots], backbone.device)
+    layout = build_layout([[slot for slot in own if slot is not None] for own in slots], backbone.device)
     outcome = forward(backbone, images.to(backbone.device, backbone.dtype, non_blocking=True), pool, layout)
     rows = torch.cat([outcome.tokens, outcome.embedding]).float()  # (T + B, D)
 
@@ -53,7 +53,7 @@ def pass_logits(
             if slot is not None:
                 row, pair = pair, pair + 1
             asked.setdefault(name, []).append((image, row))
-    order = send([row for places in asked.values() for _, row in places], backbone.device)
+    order = to_device([row for places in asked.values() for _, row in places], backbone.device)
     parts = torch.split_with_sizes(rows.index_select(0, order), [len(places) for places in asked.values()])
     found = [
         F.linear(part, seats[name].head_weight, seats[name].head_bias)  # (n, C)

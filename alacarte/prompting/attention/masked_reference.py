@@ -16,7 +16,7 @@ from alacarte.prompting.backbone.vit import Backbone
 
 
 @dataclass(frozen=True)
-class JointOutcome:
+class JointForwardResult:
     """The finished prompt tokens and class token of every image."""
 
     tokens: Tensor  # (B, P, D)
@@ -42,7 +42,7 @@ def structured_mask(tokens: int, memories: Sequence[int], device: torch.device |
 
 def joint_forward(
     backbone: Backbone, images: Tensor, tokens: Tensor, memories: Sequence[Tensor], mask: Tensor | None
-) -> JointOutcome:
+) -> JointForwardResult:
     """[Z_L, p_L] = F^L ... F^1([Z_0, p_0]) for prompt tokens (P, D) and memories, each (L, M_p, D).
 
     Without a mask everyone attends everything, so prompts interfere. Differentiable.
@@ -55,4 +55,4 @@ def joint_forward(
         memory = [memory[index].expand(batch, -1, width) for memory in memories]
         rows = block(torch.cat([rows, *memory], dim=1), attn_mask=mask)[:, : n + prompts]
     rows = backbone.finish(rows)
-    return JointOutcome(tokens=rows[:, n:], embedding=rows[:, 0])
+    return JointForwardResult(tokens=rows[:, n:], embedding=rows[:, 0])

@@ -23,7 +23,7 @@ class PromptPool:
 
 
 @dataclass(frozen=True)
-class Attending:
+class AttentionState:
     """What a pass reads of a prompt in attention, on the backbone's device: functions of the prompt alone."""
 
     token: Tensor | None  # (D), none for head-only
@@ -36,7 +36,7 @@ class Attending:
 
 
 @dataclass(frozen=True)
-class ReadyPrompt(Attending):
+class PrecomputedPrompt(AttentionState):
     """All that a pass reads of a prompt."""
 
     head_weight: Tensor  # (C, D)
@@ -53,7 +53,7 @@ def memory_keys_values(backbone: Backbone, memory: Tensor) -> Tensor:
 
 
 @torch.inference_mode()
-def make_ready(backbone: Backbone, prompt: PromptTensors) -> ReadyPrompt:
+def precompute(backbone: Backbone, prompt: PromptTensors) -> PrecomputedPrompt:
     """The prompt as passes of this backbone read it; what depends on it alone is computed here, once."""
     device, dtype = backbone.device, backbone.dtype
     keys_values = None
@@ -61,10 +61,10 @@ def make_ready(backbone: Backbone, prompt: PromptTensors) -> ReadyPrompt:
         memory = prompt.memory.to(device, dtype).expand(backbone.depth, -1, -1)  # deep-shared: (1, M, D)
         keys_values = memory_keys_values(backbone, memory)
     token = None if prompt.token is None else prompt.token.to(device, dtype)
-    return ReadyPrompt(token, keys_values, prompt.head_weight.to(device), prompt.head_bias.to(device))
+    return PrecomputedPrompt(token, keys_values, prompt.head_weight.to(device), prompt.head_bias.to(device))
 
 
-class Slots:
+class PromptSlots:
     """Room for `count` attending prompts of up to `memory` memory tokens a block, set aside once."""
 
     @torch.inference_mode()
@@ -85,7 +85,7 @@ class Slots:
         return (backbone.width + keys_values + memory) * backbone.dtype.itemsize
 
     @torch.inference_mode()
-    def put(self, slot: int, prompt: Attending) -> None:
+    def put(self, slot: int, prompt: AttentionState) -> None:
         """The slot holds this prompt, and nothing of whatever it held before."""
         assert prompt.token is not None, "a head-only prompt takes no part in attention"
         count = prompt.memory
@@ -100,13 +100,13 @@ class Slots:
         self._held[slot] = count
 
     @torch.inference_mode()
-    def take_out(self, slot: int) -> Attending:
+    def take_out(self, slot: int) -> AttentionState:
         """What the slot held, which is cleared."""
         own = self._held[slot]
         keys_values = torch.stack(
             [self._keys[:, slot, :, :own], self._values[:, slot, :, :own]], dim=1
         )  # (L, 2, H, M, d)
-        held = Attending(self._tokens[slot].clone(), keys_values)
+        held = AttentionState(self._tokens[slot].clone(), keys_values)
         self.clear(slot)
         return held
 
@@ -134,8 +134,8 @@ class Slots:
 
 def pool_prompts(backbone: Backbone, prompts: Sequence[PromptTensors]) -> PromptPool:
     """A pool of prompts that have a token; one with fewer memory tokens than another is padded."""
-    ready = [make_ready(backbone, prompt) for prompt in prompts]
-    slots = Slots(backbone, len(ready), max((prompt.memory for prompt in ready), default=0))
+    ready = [precompute(backbone, prompt) for prompt in prompts]
+    slots = PromptSlots(backbone, len(ready), max((prompt.memory for prompt in ready), default=0))
     for slot, prompt in enumerate(ready):
         slots.put(slot, prompt)
     return slots.pool(range(len(ready)))

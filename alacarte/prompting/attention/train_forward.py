@@ -10,7 +10,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from alacarte.prompting.attention.batch_layout import lay_out
+from alacarte.prompting.attention.batch_layout import build_layout
 from alacarte.prompting.attention.forward import forward
 from alacarte.prompting.attention.prompt_slots import PromptPool, memory_keys_values
 from alacarte.prompting.backbone.vit import Backbone
@@ -30,7 +30,7 @@ def compute_states(backbone: Backbone, images: Tensor, states: Tensor) -> Tensor
         states[:, index, 0] = keys
         states[:, index, 1] = values
 
-    nobody = lay_out([()] * images.shape[0], backbone.device)
+    nobody = build_layout([()] * images.shape[0], backbone.device)
     return forward(backbone, images, empty_pool(backbone), nobody, keep).embedding.float()
 
 
@@ -41,7 +41,7 @@ def empty_pool(backbone: Backbone) -> PromptPool:
     return PromptPool(none.new_empty(0, backbone.width), none, none, None)
 
 
-class Room:
+class KVBuffer:
     """Where one block of a batch is attended: the states of B pictures and, behind them, what a prompt adds.
 
     Made once and filled again for every block and batch: it stays in the processor's cache, and fresh pages
@@ -70,7 +70,7 @@ class Room:
 
 
 def prompt_forward(
-    backbone: Backbone, states: Sequence[Tensor], token: Tensor, memory: Tensor | None, room: Room | None = None
+    backbone: Backbone, states: Sequence[Tensor], token: Tensor, memory: Tensor | None, room: KVBuffer | None = None
 ) -> Tensor:
     """Finished prompt tokens (B, D) for B pictures' states (L, 2, H, N, d), a token (D) and memory (L, M, D).
 
@@ -80,7 +80,7 @@ def prompt_forward(
     if memory is None:
         memory = token.new_empty(backbone.depth, 0, backbone.width)
     if room is None:
-        room = Room(backbone, count, memory.shape[1])
+        room = KVBuffer(backbone, count, memory.shape[1])
     memories = memory_keys_values(backbone, memory)  # (L, 2, H, M, d)
     rows = token.expand(count, -1)  # (B, D)
     for index, block in enumerate(backbone.blocks):
@@ -105,7 +105,7 @@ class PromptAttention(torch.autograd.Function):
         memory: Tensor,  # (2, H, M, d) keys and values
         states: Sequence[Tensor],
         index: int,
-        room: Room,
+        room: KVBuffer,
         scale: float,
     ) -> Tensor:
         keys, values = room.fill(states, index, own, memory)

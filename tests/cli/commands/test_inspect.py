@@ -34,7 +34,7 @@ def test_every_file_is_shown_to_a_person(prompts: Path) -> None:
 
 def test_an_architecture_that_timm_does_not_know_has_no_share(prompts: Path, tmp_path: Path) -> None:
     prompt = read_prompt(prompts / "shard-0.safetensors")
-    write_prompt(replace(prompt, facts=replace(prompt.facts, architecture="vit_of_mars")), tmp_path / "mars")
+    write_prompt(replace(prompt, metadata=replace(prompt.metadata, architecture="vit_of_mars")), tmp_path / "mars")
 
     (told,) = run("inspect", tmp_path / "mars", "--json").document["prompts"]
 
@@ -45,7 +45,7 @@ def test_an_architecture_that_timm_does_not_know_has_no_share(prompts: Path, tmp
 def test_labels_that_would_drive_the_terminal_are_shown_harmless(prompts: Path, tmp_path: Path) -> None:
     prompt = read_prompt(prompts / "shard-0.safetensors")
     labels = ("\x1b[2Jcat", "[red]dog", "émeu")
-    write_prompt(replace(prompt, facts=replace(prompt.facts, labels=labels)), tmp_path / "odd")
+    write_prompt(replace(prompt, metadata=replace(prompt.metadata, labels=labels)), tmp_path / "odd")
 
     ended = run("inspect", tmp_path / "odd")
 

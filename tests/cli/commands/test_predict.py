@@ -10,7 +10,7 @@ from torch import Tensor
 
 from alacarte.api.literals import Composition, Weighting
 from alacarte.cli.actions import predict
-from alacarte.prompting.predict import Answer, Predictor, set_digest
+from alacarte.prompting.predict import ImagePrediction, Predictor, set_digest
 from alacarte.prompting.prompt.artifact import prompt_digest
 from tests.cli.fixtures import BACKBONE, TINY, run
 
@@ -91,7 +91,7 @@ def test_many_pictures_are_answered_in_small_batches(
             sets: Sequence[Sequence[str]],
             composition: Composition = "average",
             weighting: Weighting = "none",
-        ) -> list[Answer]:
+        ) -> list[ImagePrediction]:
             seen.append(len(images))
             return super().predict(images, sets, composition, weighting)
 

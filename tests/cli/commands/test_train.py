@@ -10,7 +10,7 @@ import pytest
 import trainer.train
 from alacarte.prompting.backbone.vit import Backbone
 from alacarte.prompting.prompt.artifact import prompt_digest, read_prompt
-from alacarte.prompting.prompt.tensors import Prompt
+from alacarte.prompting.prompt.tensors import TrainedPrompt
 from tests.cli.fixtures import BACKBONE, TINY, draw, run
 from trainer.named_recipes import DEFAULT, PAPER, RECIPES
 from trainer.recipe import PROMPT_RATE
@@ -23,7 +23,7 @@ def names_in(folder: Path) -> list[str]:
 
 
 def test_each_shard_gets_a_file_and_all_samples_are_in_one_of_them(prompts: Path) -> None:
-    facts = [read_prompt(path).facts for path in sorted(prompts.iterdir())]
+    facts = [read_prompt(path).metadata for path in sorted(prompts.iterdir())]
 
     assert names_in(prompts) == ["shard-0.safetensors", "shard-1.safetensors"]
     assert sum(fact.samples for fact in facts) == 24
@@ -48,7 +48,7 @@ def test_the_document_says_what_the_files_hold(pictures: Path, tmp_path: Path) -
     for shard in described:
         file = Path(shard["file"])
         assert prompt_digest(file.read_bytes()) == shard["digest"]
-        assert read_prompt(file).facts.samples == shard["samples"]
+        assert read_prompt(file).metadata.samples == shard["samples"]
         assert shard["loss"] > 0
     assert ended.document["backbone"]["size"] == 32
     assert "epoch 1 of 1" in ended.err
@@ -166,7 +166,7 @@ def test_force_leaves_nothing_of_an_earlier_training_but_other_files(
 
     assert ended.code == 0
     assert names_in(tmp_path / "prompts") == ["notes.txt", "shard-0.safetensors"]
-    assert read_prompt(tmp_path / "prompts/shard-0.safetensors").facts.samples == 24
+    assert read_prompt(tmp_path / "prompts/shard-0.safetensors").metadata.samples == 24
 
 
 def test_an_unreadable_picture_is_named_or_left_out(tmp_path: Path) -> None:
@@ -207,9 +207,9 @@ def test_a_device_that_is_not_there_is_a_matter_of_usage(pictures: Path, tmp_pat
 def test_an_interrupted_training_keeps_what_is_finished_and_no_half_of_anything(
     pictures: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    trained: list[Prompt] = []
+    trained: list[TrainedPrompt] = []
 
-    def interrupted(*arguments: Any) -> Prompt:  # Any: whatever training takes
+    def interrupted(*arguments: Any) -> TrainedPrompt:  # Any: whatever training takes
         if trained:
             raise KeyboardInterrupt
         trained.append(train_prompt(*arguments))

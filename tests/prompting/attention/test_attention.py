@@ -5,27 +5,29 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from alacarte.prompting.attention.attention import Asking, Memory, attend_at_once, attend_in_two
-from alacarte.prompting.attention.batch_layout import Layout, lay_out
+from alacarte.prompting.attention.attention import AttentionInputs, MemoryKV, attend_concat, attend_split
+from alacarte.prompting.attention.batch_layout import BatchLayout, build_layout
 
 CPU = torch.device("cpu")
 HEADS, WIDTH = 2, 8
 
 
-def asking(layout: Layout, each: int, tokens: int, generator: torch.Generator, size: float = 1.0) -> Asking:
+def asking(
+    layout: BatchLayout, each: int, tokens: int, generator: torch.Generator, size: float = 1.0
+) -> AttentionInputs:
     images = sum(run.count for run in layout.runs)
     q = torch.randn(images * each + layout.pairs, HEADS, WIDTH, generator=generator) * size
     k, v = (torch.randn(images * tokens + layout.pairs, HEADS, WIDTH, generator=generator) for _ in range(2))
-    return Asking(q, each, k, v, tokens)
+    return AttentionInputs(q, each, k, v, tokens)
 
 
-def remembering(pairs: int, memory: int, generator: torch.Generator, is_ragged: bool) -> Memory:
+def remembering(pairs: int, memory: int, generator: torch.Generator, is_ragged: bool) -> MemoryKV:
     keys, values = (torch.randn(pairs, HEADS, memory, WIDTH, generator=generator) for _ in range(2))
     absent = None
     if is_ragged:
         held = torch.randint(0, memory + 1, (pairs, 1), generator=generator)
         absent = torch.where(torch.arange(memory) < held, 0.0, -torch.inf).unsqueeze(1)
-    return Memory(keys, values, absent)
+    return MemoryKV(keys, values, absent)
 
 
 @settings(max_examples=60, deadline=None)
@@ -42,13 +44,13 @@ def test_two_parts_mixed_by_their_sums_are_one_softmax(
     pairs: list[int], tokens: int, is_last: bool, memory: int, is_ragged: bool, size: float, seed: int
 ) -> None:
     generator = torch.Generator().manual_seed(seed)
-    layout = lay_out([range(count) for count in pairs], CPU)
+    layout = build_layout([range(count) for count in pairs], CPU)
     asked = asking(layout, 1 if is_last else tokens, tokens, generator, size)
     remembered = remembering(layout.pairs, memory, generator, is_ragged)
 
     in_two, at_once = (
         attend(asked, remembered, layout, WIDTH**-0.5, torch.full_like(asked.q, torch.nan))
-        for attend in (attend_in_two, attend_at_once)
+        for attend in (attend_split, attend_concat)
     )
 
     torch.testing.assert_close(in_two, at_once, rtol=1e-5, atol=1e-5)
@@ -58,13 +60,13 @@ def test_two_parts_mixed_by_their_sums_are_one_softmax(
 @pytest.mark.parametrize("winner", ["shared", "own"])
 def test_scores_that_drown_all_others_leave_no_trace_of_them(winner: str) -> None:
     generator = torch.Generator().manual_seed(0)
-    layout = lay_out([[0]], CPU)
+    layout = build_layout([[0]], CPU)
     q = torch.ones(2, HEADS, WIDTH)
     loud, quiet = torch.full((1, HEADS, WIDTH), 100.0), torch.full((1, HEADS, WIDTH), -100.0)
     keys = torch.cat([loud, quiet] if winner == "shared" else [quiet, loud])  # of the image, then of the pair
     values = torch.randn(2, HEADS, WIDTH, generator=generator)
-    nothing = Memory(torch.empty(1, HEADS, 0, WIDTH), torch.empty(1, HEADS, 0, WIDTH), None)
+    nothing = MemoryKV(torch.empty(1, HEADS, 0, WIDTH), torch.empty(1, HEADS, 0, WIDTH), None)
 
-    given = attend_in_two(Asking(q, 1, keys, values, 1), nothing, layout, 1.0, torch.empty(2, HEADS, WIDTH))
+    given = attend_split(AttentionInputs(q, 1, keys, values, 1), nothing, layout, 1.0, torch.empty(2, HEADS, WIDTH))
 
     torch.testing.assert_close(given[1], values[0 if winner == "shared" else 1])

@@ -9,13 +9,13 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from torch import Tensor
 
-from alacarte.prompting.attention.attention import of_pairs
-from alacarte.prompting.attention.batch_layout import Layout, lay_out
-from alacarte.prompting.attention.forward import ROWS_STEP, Outcome, forward, line_up, missing
+from alacarte.prompting.attention.attention import gather_pairs
+from alacarte.prompting.attention.batch_layout import BatchLayout, build_layout
+from alacarte.prompting.attention.forward import ROW_MULTIPLE, ForwardResult, build_rows, forward, padding_rows
 from alacarte.prompting.attention.masked_reference import joint_forward, structured_mask
 from alacarte.prompting.attention.prompt_slots import pool_prompts
 from alacarte.prompting.backbone.vit import Backbone
-from alacarte.prompting.prompt.tensors import Prompt
+from alacarte.prompting.prompt.tensors import TrainedPrompt
 from tests.prompting.reference import (
     KINDS,
     Finished,
@@ -34,7 +34,7 @@ def same(actual: Tensor, expected: Tensor) -> None:
     torch.testing.assert_close(actual, expected, rtol=1e-5, atol=1e-5)
 
 
-def mixed_prompts(backbone: Backbone) -> list[Prompt]:
+def mixed_prompts(backbone: Backbone) -> list[TrainedPrompt]:
     """Five prompts of all variants that attend, with different amounts of memory."""
     return [
         small_prompt(backbone, "deep", seed=1),
@@ -45,9 +45,11 @@ def mixed_prompts(backbone: Backbone) -> list[Prompt]:
     ]
 
 
-def run(backbone: Backbone, images: Tensor, prompts: Sequence[Prompt], sets: Sequence[Sequence[int]]) -> Outcome:
+def run(
+    backbone: Backbone, images: Tensor, prompts: Sequence[TrainedPrompt], sets: Sequence[Sequence[int]]
+) -> ForwardResult:
     pool = pool_prompts(backbone, [prompt.tensors for prompt in prompts])
-    return forward(backbone, images, pool, lay_out(sets, CPU))
+    return forward(backbone, images, pool, build_layout(sets, CPU))
 
 
 def test_memory_picked_at_once_or_block_by_block_gives_the_same_bits(
@@ -56,7 +58,7 @@ def test_memory_picked_at_once_or_block_by_block_gives_the_same_bits(
     images, prompts = small_images(backbone, len(RAGGED)), mixed_prompts(backbone)
     at_once = run(backbone, images, prompts, RAGGED)
 
-    monkeypatch.setattr("alacarte.prompting.attention.forward.PICKED_BYTES", 0)
+    monkeypatch.setattr("alacarte.prompting.attention.forward.GATHER_BYTES", 0)
 
     one_by_one = run(backbone, images, prompts, RAGGED)
     assert torch.equal(one_by_one.tokens, at_once.tokens)
@@ -64,7 +66,7 @@ def test_memory_picked_at_once_or_block_by_block_gives_the_same_bits(
 
 
 def by_reference(
-    backbone: Backbone, images: Tensor, prompts: Sequence[Prompt], sets: Sequence[Sequence[int]]
+    backbone: Backbone, images: Tensor, prompts: Sequence[TrainedPrompt], sets: Sequence[Sequence[int]]
 ) -> tuple[Tensor, Tensor]:
     """Tokens (T, D) and embeddings (B, D), image by image."""
     finished: list[Finished] = []
@@ -164,7 +166,7 @@ SETS = st.lists(st.integers(0, 4), max_size=4)
 
 @given(sets=st.lists(SETS, min_size=1, max_size=6))
 def test_every_image_and_pair_is_in_exactly_one_run(sets: list[list[int]]) -> None:
-    layout = lay_out(sets, torch.device("meta"))
+    layout = build_layout(sets, torch.device("meta"))
 
     images = [image for run in layout.runs for image in range(run.images.start, run.images.stop)]
     pairs = [pair for run in layout.runs for pair in range(run.pairs.start, run.pairs.stop)]
@@ -177,11 +179,11 @@ def test_every_image_and_pair_is_in_exactly_one_run(sets: list[list[int]]) -> No
 
 @given(sets=st.lists(SETS, min_size=1, max_size=6), own=st.integers(1, 5))
 def test_the_rows_of_pairs_stand_behind_those_of_their_image(sets: list[list[int]], own: int) -> None:
-    layout = lay_out(sets, CPU)
+    layout = build_layout(sets, CPU)
     start = torch.tensor([[[100.0 * image + row] for row in range(own)] for image in range(len(sets))])  # (B, own, 1)
     tokens = -1.0 - torch.arange(layout.pairs).unsqueeze(1)  # (T, 1)
 
-    rows = line_up(start, tokens, layout)
+    rows = build_rows(start, tokens, layout)
 
     expected: list[float] = []
     pair = 0
@@ -192,11 +194,11 @@ def test_the_rows_of_pairs_stand_behind_those_of_their_image(sets: list[list[int
         ends += [start[image, 0, 0].item(), *theirs]
         pair += len(slots)
     assert rows[: len(expected), 0].tolist() == expected
-    assert len(rows) == len(expected) + missing(len(expected))
-    assert len(rows) % ROWS_STEP == 0
+    assert len(rows) == len(expected) + padding_rows(len(expected))
+    assert len(rows) % ROW_MULTIPLE == 0
     assert not rows[len(expected) :].any()
     assert rows[layout.ends(own), 0].tolist() == ends
-    assert of_pairs(rows.unsqueeze(1), own, layout.runs).flatten().tolist() == tokens.flatten().tolist()
+    assert gather_pairs(rows.unsqueeze(1), own, layout.runs).flatten().tolist() == tokens.flatten().tolist()
 
 
 @pytest.mark.parametrize(
@@ -205,8 +207,8 @@ def test_the_rows_of_pairs_stand_behind_those_of_their_image(sets: list[list[int
 def test_the_runs_of_an_accelerator_give_the_same_answers(sets: list[tuple[int, ...]], backbone: Backbone) -> None:
     images, prompts = small_images(backbone, 5), mixed_prompts(backbone)
     pool = pool_prompts(backbone, [prompt.tensors for prompt in prompts])
-    alone: Layout = lay_out(sets, CPU)
-    merged = dataclasses.replace(lay_out(sets, torch.device("meta")), slots=alone.slots)
+    alone: BatchLayout = build_layout(sets, CPU)
+    merged = dataclasses.replace(build_layout(sets, torch.device("meta")), slots=alone.slots)
 
     outcome = forward(backbone, images, pool, merged)
 

@@ -3,8 +3,8 @@
 import pytest
 import torch
 
-from alacarte.prompting.attention.logits import PromptSlot, pass_logits
-from alacarte.prompting.attention.prompt_slots import Slots, make_ready
+from alacarte.prompting.attention.logits import PromptSlot, batch_logits
+from alacarte.prompting.attention.prompt_slots import PromptSlots, precompute
 from alacarte.prompting.backbone.vit import Backbone
 from alacarte.prompting.predict import Predictor
 from alacarte.prompting.prompt.tensors import Variant
@@ -14,16 +14,16 @@ ATTENDING: list[tuple[Variant, int]] = [("deep", 5), ("deep", 2), ("deep-shared"
 
 
 def test_a_slot_that_held_another_prompt_before_holds_nothing_of_it(backbone: Backbone) -> None:
-    slots = Slots(backbone, count=2, memory=7)
+    slots = PromptSlots(backbone, count=2, memory=7)
     images = small_images(backbone, 2)
     for seed, (variant, memory) in enumerate(ATTENDING):
         prompt = small_prompt(backbone, variant, seed, memory)
 
         for slot in (0, 1):
-            slots.put(slot, make_ready(backbone, prompt.tensors))
+            slots.put(slot, precompute(backbone, prompt.tensors))
 
         seats = {slot: PromptSlot(slot, prompt.tensors.head_weight, prompt.tensors.head_bias) for slot in (0, 1)}
-        logits, _ = pass_logits(backbone, images, slots.pool((0, 1)), [(0, 1), (1,)], seats)
+        logits, _ = batch_logits(backbone, images, slots.pool((0, 1)), [(0, 1), (1,)], seats)
         expected, _ = Predictor(backbone, {"it": prompt}).logits(images, [("it",), ("it",)])
         for found, alone in zip(logits, expected, strict=True):
             for row in found.values():
@@ -31,13 +31,13 @@ def test_a_slot_that_held_another_prompt_before_holds_nothing_of_it(backbone: Ba
 
 
 def test_garbage_that_lay_in_a_slot_never_comes_through(backbone: Backbone) -> None:
-    slots = Slots(backbone, count=2, memory=6)
+    slots = PromptSlots(backbone, count=2, memory=6)
     with torch.inference_mode():
         for numbers in (slots._tokens, slots._keys, slots._values, slots._absent):
             numbers.fill_(torch.nan)
 
     for slot, memory in enumerate((2, 6)):
-        slots.put(slot, make_ready(backbone, small_prompt(backbone, memory=memory).tensors))
+        slots.put(slot, precompute(backbone, small_prompt(backbone, memory=memory).tensors))
 
     pool = slots.pool([0, 1])
     assert pool.absent is not None
@@ -46,16 +46,16 @@ def test_garbage_that_lay_in_a_slot_never_comes_through(backbone: Backbone) -> N
 
 
 def test_a_pass_reads_no_more_memory_than_the_widest_prompt_that_it_uses(backbone: Backbone) -> None:
-    slots = Slots(backbone, count=3, memory=12)
+    slots = PromptSlots(backbone, count=3, memory=12)
     for slot, memory in enumerate((2, 5, 12)):
-        slots.put(slot, make_ready(backbone, small_prompt(backbone, memory=memory).tensors))
+        slots.put(slot, precompute(backbone, small_prompt(backbone, memory=memory).tensors))
 
     assert [slots.pool(used).keys.shape[3] for used in ([0], [1, 0], [0, 2])] == [2, 5, 12]
 
 
 def test_what_is_taken_out_of_a_slot_is_the_same_in_another_and_its_own_is_cleared(backbone: Backbone) -> None:
-    wide, narrow = Slots(backbone, count=1, memory=12), Slots(backbone, count=1, memory=5)
-    ready = make_ready(backbone, small_prompt(backbone).tensors)
+    wide, narrow = PromptSlots(backbone, count=1, memory=12), PromptSlots(backbone, count=1, memory=5)
+    ready = precompute(backbone, small_prompt(backbone).tensors)
     wide.put(0, ready)
 
     narrow.put(0, wide.take_out(0))
@@ -69,9 +69,9 @@ def test_what_is_taken_out_of_a_slot_is_the_same_in_another_and_its_own_is_clear
 
 
 def test_a_cleared_slot_is_all_zeros_and_its_neighbour_is_untouched(backbone: Backbone) -> None:
-    slots = Slots(backbone, count=2, memory=5)
+    slots = PromptSlots(backbone, count=2, memory=5)
     for slot in (0, 1):
-        slots.put(slot, make_ready(backbone, small_prompt(backbone).tensors))
+        slots.put(slot, precompute(backbone, small_prompt(backbone).tensors))
 
     slots.clear(0)
 
@@ -82,18 +82,18 @@ def test_a_cleared_slot_is_all_zeros_and_its_neighbour_is_untouched(backbone: Ba
 
 @pytest.mark.parametrize("memory", [0, 5])
 def test_a_slot_takes_the_bytes_that_it_says(backbone: Backbone, memory: int) -> None:
-    slots = Slots(backbone, count=3, memory=memory)
+    slots = PromptSlots(backbone, count=3, memory=memory)
 
     pool = slots.pool([])
 
     sizes = sum(numbers.nbytes for numbers in (pool.tokens, pool.keys, pool.values, slots._absent))
-    assert 3 * Slots.bytes_each(backbone, memory) == sizes
+    assert 3 * PromptSlots.bytes_each(backbone, memory) == sizes
 
 
 def test_only_a_pass_over_narrower_prompts_pays_for_padding(backbone: Backbone) -> None:
-    slots = Slots(backbone, count=2, memory=5)
-    slots.put(0, make_ready(backbone, small_prompt(backbone, memory=5).tensors))
-    slots.put(1, make_ready(backbone, small_prompt(backbone, memory=4).tensors))
+    slots = PromptSlots(backbone, count=2, memory=5)
+    slots.put(0, precompute(backbone, small_prompt(backbone, memory=5).tensors))
+    slots.put(1, precompute(backbone, small_prompt(backbone, memory=4).tensors))
 
     assert slots.pool([0]).absent is None
     assert slots.pool([0, 1]).absent is not None

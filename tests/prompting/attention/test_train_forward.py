@@ -6,13 +6,13 @@ import pytest
 import torch
 from torch import Tensor
 
-from alacarte.prompting.attention.batch_layout import lay_out
+from alacarte.prompting.attention.batch_layout import build_layout
 from alacarte.prompting.attention.forward import forward
 from alacarte.prompting.attention.masked_reference import joint_forward, structured_mask
 from alacarte.prompting.attention.prompt_slots import pool_prompts
 from alacarte.prompting.attention.train_forward import (
+    KVBuffer,
     PromptAttention,
-    Room,
     compute_states,
     prompt_forward,
     state_shape,
@@ -50,7 +50,7 @@ def test_training_sees_what_serving_answers(kind: str, backbone_of: Callable[[st
         trained = prompt_forward(backbone, states, token, memory)
 
         pool = pool_prompts(backbone, [prompt.tensors])
-        served = forward(backbone, images, pool, lay_out([(0,)] * 3, backbone.device)).tokens
+        served = forward(backbone, images, pool, build_layout([(0,)] * 3, backbone.device)).tokens
         torch.testing.assert_close(trained, served, rtol=1e-5, atol=1e-5)
 
 
@@ -80,7 +80,7 @@ def test_states_come_with_the_class_token_that_serving_has(kind: str, backbone_o
 
     embedding = compute_states(backbone, images, states)
 
-    served = forward(backbone, images, pool_prompts(backbone, []), lay_out([(), ()], backbone.device))
+    served = forward(backbone, images, pool_prompts(backbone, []), build_layout([(), ()], backbone.device))
     assert torch.equal(embedding, served.embedding)
     assert states.isfinite().all()  # every block, keys and values, was written
 
@@ -132,7 +132,7 @@ def test_the_gradients_of_prompt_attention_are_those_of_finite_differences(memor
         return torch.randn(*shape, dtype=torch.float64, generator=dice).requires_grad_()
 
     h, d = backbone.heads, backbone.head_width
-    room = Room(backbone, 3, memory)  # larger than the batch, as at the end of an epoch
+    room = KVBuffer(backbone, 3, memory)  # larger than the batch, as at the end of an epoch
 
     def attend(q: Tensor, own: Tensor, remembered: Tensor) -> Tensor:
         out: Tensor = PromptAttention.apply(q, own, remembered, states, 0, room, 0.7)
@@ -145,7 +145,7 @@ def test_batches_that_share_a_room_get_their_own_gradients(backbone: Backbone) -
     """The second forward fills the room before the first goes backward."""
     large, small = (states_of(backbone, small_images(backbone, 3, seed)) for seed in (1, 2))
     token, memory = (part.clone().requires_grad_() for part in token_and_memory(backbone, small_prompt(backbone)))
-    room = Room(backbone, 3, memory.shape[1])
+    room = KVBuffer(backbone, 3, memory.shape[1])
 
     rows = [prompt_forward(backbone, states, token, memory, room) for states in (large, small[:2])]
     shared = [torch.autograd.grad(row.square().sum(), [token, memory]) for row in rows]

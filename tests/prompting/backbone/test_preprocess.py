@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from PIL import ExifTags, Image, ImageOps
 
 from alacarte.prompting.backbone.preprocess import LONGEST, Preprocessing, decode, preprocessing_of
-from alacarte.prompting.errors import BackboneUnfit, PictureUnreadable
+from alacarte.prompting.errors import BackboneUnsupported, PictureDecodeError
 
 HALF = (0.5, 0.5, 0.5)
 MEAN, STD = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)
@@ -172,7 +172,7 @@ def test_a_picture_that_animations_do_not_show_is_not_seen() -> None:
 
 def test_a_picture_of_the_most_allowed_pixels_is_read_and_one_more_is_not() -> None:
     assert decode(encoded(noise(10, 10)), max_pixels=100).size == (10, 10)
-    with pytest.raises(PictureUnreadable, match="11 x 10 pixels are more than the 100 allowed"):
+    with pytest.raises(PictureDecodeError, match="11 x 10 pixels are more than the 100 allowed"):
         decode(encoded(noise(11, 10)), max_pixels=100)
 
 
@@ -180,7 +180,7 @@ def test_a_picture_of_the_most_allowed_pixels_is_read_and_one_more_is_not() -> N
 def test_too_large_a_picture_is_refused_by_its_header_without_a_warning(side: int) -> None:
     with warnings.catch_warnings(record=True) as warned:
         warnings.simplefilter("always")
-        with pytest.raises(PictureUnreadable, match=f"{side} x {side} pixels"):
+        with pytest.raises(PictureDecodeError, match=f"{side} x {side} pixels"):
             decode(png_header(side, side))
 
     assert warned == []
@@ -198,12 +198,12 @@ def test_too_large_a_picture_is_refused_by_its_header_without_a_warning(side: in
     ids=["nothing", "text", "postscript", "truncated", "header"],
 )
 def test_what_is_no_picture_is_refused_with_the_reason(broken: bytes, reason: str) -> None:
-    with pytest.raises(PictureUnreadable, match=reason):
+    with pytest.raises(PictureDecodeError, match=reason):
         decode(broken)
 
 
 def test_a_missing_file_is_named(tmp_path: Path) -> None:
-    with pytest.raises(PictureUnreadable, match=r"gone\.png"):
+    with pytest.raises(PictureDecodeError, match=r"gone\.png"):
         decode(tmp_path / "gone.png")
 
 
@@ -219,7 +219,7 @@ def test_damaged_bytes_are_a_picture_or_refused(form: str, changes: list[tuple[i
 
     try:
         seen = decode(bytes(damaged), max_pixels=1_000_000)
-    except PictureUnreadable:
+    except PictureDecodeError:
         return
     assert seen.mode == "RGB"
 
@@ -302,7 +302,7 @@ def test_the_tensor_is_writable_and_not_shared() -> None:
 
 
 def test_a_picture_that_was_not_fitted_is_refused() -> None:
-    with pytest.raises(PictureUnreadable, match="expected RGB of 4 x 4"):
+    with pytest.raises(PictureDecodeError, match="expected RGB of 4 x 4"):
         Preprocessing(4, 1.0, HALF, HALF).tensor(noise(5, 4))
 
 
@@ -319,7 +319,7 @@ def test_the_description_is_json_in_a_fixed_order() -> None:
 def test_impossible_preprocessing_is_refused(change: dict[str, object]) -> None:
     facts: dict[str, object] = {"size": 8, "crop_pct": 1.0, "mean": HALF, "std": HALF}
 
-    with pytest.raises(BackboneUnfit):
+    with pytest.raises(BackboneUnsupported):
         Preprocessing(**(facts | change))  # type: ignore[arg-type]
 
 

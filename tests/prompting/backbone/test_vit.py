@@ -17,8 +17,8 @@ from torch import nn
 
 from alacarte.prompting.backbone.build import build_backbone
 from alacarte.prompting.backbone.preprocess import Preprocessing
-from alacarte.prompting.backbone.vit import Backbone, identity_of, require_fit
-from alacarte.prompting.errors import BackboneUnfit
+from alacarte.prompting.backbone.vit import Backbone, backbone_identity, check_architecture
+from alacarte.prompting.errors import BackboneUnsupported
 from tests.prompting.reference import KINDS, small_backbone, small_images, small_model
 
 PREPROCESSING = Preprocessing(48, 1.0, (0.5, 0.5, 0.5), (0.5, 0.5, 0.5))
@@ -61,7 +61,7 @@ UNFIT: dict[str, tuple[Callable[[], nn.Module], str]] = {
 def test_a_model_that_the_method_does_not_fit_is_refused_by_name_with_the_reason(case: str) -> None:
     make, reason = UNFIT[case]
 
-    with pytest.raises(BackboneUnfit) as caught:
+    with pytest.raises(BackboneUnsupported) as caught:
         Backbone(make(), "some_model", PREPROCESSING)
 
     assert "some_model" in str(caught.value)
@@ -86,14 +86,14 @@ def test_a_model_that_the_method_does_not_fit_is_refused_by_name_with_the_reason
 def test_timms_other_families_are_refused_by_name(name: str, options: dict[str, Any]) -> None:
     model = timm.create_model(name, **options)
 
-    with pytest.raises(BackboneUnfit, match=rf"{name} cannot be a backbone: "):
-        require_fit(model, name)
+    with pytest.raises(BackboneUnsupported, match=rf"{name} cannot be a backbone: "):
+        check_architecture(model, name)
 
 
 @pytest.mark.parametrize("name", ["resnet18", "vit_base_patch16_siglip_224"])
 def test_building_an_unfit_model_names_it(name: str) -> None:
-    with pytest.raises(BackboneUnfit, match=f"{name} .*class token"):
-        build_backbone(name, "random", say=lambda _: None)
+    with pytest.raises(BackboneUnsupported, match=f"{name} .*class token"):
+        build_backbone(name, "random", log=lambda _: None)
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -130,20 +130,20 @@ def test_the_identity_is_the_same_for_the_same_model() -> None:
 @pytest.mark.parametrize("kind", ["plain", "layer scale", "registers", "pre-norm", "distilled"])
 def test_the_identity_changes_with_every_weight(kind: str) -> None:
     architecture, model = small_model(kind)
-    seen = {identity_of(model, architecture, PREPROCESSING)}
+    seen = {backbone_identity(model, architecture, PREPROCESSING)}
     names = [name for name, _ in model.named_parameters()]
 
     for parameter in model.parameters():
         last = parameter.data.view(-1)[-1:]
         last.copy_(torch.nextafter(last, torch.tensor(torch.inf)))  # one bit of one number
-        seen.add(identity_of(model, architecture, PREPROCESSING))
+        seen.add(backbone_identity(model, architecture, PREPROCESSING))
 
     assert len(seen) == len(names) + 1
 
 
 def test_the_identity_changes_when_two_weights_of_one_shape_swap_places() -> None:
     architecture, model = small_model("plain")
-    before = identity_of(model, architecture, PREPROCESSING)
+    before = backbone_identity(model, architecture, PREPROCESSING)
     state = dict(model.state_dict())
     state["blocks.0.norm1.weight"], state["blocks.0.norm2.weight"] = (
         state["blocks.0.norm2.weight"].clone(),
@@ -151,7 +151,7 @@ def test_the_identity_changes_when_two_weights_of_one_shape_swap_places() -> Non
     )
     model.load_state_dict(state)
 
-    assert identity_of(model, architecture, PREPROCESSING) != before
+    assert backbone_identity(model, architecture, PREPROCESSING) != before
 
 
 @pytest.mark.parametrize(
@@ -168,15 +168,15 @@ def test_the_identity_changes_when_two_weights_of_one_shape_swap_places() -> Non
 def test_the_identity_changes_with_the_preprocessing(change: dict[str, Any]) -> None:
     architecture, model = small_model("plain")
 
-    other = identity_of(model, architecture, dataclasses.replace(PREPROCESSING, **change))
+    other = backbone_identity(model, architecture, dataclasses.replace(PREPROCESSING, **change))
 
-    assert other != identity_of(model, architecture, PREPROCESSING)
+    assert other != backbone_identity(model, architecture, PREPROCESSING)
 
 
 def test_the_identity_changes_with_the_architectures_name() -> None:
     architecture, model = small_model("plain")
 
-    assert identity_of(model, architecture, PREPROCESSING) != identity_of(model, "other", PREPROCESSING)
+    assert backbone_identity(model, architecture, PREPROCESSING) != backbone_identity(model, "other", PREPROCESSING)
 
 
 @pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16, torch.float64])
@@ -187,18 +187,18 @@ def test_the_identity_does_not_change_with_the_precision(dtype: torch.dtype) -> 
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="no second device here")
 def test_the_identity_does_not_change_with_the_device() -> None:
     architecture, model = small_model("plain")
-    before = identity_of(model, architecture, PREPROCESSING)
+    before = backbone_identity(model, architecture, PREPROCESSING)
 
-    assert identity_of(model.to("cuda"), architecture, PREPROCESSING) == before
+    assert backbone_identity(model.to("cuda"), architecture, PREPROCESSING) == before
 
 
 @pytest.mark.parametrize("kind", ["plain", "distilled"])
 def test_the_identity_does_not_depend_on_the_classifier(kind: str) -> None:
     architecture, model = small_model(kind)
     assert isinstance(model, VisionTransformer)
-    bare = identity_of(model, architecture, PREPROCESSING)
+    bare = backbone_identity(model, architecture, PREPROCESSING)
 
     model.reset_classifier(10)
 
     assert any(name.startswith("head") for name in model.state_dict())
-    assert identity_of(model, architecture, PREPROCESSING) == bare
+    assert backbone_identity(model, architecture, PREPROCESSING) == bare

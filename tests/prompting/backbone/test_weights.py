@@ -9,7 +9,7 @@ from torch import Tensor
 
 from alacarte.prompting.backbone.preprocess import Preprocessing
 from alacarte.prompting.backbone.weights import DEFAULT_BACKBONE, RANDOM, LoadedModel, load_model
-from alacarte.prompting.errors import BackboneUnfit, WeightsUnavailable
+from alacarte.prompting.errors import BackboneUnsupported, WeightsUnavailable
 
 REAL = Path(__file__).parents[3].parent / "shared" / "weights" / "vit_tiny_patch16_224.safetensors"
 HALF = (0.5, 0.5, 0.5)
@@ -44,7 +44,7 @@ def numbers(loaded: LoadedModel) -> dict[str, Tensor]:
 
 
 def test_a_file_fills_the_default_architecture(file: Path, state: dict[str, Tensor], said: list[str]) -> None:
-    loaded = load_model(weights=file, say=said.append)
+    loaded = load_model(weights=file, log=said.append)
 
     assert loaded.architecture == ARCHITECTURE
     assert loaded.preprocessing == Preprocessing(224, 0.9, HALF, HALF)
@@ -55,7 +55,7 @@ def test_a_file_fills_the_default_architecture(file: Path, state: dict[str, Tens
 
 
 def test_the_model_is_frozen_and_has_no_classifier(file: Path, said: list[str]) -> None:
-    model = load_model(weights=file, say=said.append).model
+    model = load_model(weights=file, log=said.append).model
 
     assert not model.training
     assert not any(parameter.requires_grad for parameter in model.parameters())
@@ -63,8 +63,8 @@ def test_the_model_is_frozen_and_has_no_classifier(file: Path, said: list[str]) 
 
 
 def test_a_tag_chooses_the_preprocessing_and_not_the_architecture(file: Path, said: list[str]) -> None:
-    tagged = load_model(DEFAULT_BACKBONE, file, say=said.append)
-    plain = load_model(ARCHITECTURE, file, say=said.append)
+    tagged = load_model(DEFAULT_BACKBONE, file, log=said.append)
+    plain = load_model(ARCHITECTURE, file, log=said.append)
 
     assert (tagged.architecture, tagged.preprocessing) == (plain.architecture, plain.preprocessing)
 
@@ -72,7 +72,7 @@ def test_a_tag_chooses_the_preprocessing_and_not_the_architecture(file: Path, sa
 def test_another_size_resamples_the_positions_as_timm_does(
     file: Path, state: dict[str, Tensor], said: list[str]
 ) -> None:
-    loaded = load_model(weights=file, size=160, say=said.append)
+    loaded = load_model(weights=file, size=160, log=said.append)
 
     theirs = timm.create_model(
         ARCHITECTURE, pretrained=True, pretrained_cfg_overlay={"state_dict": dict(state)}, img_size=160
@@ -84,7 +84,7 @@ def test_another_size_resamples_the_positions_as_timm_does(
 
 @needs_real
 def test_the_real_weights_load_and_see(said: list[str]) -> None:
-    loaded = load_model(weights=REAL, say=said.append)
+    loaded = load_model(weights=REAL, log=said.append)
     whole = timm.create_model(ARCHITECTURE)
     whole.load_state_dict(safetensors.torch.load_file(REAL))
     picture = torch.rand(1, 3, 224, 224, generator=torch.Generator().manual_seed(0))
@@ -97,7 +97,7 @@ def test_the_real_weights_load_and_see(said: list[str]) -> None:
 def test_half_precision_becomes_single(state: dict[str, Tensor], tmp_path: Path, said: list[str]) -> None:
     half = saved({name: tensor.half() for name, tensor in state.items()}, tmp_path / "half.safetensors")
 
-    assert numbers(load_model(weights=half, say=said.append))["cls_token"].dtype == torch.float32
+    assert numbers(load_model(weights=half, log=said.append))["cls_token"].dtype == torch.float32
 
 
 @pytest.mark.parametrize(
@@ -120,7 +120,7 @@ def test_weights_that_do_not_fit_are_refused_by_name(
     odd = saved(changed, tmp_path / "odd.safetensors")
 
     with pytest.raises(WeightsUnavailable, match=reason):
-        load_model(weights=odd, say=said.append)
+        load_model(weights=odd, log=said.append)
     assert said == []
 
 
@@ -128,7 +128,7 @@ def test_many_faults_are_counted_and_not_listed(tmp_path: Path, said: list[str])
     nearly_empty = saved({"cls_token": torch.zeros(1, 1, 192)}, tmp_path / "few.safetensors")
 
     with pytest.raises(WeightsUnavailable, match="and 146 more") as refusal:
-        load_model(weights=nearly_empty, say=said.append)
+        load_model(weights=nearly_empty, log=said.append)
     assert len(str(refusal.value)) < 400
 
 
@@ -137,12 +137,12 @@ def test_a_broken_file_is_refused(file: Path, tmp_path: Path, said: list[str]) -
     broken.write_bytes(file.read_bytes()[:1_000_000])
 
     with pytest.raises(WeightsUnavailable, match=r"broken\.safetensors cannot be read"):
-        load_model(weights=broken, say=said.append)
+        load_model(weights=broken, log=said.append)
 
 
 def test_a_missing_file_is_refused(tmp_path: Path, said: list[str]) -> None:
     with pytest.raises(WeightsUnavailable, match=r"gone\.safetensors"):
-        load_model(weights=tmp_path / "gone.safetensors", say=said.append)
+        load_model(weights=tmp_path / "gone.safetensors", log=said.append)
 
 
 class Trap:
@@ -161,36 +161,36 @@ def test_a_pickle_is_never_opened(suffix: str, tmp_path: Path, said: list[str]) 
     trap.write_bytes(pickle.dumps(Trap(mark)))
 
     with pytest.raises(WeightsUnavailable, match="safetensors"):
-        load_model(weights=trap, say=said.append)
+        load_model(weights=trap, log=said.append)
     assert not mark.exists()
 
 
 def test_an_unknown_name_is_answered_with_close_ones(said: list[str]) -> None:
-    with pytest.raises(BackboneUnfit, match="did you mean vit_tiny_patch16_224"):
-        load_model("vit_tiny_patch16_242", RANDOM, say=said.append)
+    with pytest.raises(BackboneUnsupported, match="did you mean vit_tiny_patch16_224"):
+        load_model("vit_tiny_patch16_242", RANDOM, log=said.append)
 
 
 def test_an_unknown_tag_is_answered_with_known_ones(said: list[str]) -> None:
-    with pytest.raises(BackboneUnfit, match="augreg_in21k_ft_in1k"):
-        load_model("vit_tiny_patch16_224.augreg", RANDOM, say=said.append)
+    with pytest.raises(BackboneUnsupported, match="augreg_in21k_ft_in1k"):
+        load_model("vit_tiny_patch16_224.augreg", RANDOM, log=said.append)
 
 
 def test_what_is_no_vision_transformer_is_refused(said: list[str]) -> None:
-    with pytest.raises(BackboneUnfit, match="ResNet"):
-        load_model("resnet18", RANDOM, say=said.append)
+    with pytest.raises(BackboneUnsupported, match="ResNet"):
+        load_model("resnet18", RANDOM, log=said.append)
 
 
 @pytest.mark.parametrize(("size", "reason"), [(150, "144 and 160"), (5, "16 and 32"), (0, "0 pixels")])
 def test_a_size_that_patches_do_not_fill_is_refused(size: int, reason: str, said: list[str]) -> None:
-    with pytest.raises(BackboneUnfit, match=reason):
-        load_model(weights=RANDOM, size=size, say=said.append)
+    with pytest.raises(BackboneUnsupported, match=reason):
+        load_model(weights=RANDOM, size=size, log=said.append)
 
 
 def test_random_weights_are_the_same_each_time(said: list[str]) -> None:
-    first = numbers(load_model(weights=RANDOM, say=said.append))
+    first = numbers(load_model(weights=RANDOM, log=said.append))
     torch.manual_seed(1)
 
-    again = numbers(load_model(weights=RANDOM, say=said.append))
+    again = numbers(load_model(weights=RANDOM, log=said.append))
 
     assert all(torch.equal(first[name], again[name]) for name in first)
     assert said == [f"backbone: {ARCHITECTURE} with random weights, as asked; it knows nothing"] * 2

@@ -25,17 +25,24 @@ from alacarte.prompting.prompt.artifact import (
     read_prompt,
     write_prompt,
 )
-from alacarte.prompting.prompt.tensors import VARIANTS, Fact, Prompt, PromptFacts, PromptTensors, Variant
+from alacarte.prompting.prompt.tensors import (
+    VARIANTS,
+    PromptMetadata,
+    PromptTensors,
+    SettingValue,
+    TrainedPrompt,
+    Variant,
+)
 
 L, M, D, C, K = 3, 2, 4, 3, 5
 NAMES = ("token", "memory", "head_weight", "head_bias", "prototypes")
-SETTINGS: dict[str, Fact] = {"epochs": 80, "rate": 0.1, "augment": True, "note": "é"}
+SETTINGS: dict[str, SettingValue] = {"epochs": 80, "rate": 0.1, "augment": True, "note": "é"}
 
 
-def make_prompt(variant: Variant = "deep", **further: torch.Tensor) -> Prompt:
+def make_prompt(variant: Variant = "deep", **further: torch.Tensor) -> TrainedPrompt:
     random = torch.Generator().manual_seed(0)
     memory = torch.randn(1 if variant == "deep-shared" else L, M, D, generator=random)
-    return Prompt(
+    return TrainedPrompt(
         PromptTensors(
             variant=variant,
             token=None if variant == "head-only" else torch.randn(D, generator=random),
@@ -45,7 +52,7 @@ def make_prompt(variant: Variant = "deep", **further: torch.Tensor) -> Prompt:
             prototypes=torch.randn(K, D, generator=random),
             further=further,
         ),
-        PromptFacts(
+        PromptMetadata(
             backbone="0123456789abcdef" * 4,
             architecture="vit_tiny_patch16_224",
             size=224,
@@ -57,13 +64,13 @@ def make_prompt(variant: Variant = "deep", **further: torch.Tensor) -> Prompt:
     )
 
 
-def with_tensors(**changed: Any) -> Prompt:  # Any: each field has its own type, some wrong on purpose
+def with_tensors(**changed: Any) -> TrainedPrompt:  # Any: each field has its own type, some wrong on purpose
     prompt = make_prompt()
     return replace(prompt, tensors=replace(prompt.tensors, **changed))
 
 
-def assert_same(one: Prompt, other: Prompt) -> None:
-    assert one.facts == other.facts
+def assert_same(one: TrainedPrompt, other: TrainedPrompt) -> None:
+    assert one.metadata == other.metadata
     assert one.tensors.variant == other.tensors.variant
     pairs = [(getattr(one.tensors, name), getattr(other.tensors, name)) for name in NAMES]
     assert one.tensors.further.keys() == other.tensors.further.keys()
@@ -143,7 +150,7 @@ def test_a_file_put_together_by_hand_is_read() -> None:
     assert prompt.tensors.head_bias.tolist() == [3.0, 4.0]
     assert prompt.tensors.prototypes.tolist() == [[5.0]]
     assert prompt.tensors.token is None
-    assert prompt.facts == PromptFacts("ab" * 32, "a", 1, ("x", "y"), 1, 0, {})
+    assert prompt.metadata == PromptMetadata("ab" * 32, "a", 1, ("x", "y"), 1, 0, {})
 
 
 def test_the_same_prompt_is_always_the_same_bytes() -> None:
@@ -151,7 +158,7 @@ def test_the_same_prompt_is_always_the_same_bytes() -> None:
     turned = replace(
         prompt,
         tensors=replace(prompt.tensors, further=dict(reversed(list(prompt.tensors.further.items())))),
-        facts=replace(prompt.facts, settings=dict(reversed(list(SETTINGS.items())))),
+        metadata=replace(prompt.metadata, settings=dict(reversed(list(SETTINGS.items())))),
     )
 
     written = {prompt_to_bytes(prompt) for _ in range(20)} | {prompt_to_bytes(turned)}
@@ -175,7 +182,7 @@ def test_another_prompt_is_other_bytes() -> None:
     prompt = make_prompt()
     data = prompt_to_bytes(prompt)
 
-    assert prompt_to_bytes(replace(prompt, facts=replace(prompt.facts, seed=1))) != data
+    assert prompt_to_bytes(replace(prompt, metadata=replace(prompt.metadata, seed=1))) != data
     assert prompt_to_bytes(with_tensors(token=torch.zeros(D))) != data
 
 
@@ -442,7 +449,7 @@ def test_the_limit_can_be_told(tmp_path: Path) -> None:
     write_prompt(make_prompt(), path := tmp_path / "prompt")
     size = path.stat().st_size
 
-    assert read_prompt(path, limit_bytes=size).facts.samples == 7
+    assert read_prompt(path, limit_bytes=size).metadata.samples == 7
     with pytest.raises(ArtifactInvalid, match="larger than"):
         read_prompt(path, limit_bytes=size - 1)
     with pytest.raises(ArtifactInvalid, match="larger than"):

@@ -10,10 +10,10 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from alacarte.prompting.errors import ArtifactInvalid
-from alacarte.prompting.prompt.metadata import FORMAT_VERSION, facts_from_text, facts_to_text
-from alacarte.prompting.prompt.tensors import VARIANTS, PromptFacts, Variant
+from alacarte.prompting.prompt.metadata import FORMAT_VERSION, metadata_from_json, metadata_to_json
+from alacarte.prompting.prompt.tensors import VARIANTS, PromptMetadata, Variant
 
-FACTS = PromptFacts(
+FACTS = PromptMetadata(
     backbone="0123456789abcdef" * 4,
     architecture="vit_tiny_patch16_224",
     size=224,
@@ -40,23 +40,23 @@ JSON = st.recursive(
 
 def text_with(**changed: object) -> str:
     """The text of the facts, changed behind the writer's back; what is changed to ... is left out."""
-    document = json.loads(facts_to_text("deep", FACTS)) | changed
+    document = json.loads(metadata_to_json("deep", FACTS)) | changed
     return json.dumps({name: value for name, value in document.items() if value is not ...})
 
 
 @pytest.mark.parametrize("variant", VARIANTS)
 def test_facts_come_back_as_they_went(variant: Variant) -> None:
-    assert facts_from_text(facts_to_text(variant, FACTS)) == (variant, FACTS)
+    assert metadata_from_json(metadata_to_json(variant, FACTS)) == (variant, FACTS)
 
 
 def test_one_label_is_enough() -> None:
     alone = replace(FACTS, labels=("cat",))
 
-    assert facts_from_text(facts_to_text("deep", alone)) == ("deep", alone)
+    assert metadata_from_json(metadata_to_json("deep", alone)) == ("deep", alone)
 
 
 def test_settings_keep_their_types() -> None:
-    _, facts = facts_from_text(facts_to_text("deep", replace(FACTS, settings={"a": 1, "b": 1.0, "c": True})))
+    _, facts = metadata_from_json(metadata_to_json("deep", replace(FACTS, settings={"a": 1, "b": 1.0, "c": True})))
 
     assert [type(value) for value in facts.settings.values()] == [int, float, bool]
 
@@ -64,7 +64,7 @@ def test_settings_keep_their_types() -> None:
 def test_the_order_of_the_settings_changes_no_byte() -> None:
     turned = replace(FACTS, settings=dict(reversed(list(FACTS.settings.items()))))
 
-    assert facts_to_text("deep", turned) == facts_to_text("deep", FACTS)
+    assert metadata_to_json("deep", turned) == metadata_to_json("deep", FACTS)
 
 
 @pytest.mark.parametrize(
@@ -100,7 +100,7 @@ def test_the_order_of_the_settings_changes_no_byte() -> None:
 )
 def test_facts_that_are_none_are_not_written(changed: dict[str, Any], reason: str) -> None:
     with pytest.raises(ArtifactInvalid, match=reason):
-        facts_to_text("deep", replace(FACTS, **changed))
+        metadata_to_json("deep", replace(FACTS, **changed))
 
 
 @pytest.mark.parametrize(
@@ -121,8 +121,8 @@ def test_facts_that_are_none_are_not_written(changed: dict[str, Any], reason: st
         (text_with(settings=[]), "settings"),
         (text_with(settings={"a": {}}), "settings"),
         (text_with(settings={"a": math.inf}), "settings"),
-        (text_with(seed=...), "facts missing or unknown: ['seed']"),
-        (text_with(owner="me"), "facts missing or unknown: ['owner']"),
+        (text_with(seed=...), "metadata fields missing or unknown: ['seed']"),
+        (text_with(owner="me"), "metadata fields missing or unknown: ['owner']"),
         (text_with(format=...), "format None is unknown"),
         (text_with(format=0), "format 0 is unknown"),
         (text_with(format=True), "format True is unknown"),
@@ -139,18 +139,18 @@ def test_facts_that_are_none_are_not_written(changed: dict[str, Any], reason: st
 )
 def test_what_are_no_facts_is_refused_with_the_reason(text: str, reason: str) -> None:
     with pytest.raises(ArtifactInvalid) as caught:
-        facts_from_text(text)
+        metadata_from_json(text)
 
     assert reason in str(caught.value)
     assert "\n" not in str(caught.value)
 
 
 @settings(deadline=None)
-@given(st.sampled_from(sorted(json.loads(facts_to_text("deep", FACTS)))), JSON)
+@given(st.sampled_from(sorted(json.loads(metadata_to_json("deep", FACTS)))), JSON)
 @example("labels", ["a", "b", "c"])
 def test_any_fact_is_read_or_refused(name: str, value: object) -> None:
     try:
-        variant, facts = facts_from_text(text_with(**{name: value}))
+        variant, facts = metadata_from_json(text_with(**{name: value}))
     except ArtifactInvalid:
         return
-    assert facts_from_text(facts_to_text(variant, facts)) == (variant, facts)
+    assert metadata_from_json(metadata_to_json(variant, facts)) == (variant, facts)

@@ -17,9 +17,9 @@ from torch import Tensor
 from alacarte.api.literals import Composition, Weighting
 from alacarte.prompting.backbone.preprocess import decode
 from alacarte.prompting.backbone.vit import Backbone
-from alacarte.prompting.predict import Answer, Predictor
+from alacarte.prompting.predict import ImagePrediction, Predictor
 from alacarte.prompting.prompt.artifact import prompt_digest, prompt_to_bytes
-from alacarte.prompting.prompt.tensors import Prompt
+from alacarte.prompting.prompt.tensors import TrainedPrompt
 from registry.access.usable_set import TaskFacts, UsablePrompt
 from service.engine.backbone_cache import BackboneCache
 from service.engine.compose import check_composition, compose
@@ -69,7 +69,7 @@ class EngineHarness:
             weighting="none",
             labels=None,
         )
-        self.prompts: dict[str, Prompt] = {}
+        self.prompts: dict[str, TrainedPrompt] = {}
         self.objects: dict[UUID, bytes] = {}
         self.reads: list[str] = []
         self.read_pause = PausePoint()
@@ -80,7 +80,7 @@ class EngineHarness:
         self.observed: list[BatchStats] = []
         self._embed = backbone.embed
 
-    def add(self, prompt: Prompt, source: int = 1, shard: int = 1) -> UsablePrompt:
+    def add(self, prompt: TrainedPrompt, source: int = 1, shard: int = 1) -> UsablePrompt:
         """The prompt is in the store; a second one with the same numbers is another prompt."""
         data = prompt_to_bytes(prompt)
         number = UUID(int=10_000 + len(self.prompts))
@@ -140,7 +140,7 @@ class EngineHarness:
         prompts: Sequence[UsablePrompt],
         composition: Composition = "average",
         weighting: Weighting = "none",
-    ) -> list[Answer]:
+    ) -> list[ImagePrediction]:
         """What these prompts say when nobody else is there."""
         names = [str(prompt.id) for prompt in prompts]
         images = torch.stack([self.image(picture) for picture in pictures])
@@ -160,7 +160,7 @@ class EngineHarness:
         seconds: float = 60,
         composition: Composition = "average",
         weighting: Weighting = "none",
-    ) -> list[Answer]:
+    ) -> list[ImagePrediction]:
         deadline = time.monotonic() + seconds
         check_composition(composition, weighting)
         logits = await engine.run(self.task, pictures, prompts, user=user, deadline=deadline)
@@ -180,7 +180,7 @@ def picture(seed: int) -> bytes:
     return stream.getvalue()
 
 
-def same(actual: Sequence[Answer], expected: Sequence[Answer]) -> None:
+def same(actual: Sequence[ImagePrediction], expected: Sequence[ImagePrediction]) -> None:
     """Equal but for the last digits."""
     assert len(actual) == len(expected)
     for one, other in zip(actual, expected, strict=True):

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 import torch
 
-from alacarte.prompting.attention.prompt_slots import make_ready
+from alacarte.prompting.attention.prompt_slots import precompute
 from registry.access.usable_set import UsablePrompt
 from service.engine.prompt_cache import BatchPlacement, CachedPrompt, PromptCache
 from service.engine.prompt_loader import LoadedPrompt
@@ -13,8 +13,8 @@ from tests.service.engine.fixtures import EngineHarness
 
 def loaded(harness: EngineHarness, prompt: UsablePrompt) -> LoadedPrompt:
     read = harness.prompts[str(prompt.id)]
-    ready = make_ready(harness.backbone, read.tensors)
-    return LoadedPrompt(prompt.digest, ready, read.facts.labels, read.tensors.prototypes, {prompt.id: prompt})
+    ready = precompute(harness.backbone, read.tensors)
+    return LoadedPrompt(prompt.digest, ready, read.metadata.labels, read.tensors.prototypes, {prompt.id: prompt})
 
 
 def usable_of(prompt: LoadedPrompt) -> UsablePrompt:

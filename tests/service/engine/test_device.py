@@ -9,7 +9,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from alacarte.prompting.predict import Answer
+from alacarte.prompting.predict import ImagePrediction
 from registry.access.usable_set import UsablePrompt
 from service.engine import decode
 from service.engine.backbone_cache import BackboneCache
@@ -36,7 +36,7 @@ def prompts(harness: EngineHarness) -> list[UsablePrompt]:
 
 async def begin_together(
     harness: EngineHarness, engine: Engine, asked: list[tuple[bytes, list[UsablePrompt]]]
-) -> list[asyncio.Task[list[Answer]]]:
+) -> list[asyncio.Task[list[ImagePrediction]]]:
     """Questions that wait until all lanes are free, and are then begun by all of them; the pause_point is closed."""
     harness.forward_pause.pause()
     first = asyncio.create_task(harness.ask(engine, [picture(99)], asked[0][1], user=BEN))
@@ -264,7 +264,7 @@ async def test_only_the_device_computes_with_several_threads(
     before = torch.get_num_threads()
     prompt = harness.add(small_prompt(harness.backbone))
 
-    def compose_noted(logits: list[PictureLogits]) -> list[Answer]:
+    def compose_noted(logits: list[PictureLogits]) -> list[ImagePrediction]:
         answers = compose([prompt], logits, "average", "none")
         note("composer")
         return answers

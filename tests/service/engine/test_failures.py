@@ -149,7 +149,7 @@ async def test_a_device_whose_thread_ends_answers_everyone_and_is_not_well(
 
     async with harness.engine() as engine:
         await harness.ask(engine, [picture(0)], prompts)
-        monkeypatch.setattr("service.engine.device.pass_logits", end)
+        monkeypatch.setattr("service.engine.device.batch_logits", end)
         harness.forward_pause.pause()
         first = asyncio.create_task(harness.ask(engine, [picture(0)], prompts))
         await harness.forward_pause.wait_until_reached()

@@ -210,7 +210,7 @@ def test_a_prompt_that_could_not_be_copied_is_nobodys(
         raise RuntimeError("out of memory")
 
     with monkeypatch.context() as broken:
-        broken.setattr("alacarte.prompting.attention.prompt_slots.Slots.put", fail)
+        broken.setattr("alacarte.prompting.attention.prompt_slots.PromptSlots.put", fail)
         with pytest.raises(RuntimeError, match="out of memory"):
             residence.seat([ask(cast[0], cast[1])])
 
@@ -228,7 +228,7 @@ def test_a_slot_that_cannot_be_cleared_keeps_no_other_from_being_free(
         raise RuntimeError("the device is gone")
 
     with monkeypatch.context() as broken:
-        broken.setattr("alacarte.prompting.attention.prompt_slots.Slots.clear", fail)
+        broken.setattr("alacarte.prompting.attention.prompt_slots.PromptSlots.clear", fail)
         with pytest.raises(RuntimeError, match="gone"):
             residence.release(seating, failed=True)
 

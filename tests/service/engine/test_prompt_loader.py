@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from alacarte.prompting.attention.prompt_slots import make_ready
+from alacarte.prompting.attention.prompt_slots import precompute
 from alacarte.prompting.prompt.tensors import Variant
 from registry.access.usable_set import UsablePrompt
 from registry.errors import DomainError
@@ -201,7 +201,7 @@ def test_no_prompt_takes_more_than_it_was_expected_to(harness: EngineHarness, va
     prompt = harness.add(small_prompt(harness.backbone, variant, memory=memory))
     tensors = harness.prompts[str(prompt.id)].tensors
 
-    ready = make_ready(harness.backbone, tensors)
+    ready = precompute(harness.backbone, tensors)
 
     numbers = (ready.token, ready.keys_values, ready.head_weight, ready.head_bias, tensors.prototypes)
     taken = sum(tensor.nbytes for tensor in numbers if tensor is not None)

@@ -11,7 +11,7 @@ from uuid import UUID
 import pytest
 
 from alacarte.prompting.backbone.preprocess import decode
-from alacarte.prompting.predict import Answer, Predictor
+from alacarte.prompting.predict import ImagePrediction, Predictor
 from alacarte.prompting.prompt.artifact import prompt_from_bytes
 from registry.access import rights
 from registry.access.caller import OPERATOR
@@ -25,7 +25,7 @@ from service.prediction import predict as prediction
 from tests.service.deployment import LABELS, TASK, World, backbone, picture, prompt_bytes
 
 
-def direct(pictures: Sequence[bytes], seeds: Sequence[int], *way: Any) -> list[Answer]:
+def direct(pictures: Sequence[bytes], seeds: Sequence[int], *way: Any) -> list[ImagePrediction]:
     """What the method says by the prompts of these seeds, without any service."""
     import torch
 

@@ -9,7 +9,7 @@ import pytest
 from safetensors.torch import load, save
 
 from alacarte.prompting.prompt.artifact import prompt_digest, prompt_to_bytes
-from alacarte.prompting.prompt.tensors import Prompt
+from alacarte.prompting.prompt.tensors import TrainedPrompt
 from tests.prompting.reference import small_backbone, small_prompt
 from tests.service.deployment import TASK, World, backbone, picture, prompt_bytes
 
@@ -57,8 +57,8 @@ def with_nan() -> bytes:
 def of_other_width() -> bytes:
     """A prompt of another backbone that claims to be of this one."""
     other = small_prompt(small_backbone())
-    facts = replace(other.facts, backbone=backbone().identity)
-    return prompt_to_bytes(Prompt(other.tensors, facts))
+    facts = replace(other.metadata, backbone=backbone().identity)
+    return prompt_to_bytes(TrainedPrompt(other.tensors, facts))
 
 
 BAD = {

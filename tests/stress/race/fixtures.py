@@ -14,7 +14,7 @@ from alacarte.client import Client
 from alacarte.prompting.backbone.preprocess import decode
 from alacarte.prompting.predict import Predictor
 from alacarte.prompting.prompt.artifact import prompt_to_bytes
-from alacarte.prompting.prompt.tensors import Prompt
+from alacarte.prompting.prompt.tensors import TrainedPrompt
 from tests.prompting.reference import small_prompt
 from tests.service.deployment import BACKBONE, SIZE, backbone
 
@@ -40,7 +40,7 @@ class RaceSetup:
 
 
 @cache
-def biased_prompt(number: int) -> Prompt:
+def biased_prompt(number: int) -> TrainedPrompt:
     """Return a random prompt that strongly prefers its own label."""
     prompt = small_prompt(backbone(), seed=number, labels=LABELS)
     bias = prompt.tensors.head_bias.clone()

@@ -19,7 +19,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 import service.app
 import service.prediction.predict
 from alacarte.cli.commands.serve import serve
-from alacarte.prompting.predict import Answer
+from alacarte.prompting.predict import ImagePrediction
 from registry.access.rights import usable
 from registry.access.usable_set import UsablePrompt, UsableSet
 from service.engine.compose import compose
@@ -88,7 +88,7 @@ class RecordingEngine(Engine):
         return RecordedLogits(await super().run(*given, **named), _record.get())
 
 
-def compose_recorded(prompts: Sequence[UsablePrompt], logits: RecordedLogits, *how: Any) -> list[Answer]:
+def compose_recorded(prompts: Sequence[UsablePrompt], logits: RecordedLogits, *how: Any) -> list[ImagePrediction]:
     """Compose the answers and record the time."""
     answers = compose(prompts, logits, *how)
     logits.record.computed = time.monotonic()

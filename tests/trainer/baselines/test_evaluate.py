@@ -4,32 +4,32 @@ import pytest
 import torch
 
 from alacarte.prompting.backbone.vit import Backbone
-from alacarte.prompting.compose import Composed
+from alacarte.prompting.compose import ComposedScores
 from alacarte.prompting.errors import CompositionInvalid
 from registry.datasets.sample import LabelledPicture
 from tests.prompting.reference import LABELS, small_prompt
 from trainer.baselines.apt import StructuredSet
 from trainer.baselines.errors import MeasurementInvalid
-from trainer.baselines.evaluate import accuracy, ask
+from trainer.baselines.evaluate import accuracy, classify
 from trainer.baselines.joint_prompts import JointSet
-from trainer.baselines.member_logits import side_by_side
+from trainer.baselines.member_logits import concat_members
 
 
 def test_accuracy_is_the_share_of_pictures_whose_best_label_is_true() -> None:
-    answer = Composed(("a", "b"), torch.tensor([[0.9, 0.1], [0.8, 0.2], [0.3, 0.7], [0.6, 0.4]]))
+    answer = ComposedScores(("a", "b"), torch.tensor([[0.9, 0.1], [0.8, 0.2], [0.3, 0.7], [0.6, 0.4]]))
 
     assert accuracy(answer, ["a", "b", "b", "a"]) == 0.75
 
 
 def test_a_label_that_nobody_knows_is_never_found() -> None:
-    answer = Composed(("a", "b"), torch.tensor([[0.9, 0.1], [0.1, 0.9]]))
+    answer = ComposedScores(("a", "b"), torch.tensor([[0.9, 0.1], [0.1, 0.9]]))
 
     assert accuracy(answer, ["a", "c"]) == 0.5
 
 
 @pytest.mark.parametrize("truths", [[], ["a"], ["a", "b", "a"]])
 def test_as_many_truths_as_answers_are_wanted(truths: list[str]) -> None:
-    answer = Composed(("a", "b"), torch.tensor([[0.9, 0.1], [0.1, 0.9]]))
+    answer = ComposedScores(("a", "b"), torch.tensor([[0.9, 0.1], [0.1, 0.9]]))
 
     with pytest.raises(MeasurementInvalid, match="give one for each"):
         accuracy(answer, truths)
@@ -37,7 +37,7 @@ def test_as_many_truths_as_answers_are_wanted(truths: list[str]) -> None:
 
 @pytest.mark.parametrize("score", [float("nan"), float("inf")])
 def test_a_score_that_is_not_finite_is_refused(score: float) -> None:
-    answer = Composed(("a", "b"), torch.tensor([[0.9, score]]))
+    answer = ComposedScores(("a", "b"), torch.tensor([[0.9, score]]))
 
     with pytest.raises(MeasurementInvalid, match="not a finite number"):
         accuracy(answer, ["a"])
@@ -45,15 +45,15 @@ def test_a_score_that_is_not_finite_is_refused(score: float) -> None:
 
 def test_no_pictures_are_refused(backbone: Backbone) -> None:
     with pytest.raises(MeasurementInvalid, match="no pictures"):
-        ask(StructuredSet(backbone, [small_prompt(backbone, seed=1)]), [], backbone.preprocessing)
+        classify(StructuredSet(backbone, [small_prompt(backbone, seed=1)]), [], backbone.preprocessing)
 
 
 def test_the_size_of_the_batches_changes_no_opinion(backbone: Backbone, samples: tuple[LabelledPicture, ...]) -> None:
     prompts = [small_prompt(backbone, seed=1), small_prompt(backbone, seed=2, labels=("red", "white"))]
     both = StructuredSet(backbone, prompts)
 
-    alone = ask(both, samples, backbone.preprocessing, batch=1)
-    together = ask(both, samples, backbone.preprocessing, batch=len(samples))
+    alone = classify(both, samples, backbone.preprocessing, batch=1)
+    together = classify(both, samples, backbone.preprocessing, batch=len(samples))
 
     assert alone.labels == together.labels == (LABELS, ("red", "white"))
     for one, other in zip(alone.logits, together.logits, strict=True):
@@ -68,8 +68,8 @@ def test_leaving_members_out_is_asking_the_smaller_set(
 ) -> None:
     prompts = [small_prompt(backbone, seed=seed) for seed in range(3)]
 
-    of_all = ask(StructuredSet(backbone, prompts), samples, backbone.preprocessing)
-    of_two = ask(StructuredSet(backbone, [prompts[2], prompts[0]]), samples, backbone.preprocessing)
+    of_all = classify(StructuredSet(backbone, prompts), samples, backbone.preprocessing)
+    of_two = classify(StructuredSet(backbone, [prompts[2], prompts[0]]), samples, backbone.preprocessing)
 
     left = of_all.only([2, 0]).compose("average", "prototypes")
     torch.testing.assert_close(left.scores, of_two.compose("average", "prototypes").scores)
@@ -78,10 +78,10 @@ def test_leaving_members_out_is_asking_the_smaller_set(
 def test_opinions_of_one_member_each_make_an_ensemble(backbone: Backbone, samples: tuple[LabelledPicture, ...]) -> None:
     prompts = [small_prompt(backbone, seed=1), small_prompt(backbone, seed=2, labels=("red", "white"))]
 
-    apart = [ask(StructuredSet(backbone, [prompt]), samples, backbone.preprocessing) for prompt in prompts]
-    at_once = ask(StructuredSet(backbone, prompts), samples, backbone.preprocessing)
+    apart = [classify(StructuredSet(backbone, [prompt]), samples, backbone.preprocessing) for prompt in prompts]
+    at_once = classify(StructuredSet(backbone, prompts), samples, backbone.preprocessing)
 
-    joined = side_by_side(apart).compose("vote")
+    joined = concat_members(apart).compose("vote")
     assert joined.labels == (*LABELS, "red", "white")
     torch.testing.assert_close(joined.scores, at_once.compose("vote").scores)
 
@@ -89,7 +89,7 @@ def test_opinions_of_one_member_each_make_an_ensemble(backbone: Backbone, sample
 def test_members_without_prototypes_cannot_be_weighted(
     backbone: Backbone, samples: tuple[LabelledPicture, ...]
 ) -> None:
-    opinions = ask(JointSet(backbone, [small_prompt(backbone, seed=1)]), samples[:2], backbone.preprocessing)
+    opinions = classify(JointSet(backbone, [small_prompt(backbone, seed=1)]), samples[:2], backbone.preprocessing)
 
     with pytest.raises(CompositionInvalid, match="no prototypes"):
         opinions.compose("average", "prototypes")

@@ -9,11 +9,11 @@ import torch
 from alacarte.prompting.backbone.vit import Backbone
 from registry.datasets.sample import LabelledPicture
 from tests.prompting.reference import small_backbone, small_images
-from trainer.baselines.evaluate import accuracy, ask
+from trainer.baselines.evaluate import accuracy, classify
 from trainer.baselines.fine_tuning import TunedModel, fine_tune, tune_biases
-from trainer.baselines.member_logits import side_by_side
+from trainer.baselines.member_logits import concat_members
 from trainer.errors import LossNotFinite, ShardRefused
-from trainer.optimize import Progress
+from trainer.optimize import TrainingProgress
 from trainer.recipe import Recipe
 
 Tune = Callable[..., TunedModel]
@@ -25,13 +25,13 @@ QUICK = Recipe(epochs=6, augment="none", base_rate=0.3)
 
 @pytest.mark.parametrize("tune", [fine_tune, tune_biases])
 def test_a_tuned_copy_learns(backbone: Backbone, samples: tuple[LabelledPicture, ...], tune: Tune) -> None:
-    progress: list[Progress] = []
+    progress: list[TrainingProgress] = []
 
     model = tune(backbone, samples, QUICK, progress.append)
 
     assert len(progress) == QUICK.epochs
     assert progress[-1].loss < progress[0].loss * 0.6
-    answer = ask(model, samples, backbone.preprocessing).compose()
+    answer = classify(model, samples, backbone.preprocessing).compose()
     assert accuracy(answer, [sample.label for sample in samples]) > 0.9
 
 
@@ -86,7 +86,7 @@ def weights_of(model: TunedModel) -> list[bytes]:
 def test_without_a_rate_the_papers_is_taken(
     backbone: Backbone, samples: tuple[LabelledPicture, ...], tune: Tune, base_rate: float
 ) -> None:
-    progress: list[Progress] = []
+    progress: list[TrainingProgress] = []
     recipe = Recipe(epochs=2, augment="none")
 
     tune(backbone, samples, recipe, progress.append)
@@ -113,7 +113,7 @@ def test_copies_tuned_on_shards_make_an_ensemble(backbone: Backbone, samples: tu
     shards = [[sample for sample in samples if sample.label != absent] for absent in ("red", "blue")]
     models = [fine_tune(backbone, shard, QUICK) for shard in shards]
 
-    opinions = side_by_side([ask(model, samples, backbone.preprocessing) for model in models])
+    opinions = concat_members([classify(model, samples, backbone.preprocessing) for model in models])
 
     answer = opinions.compose("average")
     assert answer.labels == ("blue", "green", "red")
@@ -130,7 +130,7 @@ def test_samples_of_one_label_make_a_copy_that_says_it(
 ) -> None:
     model = tune(backbone, samples[::3], QUICK)
 
-    answer = ask(model, samples, backbone.preprocessing).compose()
+    answer = classify(model, samples, backbone.preprocessing).compose()
     assert answer.labels == (samples[0].label,)
     assert torch.equal(answer.scores, torch.ones(len(samples), 1))
 

@@ -5,16 +5,16 @@ from dataclasses import replace
 import pytest
 import torch
 
-from alacarte.prompting.backbone.vit import Backbone, identity_of
+from alacarte.prompting.backbone.vit import Backbone, backbone_identity
 from alacarte.prompting.prompt.artifact import prompt_to_bytes
 from alacarte.prompting.prompt.tensors import Variant
 from registry.datasets.sample import LabelledPicture
 from trainer.baselines.apt import StructuredSet
-from trainer.baselines.evaluate import accuracy, ask
+from trainer.baselines.evaluate import accuracy, classify
 from trainer.baselines.joint_prompts import Attention, JointSet
 from trainer.baselines.joint_training import train_joint
 from trainer.errors import LossNotFinite, RecipeInvalid, ShardRefused
-from trainer.optimize import Progress
+from trainer.optimize import TrainingProgress
 from trainer.recipe import Recipe
 from trainer.state_cache import StateCache
 from trainer.train import train_prompt
@@ -25,15 +25,15 @@ RECIPE = Recipe(epochs=6, augment="none", base_rate=1.0)
 
 @pytest.mark.parametrize("variant", ["deep", "deep-shared", "shallow"])
 def test_the_paragon_learns(backbone: Backbone, samples: tuple[LabelledPicture, ...], variant: Variant) -> None:
-    progress: list[Progress] = []
+    progress: list[TrainingProgress] = []
 
     prompt = train_joint(backbone, samples, replace(RECIPE, variant=variant), "full", progress.append)
 
     assert [each.epoch for each in progress] == [1, 2, 3, 4, 5, 6]
     assert progress[-1].loss < progress[0].loss / 2
-    answer = ask(JointSet(backbone, [prompt]), samples, backbone.preprocessing).compose()
+    answer = classify(JointSet(backbone, [prompt]), samples, backbone.preprocessing).compose()
     assert accuracy(answer, [sample.label for sample in samples]) == 1.0
-    assert prompt.facts.settings["attention"] == "full"
+    assert prompt.metadata.settings["attention"] == "full"
     assert prompt_to_bytes(prompt)  # it is a valid prompt
 
 
@@ -50,8 +50,8 @@ def test_structured_attention_learns_the_same_the_straightforward_way(
 
     # Kept states are rounded to half precision, so the two are close but not equal.
     assert joint_losses == pytest.approx(losses, rel=1e-2)
-    one = ask(StructuredSet(backbone, [prompt]), samples, backbone.preprocessing).logits[0]
-    other = ask(StructuredSet(backbone, [joint]), samples, backbone.preprocessing).logits[0]
+    one = classify(StructuredSet(backbone, [prompt]), samples, backbone.preprocessing).logits[0]
+    other = classify(StructuredSet(backbone, [joint]), samples, backbone.preprocessing).logits[0]
     torch.testing.assert_close(one, other, rtol=1e-2, atol=1e-2)
 
 
@@ -81,7 +81,7 @@ def test_the_same_seed_gives_the_same_bytes_in_whatever_order_samples_come(
 def test_joint_training_leaves_the_backbone_as_it_was(backbone: Backbone, samples: tuple[LabelledPicture, ...]) -> None:
     train_joint(backbone, samples, replace(RECIPE, epochs=1), "full")
 
-    found = identity_of(backbone.model, backbone.architecture, backbone.preprocessing)
+    found = backbone_identity(backbone.model, backbone.architecture, backbone.preprocessing)
     assert found == backbone.identity
     assert all(parameter.grad is None for parameter in backbone.model.parameters())
 
@@ -91,7 +91,7 @@ def test_samples_of_one_label_make_a_prompt_that_says_it(
 ) -> None:
     prompt = train_joint(backbone, samples[::3], RECIPE, "full")
 
-    answer = ask(JointSet(backbone, [prompt]), samples, backbone.preprocessing).compose()
+    answer = classify(JointSet(backbone, [prompt]), samples, backbone.preprocessing).compose()
     assert answer.labels == (samples[0].label,)
     assert torch.equal(answer.scores, torch.ones(len(samples), 1))
 
@@ -107,7 +107,7 @@ def test_a_head_only_recipe_is_refused(backbone: Backbone, samples: tuple[Labell
 
 
 def test_a_loss_that_is_not_finite_ends_the_training(backbone: Backbone, samples: tuple[LabelledPicture, ...]) -> None:
-    reported: list[Progress] = []
+    reported: list[TrainingProgress] = []
 
     with pytest.raises(LossNotFinite, match="use a lower rate"):
         train_joint(backbone, samples, replace(RECIPE, base_rate=1e38), "full", reported.append)

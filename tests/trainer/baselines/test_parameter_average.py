@@ -32,19 +32,19 @@ def test_an_average_is_a_valid_prompt(backbone: Backbone, variant: Variant) -> N
 
     read = prompt_from_bytes(prompt_to_bytes(average))
 
-    assert read.facts == average.facts
-    assert read.facts.samples == 9 + 9
-    assert read.facts.settings == {"averaged": 2}
+    assert read.metadata == average.metadata
+    assert read.metadata.samples == 9 + 9
+    assert read.metadata.settings == {"averaged": 2}
     assert read.tensors.prototypes.shape[0] == 4 + 4
 
 
 def test_settings_that_prompts_agree_on_are_kept(backbone: Backbone) -> None:
     prompts = [
-        replace(prompt, facts=replace(prompt.facts, settings={"epochs": 6, "seed": prompt.facts.seed}))
+        replace(prompt, metadata=replace(prompt.metadata, settings={"epochs": 6, "seed": prompt.metadata.seed}))
         for prompt in (small_prompt(backbone, seed=1), small_prompt(backbone, seed=2))
     ]
 
-    assert average_prompts(prompts).facts.settings == {"epochs": 6, "averaged": 2}
+    assert average_prompts(prompts).metadata.settings == {"epochs": 6, "averaged": 2}
 
 
 def test_tokens_memories_and_heads_are_averaged(backbone: Backbone) -> None:
@@ -63,7 +63,7 @@ def test_a_label_is_averaged_over_the_prompts_that_know_it(backbone: Backbone) -
 
     average = average_prompts([one, other])
 
-    assert average.facts.labels == ("blue", "green", "red")
+    assert average.metadata.labels == ("blue", "green", "red")
     blue, green, red = average.tensors.head_weight
     torch.testing.assert_close(blue, one.tensors.head_weight[0])
     torch.testing.assert_close(green, other.tensors.head_weight[0])
@@ -81,7 +81,7 @@ def test_the_order_of_prompts_changes_no_number_that_answers(
 
     there, back = average_prompts(prompts), average_prompts(shuffled)
 
-    assert there.facts == back.facts
+    assert there.metadata == back.metadata
     for name in ("token", "memory", "head_weight", "head_bias"):
         torch.testing.assert_close(getattr(there.tensors, name), getattr(back.tensors, name))
 
@@ -90,8 +90,8 @@ def test_copies_of_a_prompt_averaged_answer_as_the_prompt(backbone: Backbone) ->
     images = small_images(backbone, 2)
     prompt = small_prompt(backbone, seed=1)
 
-    alone = StructuredSet(backbone, [prompt]).opinions(images)
-    averaged = StructuredSet(backbone, [average_prompts([prompt] * 3)]).opinions(images)
+    alone = StructuredSet(backbone, [prompt]).member_logits(images)
+    averaged = StructuredSet(backbone, [average_prompts([prompt] * 3)]).member_logits(images)
 
     torch.testing.assert_close(averaged.logits[0], alone.logits[0], rtol=1e-4, atol=1e-4)
 

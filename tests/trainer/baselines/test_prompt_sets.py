@@ -8,11 +8,11 @@ from torch import Tensor
 
 from alacarte.prompting.backbone.vit import Backbone
 from alacarte.prompting.errors import BackboneMismatch, CompositionInvalid
-from alacarte.prompting.prompt.tensors import Prompt, Variant
+from alacarte.prompting.prompt.tensors import TrainedPrompt, Variant
 from registry.datasets.sample import LabelledPicture
 from tests.prompting.reference import small_backbone, small_images, small_prompt
 from trainer.baselines.apt import StructuredSet
-from trainer.baselines.evaluate import accuracy, ask
+from trainer.baselines.evaluate import accuracy, classify
 from trainer.baselines.joint_prompts import JointSet
 from trainer.recipe import Recipe
 from trainer.state_cache import StateCache
@@ -30,8 +30,8 @@ def test_a_structured_set_says_what_the_masked_sequence_says(
 ) -> None:
     prompts = [small_prompt(backbone, seed=seed, variant=variant) for seed, variant in enumerate(variants)]
 
-    structured = StructuredSet(backbone, prompts).opinions(images)
-    masked = JointSet(backbone, prompts, "structured").opinions(images)
+    structured = StructuredSet(backbone, prompts).member_logits(images)
+    masked = JointSet(backbone, prompts, "structured").member_logits(images)
 
     for one, other in zip(structured.logits, masked.logits, strict=True):
         torch.testing.assert_close(one, other, rtol=1e-4, atol=1e-4)
@@ -40,17 +40,17 @@ def test_a_structured_set_says_what_the_masked_sequence_says(
 def test_naive_concatenation_interferes_with_a_prompt_even_when_it_is_alone(backbone: Backbone, images: Tensor) -> None:
     prompts = [small_prompt(backbone, seed=1)]
 
-    structured = StructuredSet(backbone, prompts).opinions(images).logits[0]
-    naive = JointSet(backbone, prompts).opinions(images).logits[0]
+    structured = StructuredSet(backbone, prompts).member_logits(images).logits[0]
+    naive = JointSet(backbone, prompts).member_logits(images).logits[0]
 
     assert (structured - naive).abs().max() > 0.01
 
 
 def test_in_a_naive_concatenation_a_prompt_is_changed_by_another(backbone: Backbone, images: Tensor) -> None:
     mine = small_prompt(backbone, seed=1)
-    alone = JointSet(backbone, [mine]).opinions(images).logits[0]
+    alone = JointSet(backbone, [mine]).member_logits(images).logits[0]
 
-    beside = JointSet(backbone, [mine, small_prompt(backbone, seed=2)]).opinions(images).logits[0]
+    beside = JointSet(backbone, [mine, small_prompt(backbone, seed=2)]).member_logits(images).logits[0]
 
     assert (alone - beside).abs().max() > 0.01
 
@@ -58,8 +58,8 @@ def test_in_a_naive_concatenation_a_prompt_is_changed_by_another(backbone: Backb
 def test_the_order_of_a_naive_concatenation_changes_nothing(backbone: Backbone, images: Tensor) -> None:
     one, other = small_prompt(backbone, seed=1), small_prompt(backbone, seed=2, memory=3)
 
-    there = JointSet(backbone, [one, other]).opinions(images)
-    back = JointSet(backbone, [other, one]).opinions(images)
+    there = JointSet(backbone, [one, other]).member_logits(images)
+    back = JointSet(backbone, [other, one]).member_logits(images)
 
     torch.testing.assert_close(there.logits[0], back.logits[1], rtol=1e-4, atol=1e-4)
     torch.testing.assert_close(there.compose().scores, back.compose().scores, rtol=1e-4, atol=1e-4)
@@ -97,13 +97,13 @@ def test_prompts_of_two_shards_composed_know_all_pictures(
 ) -> None:
     prompts = trained(backbone, shards, Recipe(variant=variant, epochs=8, augment="none"))
 
-    opinions = ask(StructuredSet(backbone, prompts), samples, backbone.preprocessing)
+    opinions = classify(StructuredSet(backbone, prompts), samples, backbone.preprocessing)
 
     truths = [sample.label for sample in samples]
     assert accuracy(opinions.compose("average"), truths) == 1.0
     assert accuracy(opinions.compose("vote"), truths) == 1.0
 
 
-def trained(backbone: Backbone, shards: Sequence[Sequence[LabelledPicture]], recipe: Recipe) -> list[Prompt]:
+def trained(backbone: Backbone, shards: Sequence[Sequence[LabelledPicture]], recipe: Recipe) -> list[TrainedPrompt]:
     with StateCache(backbone) as cache:
         return [train_prompt(backbone, shard, recipe, cache) for shard in shards]

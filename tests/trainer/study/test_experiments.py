@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 import torch
 
-from trainer.baselines.member_logits import Opinions
+from trainer.baselines.member_logits import EnsembleLogits
 from trainer.baselines.parameter_average import average_prompts
 from trainer.recipe import Recipe
 from trainer.study.experiments import recipes
@@ -182,7 +182,7 @@ def test_episodes_of_recipes_are_judged_side_by_side_and_weighted(plan: StudyPla
     # The first has no idea and shouts; the second knows, and the picture lies on its prototype.
     loud, knowing = torch.tensor([[3.0, 0.0]]), torch.tensor([[0.0, 2.0]])
     prototypes = (torch.tensor([[100.0, 0.0]]), torch.tensor([[0.0, 0.0]]))
-    said = Opinions((("blue", "green"), ("pink", "red")), (loud, knowing), torch.zeros(1, 2), prototypes)
+    said = EnsembleLogits((("blue", "green"), ("pink", "red")), (loud, knowing), torch.zeros(1, 2), prototypes)
     red = (replace(plan.test[0], label="red"),)
 
     assert {title: judge(said, red) for title, judge in question.judges.items()} == {

@@ -10,7 +10,7 @@ import torch
 from alacarte.prompting.backbone.vit import Backbone
 from alacarte.prompting.prompt.artifact import prompt_to_bytes
 from trainer.baselines.apt import StructuredSet
-from trainer.baselines.evaluate import ask
+from trainer.baselines.evaluate import classify
 from trainer.errors import LossNotFinite
 from trainer.state_cache import State, StateCache
 from trainer.study.plan import StudyPlan
@@ -63,7 +63,7 @@ def test_what_is_kept_is_not_done_again(plan: StudyPlan, runner: StudyRunner, mo
         raise AssertionError("it was trained or asked again")
 
     monkeypatch.setattr("trainer.study.runner.train_prompt", never)
-    monkeypatch.setattr("trainer.study.runner.ask", never)
+    monkeypatch.setattr("trainer.study.runner.classify", never)
     after = runner.member_logits(wanted, plan.test)
 
     assert runner.filter_missing([*wanted, *wanted], plan.test) == []
@@ -132,7 +132,7 @@ def test_opinions_of_prompts_one_by_one_are_those_of_the_set(plan: StudyPlan, ru
     said = runner.member_logits(wanted, plan.test)
 
     prompts = [runner.prompt(training) for training in wanted]
-    together = ask(StructuredSet(runner.backbone, prompts), plan.test, runner.backbone.preprocessing)
+    together = classify(StructuredSet(runner.backbone, prompts), plan.test, runner.backbone.preprocessing)
     for one, other in zip(said.logits, together.logits, strict=True):
         torch.testing.assert_close(one, other, rtol=1e-4, atol=1e-4)
     assert said.embedding is not None

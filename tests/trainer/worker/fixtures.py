@@ -26,10 +26,10 @@ from registry.ingest.upload import upload_source
 from registry.registry import Registry
 from tests.servers.processes import until
 from tests.trainer.pictures import as_sample
-from trainer.named_recipes import recipe_of
+from trainer.named_recipes import recipe_from_settings
 from trainer.train import train_shard
-from trainer.worker.backbones import Backbones
-from trainer.worker.worker import Tally, Worker
+from trainer.worker.backbones import WorkerBackbones
+from trainer.worker.worker import JobCounts, Worker
 
 RECIPE: dict[str, Setting] = {"epochs": 2, "batch": 4, "memory": 2, "prototypes": 3, "augment": "none"}
 ENDLESS: dict[str, Setting] = {**RECIPE, "epochs": 10**9}
@@ -96,7 +96,7 @@ def samples_in(pictures: Path) -> list[LabelledPicture]:
 
 def train_directly(backbone: Backbone, samples: list[LabelledPicture], seed: int) -> bytes:
     """What these samples teach without any registry."""
-    return prompt_to_bytes(train_shard(backbone, samples, recipe_of(RECIPE, seed), cache_bytes=0))
+    return prompt_to_bytes(train_shard(backbone, samples, recipe_from_settings(RECIPE, seed), cache_bytes=0))
 
 
 def files_in_scratch(registry: Registry) -> list[str]:
@@ -114,7 +114,7 @@ def pictures_in_scratch(registry: Registry) -> list[Path]:
 def worker_on(registry: Registry, backbone: Backbone, name: str = "ann") -> Worker:
     return Worker(
         registry,
-        Backbones(lambda *_: backbone),
+        WorkerBackbones(lambda *_: backbone),
         name,
         cache_bytes=CACHE_BYTES,
         poll_seconds=0.05,
@@ -122,7 +122,7 @@ def worker_on(registry: Registry, backbone: Backbone, name: str = "ann") -> Work
     )
 
 
-def work_off(registry: Registry, backbone: Backbone) -> Tally:
+def work_off(registry: Registry, backbone: Backbone) -> JobCounts:
     """Everything that can be trained is trained."""
     return worker_on(registry, backbone).run(Event(), once=True)
 
@@ -132,11 +132,11 @@ class Running:
 
     def __init__(self, worker: Worker) -> None:
         self.stop = Event()
-        self._tallies: list[Tally] = []
+        self._tallies: list[JobCounts] = []
         self._thread = Thread(target=lambda: self._tallies.append(worker.run(self.stop)))
         self._thread.start()
 
-    def end(self) -> Tally:
+    def end(self) -> JobCounts:
         """What it has done, after it was told to stop."""
         self.stop.set()
         self._thread.join(PATIENCE_SECONDS)

@@ -7,17 +7,17 @@ import pytest
 
 from alacarte.prompting.backbone.vit import Backbone
 from alacarte.prompting.errors import WeightsUnavailable
-from trainer.worker.backbones import Backbones
+from trainer.worker.backbones import WorkerBackbones
 
 Key = tuple[str, int | None]
 
 
-def counting(backbone: Backbone, built: list[Key]) -> Backbones:
+def counting(backbone: Backbone, built: list[Key]) -> WorkerBackbones:
     def build(name: str, size: int | None) -> Backbone:
         built.append((name, size))
         return backbone
 
-    return Backbones(build)
+    return WorkerBackbones(build)
 
 
 def go_on() -> None:
@@ -53,7 +53,7 @@ def test_one_that_could_not_be_built_is_tried_again(backbone: Backbone) -> None:
             raise failures.pop()
         return backbone
 
-    backbones = Backbones(build)
+    backbones = WorkerBackbones(build)
 
     with pytest.raises(WeightsUnavailable, match="no hub"):
         backbones.get("vit", None, go_on)
@@ -69,7 +69,7 @@ def test_who_stops_waiting_leaves_the_building_to_the_next(backbone: Backbone) -
         arrived.wait(60)
         return backbone
 
-    backbones = Backbones(build)
+    backbones = WorkerBackbones(build)
     with pytest.raises(InterruptedError):
         backbones.get("vit", None, raising_at(2))
 

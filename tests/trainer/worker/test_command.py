@@ -29,7 +29,7 @@ from tests.trainer.worker.fixtures import (
     worker_on,
 )
 from tests.trainer.worker.worker_processes import Nursery, opened_nursery
-from trainer.worker.worker import Tally
+from trainer.worker.worker import JobCounts
 
 WORK = ["work", "--weights", "random", "--name", "carl", "--json"]
 
@@ -61,7 +61,7 @@ def test_a_killed_workers_shard_is_trained_by_another_and_its_files_are_wiped(
 
     tally = worker_on(registry, backbone, "bob").run(Event(), once=True)
 
-    assert tally == Tally(published=1, failed=0, lost=0)
+    assert tally == JobCounts(published=1, failed=0, lost=0)
     assert [prompt.worker for prompt in prompts_of(registry, source)] == ["bob"]
     assert files_in_scratch(registry) == []
 

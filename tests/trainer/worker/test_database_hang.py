@@ -27,7 +27,7 @@ from tests.trainer.worker.fixtures import (
     worker_on,
 )
 from trainer.worker import heartbeat, maintenance
-from trainer.worker.worker import Tally
+from trainer.worker.worker import JobCounts
 
 
 def left_behind() -> list[str]:
@@ -55,7 +55,7 @@ def test_a_database_that_hangs_keeps_no_picture_in_scratch_and_no_worker_from_it
 
             run.stop.set()
             wait_for(lambda: not files_in_scratch(registry), "an empty scratch")
-            assert run.end() == Tally(published=0, failed=0, lost=0)
+            assert run.end() == JobCounts(published=0, failed=0, lost=0)
 
             server.thaw()
         wait_for(lambda: not left_behind(), "the end of the threads that were left behind")

@@ -29,9 +29,9 @@ from tests.trainer.worker.fixtures import (
     worker_on,
 )
 from trainer.worker import job
-from trainer.worker.backbones import Backbones
+from trainer.worker.backbones import WorkerBackbones
 from trainer.worker.log_events import LOG
-from trainer.worker.worker import Tally, Worker
+from trainer.worker.worker import JobCounts, Worker
 
 pytestmark = on_sqlite
 
@@ -62,7 +62,7 @@ def test_a_recipe_that_means_nothing_is_the_shards_error(
 
     tally = work_off(registry, backbone)
 
-    assert tally == Tally(published=0, failed=1, lost=0)
+    assert tally == JobCounts(published=0, failed=1, lost=0)
     assert told in error_of(registry, source)
 
 
@@ -78,7 +78,7 @@ def test_a_shard_that_cannot_be_trained_is_given_back_and_the_next_is_trained(
 
     tally = work_off(registry, backbone)
 
-    assert tally == Tally(published=1, failed=1, lost=0)
+    assert tally == JobCounts(published=1, failed=1, lost=0)
     assert lost.digest in error_of(registry, first)
     assert len(prompts_of(registry, others)) == 1
     events = [record.getMessage() for record in caplog.records]
@@ -97,7 +97,7 @@ def test_other_weights_than_the_tasks_are_refused_before_anything_is_fetched(
     add_source(registry, task, pictures, name="first")
     work_off(registry, backbone_of("plain"))
     second = add_source(registry, task, pictures, name="second")
-    monkeypatch.setattr(job, "fetch_samples", None)
+    monkeypatch.setattr(job, "download_samples", None)
 
     tally = work_off(registry, backbone_of("one block"))
 
@@ -119,9 +119,9 @@ def test_weights_that_cannot_be_had_are_told_and_asked_for_again_by_the_next_sha
             raise answer
         return answer
 
-    tally = run_once(Worker(registry, Backbones(build), "ann", cache_bytes=0))
+    tally = run_once(Worker(registry, WorkerBackbones(build), "ann", cache_bytes=0))
 
-    assert tally == Tally(published=1, failed=1, lost=0)
+    assert tally == JobCounts(published=1, failed=1, lost=0)
     assert error_of(registry, first) == "no hub answered"
     [failed] = [record for record in caplog.records if record.getMessage() == "failed"]
     assert vars(failed)["fields"]["reason"] == "no hub answered"
@@ -188,7 +188,7 @@ def test_a_full_disk_is_told_without_the_machines_paths(
     assert str(registry.scratch.folder) not in told
 
 
-def run_once(worker: Worker) -> Tally:
+def run_once(worker: Worker) -> JobCounts:
     return worker.run(Event(), once=True)
 
 

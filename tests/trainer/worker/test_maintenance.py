@@ -23,7 +23,7 @@ from tests.trainer.worker.fixtures import (
     worker_on,
 )
 from trainer.worker import maintenance
-from trainer.worker.maintenance import Housekeeping
+from trainer.worker.maintenance import WorkerMaintenance
 
 pytestmark = on_sqlite
 
@@ -80,7 +80,7 @@ def test_house_is_kept_again_after_a_failure_and_whenever_it_is_nudged(
 
     monkeypatch.setattr(maintenance, "run_erasures", fail)
 
-    with Housekeeping(registry, every_seconds=3600) as kept:
+    with WorkerMaintenance(registry, every_seconds=3600) as kept:
         wait_for(lambda: len(calls) == 1, "the first time")
         kept.nudge()
         wait_for(lambda: len(calls) == 2, "the second time")

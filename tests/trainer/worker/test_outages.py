@@ -32,7 +32,7 @@ from tests.trainer.worker.fixtures import (
 )
 from trainer.worker import heartbeat, job, worker
 from trainer.worker.heartbeat import Heartbeat
-from trainer.worker.worker import Tally
+from trainer.worker.worker import JobCounts
 
 pytestmark = on_sqlite
 
@@ -67,7 +67,7 @@ def test_heartbeats_that_fail_do_not_stop_the_training(
         tally = run.end()
 
     assert beats.calls > 3
-    assert tally == Tally(published=0, failed=0, lost=0)
+    assert tally == JobCounts(published=0, failed=0, lost=0)
 
 
 def lease_of(seconds: float) -> Lease:
@@ -97,7 +97,7 @@ def test_a_finished_prompt_is_published_as_soon_as_somebody_answers(
     tally = work_off(registry, backbone)
 
     assert flaky.calls == 3
-    assert tally == Tally(published=1, failed=0, lost=0)
+    assert tally == JobCounts(published=1, failed=0, lost=0)
     assert len(prompts_of(registry, source)) == 1
 
 
@@ -119,7 +119,7 @@ def test_a_prompt_whose_commit_was_not_heard_of_is_published_once(
     tally = work_off(registry, backbone)
 
     assert len(calls) == 2
-    assert tally == Tally(published=1, failed=0, lost=0)
+    assert tally == JobCounts(published=1, failed=0, lost=0)
     assert len(prompts_of(registry, source)) == 1
 
 

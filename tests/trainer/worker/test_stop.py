@@ -35,7 +35,7 @@ from tests.trainer.worker.fixtures import (
     wait_for,
     worker_on,
 )
-from trainer.worker.worker import Tally
+from trainer.worker.worker import JobCounts
 
 
 def is_complete(registry: Registry, erasure: UUID) -> bool:
@@ -63,7 +63,7 @@ def test_forgetting_the_source_stops_its_training_and_is_completed(
         assert pictures_in_scratch(registry) == []
         assert not states_are_mapped(registry)
         tally = run.end()
-    assert tally == Tally(published=0, failed=0, lost=1)
+    assert tally == JobCounts(published=0, failed=0, lost=1)
     assert list(registry.objects.traces(source_prefix(source))) == []
 
 
@@ -103,7 +103,7 @@ def test_forgetting_a_sample_while_it_is_learnt_trains_the_shard_without_it(
 
         wait_for(lambda: bool(prompts_of(registry, source)), "the prompt of the others")
         wait_for(lambda: is_complete(registry, erasure.id), "the erasure")
-        assert run.end() == Tally(published=1, failed=0, lost=1)
+        assert run.end() == JobCounts(published=1, failed=0, lost=1)
     [prompt] = prompts_of(registry, source)
     assert bytes_of(registry, prompt) == train_directly(backbone, others, shard.seed)
 
@@ -124,7 +124,7 @@ def test_cancelled_training_stops_and_is_not_taken_up_again(
         cancel(registry, source)
 
         wait_for(lambda: not pictures_in_scratch(registry), "the end of the training")
-        assert run.end() == Tally(published=0, failed=0, lost=1)
+        assert run.end() == JobCounts(published=0, failed=0, lost=1)
     [shard] = shards_of(registry, source)
     assert (shard.is_held, shard.lease_id, shard.error) == (True, None, None)
 
@@ -154,7 +154,7 @@ def test_a_worker_that_is_told_to_stop_gives_the_shard_back(
 
         tally = run.end()
 
-    assert tally == Tally(published=0, failed=0, lost=0)
+    assert tally == JobCounts(published=0, failed=0, lost=0)
     [shard] = shards_of(registry, source)
     assert (shard.lease_id, shard.attempts, shard.error, shard.not_before) == (None, 0, None, None)
     assert files_in_scratch(registry) == []

@@ -20,7 +20,7 @@ from tests.trainer.worker.fixtures import (
     train_directly,
     work_off,
 )
-from trainer.worker.worker import Tally
+from trainer.worker.worker import JobCounts
 
 
 def test_a_source_becomes_prompts_that_can_be_read_and_that_pin_the_task(
@@ -31,14 +31,14 @@ def test_a_source_becomes_prompts_that_can_be_read_and_that_pin_the_task(
 
     tally = work_off(registry, backbone)
 
-    assert tally == Tally(published=2, failed=0, lost=0)
+    assert tally == JobCounts(published=2, failed=0, lost=0)
     prompts = prompts_of(registry, source)
     seeds = {shard.id: shard.seed for shard in shards_of(registry, source)}
     assert len(prompts) == 2
     assert sum(prompt.samples for prompt in prompts) == 12
     assert task_now(registry, task).identity == backbone.identity
     for prompt in prompts:
-        facts = prompt_from_bytes(bytes_of(registry, prompt)).facts
+        facts = prompt_from_bytes(bytes_of(registry, prompt)).metadata
         assert (facts.backbone, list(facts.labels)) == (backbone.identity, prompt.labels)
         assert facts.samples == prompt.samples
         assert facts.seed == seeds[prompt.shard_id] == prompt.facts["seed"]
@@ -87,7 +87,7 @@ def test_a_source_of_one_label_is_trained_and_so_is_one_that_is_forgotten_down_t
     alike = add_source(registry, task, draw(tmp_path / "alike", labels=("emu",), each=3), name="alike")
     mixed = add_source(registry, task, pictures, name="mixed")
     [shard] = shards_of(registry, mixed)
-    assert work_off(registry, backbone) == Tally(published=2, failed=0, lost=0)
+    assert work_off(registry, backbone) == JobCounts(published=2, failed=0, lost=0)
     kept = [sample for sample in samples_in(pictures) if sample.label == "cat"]
 
     for sample in samples_in(pictures):
@@ -95,7 +95,7 @@ def test_a_source_of_one_label_is_trained_and_so_is_one_that_is_forgotten_down_t
             forget_sample(registry, OPERATOR, mixed, sample.digest)
     tally = work_off(registry, backbone)
 
-    assert tally == Tally(published=1, failed=0, lost=0)
+    assert tally == JobCounts(published=1, failed=0, lost=0)
     [first], [second] = prompts_of(registry, alike), prompts_of(registry, mixed)
     assert (first.labels, second.labels) == (["emu"], ["cat"])
     assert bytes_of(registry, second) == train_directly(backbone, kept, shard.seed)

@@ -6,7 +6,7 @@ from alacarte.prompting.backbone.vit import Backbone
 from alacarte.prompting.prompt.artifact import prompt_to_bytes
 from registry.datasets.sample import LabelledPicture
 from trainer.recipe import Recipe
-from trainer.train import steps_in_all, train_shard
+from trainer.train import count_steps, train_shard
 
 RECIPE = Recipe(epochs=2, batch=5, memory=2, prototypes=3, augment="none")
 
@@ -33,7 +33,7 @@ def test_every_batch_of_every_walk_is_asked_for(backbone: Backbone, samples: tup
 
     asked = train_shard(backbone, samples, RECIPE, 0, check=check)
 
-    assert check.calls == steps_in_all(len(samples), RECIPE) == 9  # twelve samples: two epochs of three, and three
+    assert check.calls == count_steps(len(samples), RECIPE) == 9  # twelve samples: two epochs of three, and three
     assert prompt_to_bytes(asked) == prompt_to_bytes(train_shard(backbone, samples, RECIPE, 0))
 
 

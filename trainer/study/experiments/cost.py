@@ -9,7 +9,7 @@ from functools import partial
 import torch
 
 from alacarte.prompting.prompt.artifact import prompt_to_bytes
-from alacarte.prompting.prompt.tensors import Prompt
+from alacarte.prompting.prompt.tensors import TrainedPrompt
 from trainer.baselines.apt import StructuredSet
 from trainer.baselines.batches import load_batches
 from trainer.baselines.fine_tuning import TunedModel, fine_tune
@@ -22,7 +22,7 @@ from trainer.study.plan import Samples, StudyPlan
 from trainer.study.results import ClaimCheck, Column, ExperimentResult, Plot, Series, Table
 from trainer.study.runner import StudyRunner
 from trainer.study.training_spec import TrainingSpec
-from trainer.train import fit, labels_of
+from trainer.train import fit, shard_labels
 from trainer.views import served_batches
 
 ROUNDS = 5
@@ -97,7 +97,7 @@ def run(plan: StudyPlan, runner: StudyRunner) -> ExperimentResult:
                 ),
                 (
                     ("token and memory", own, _small(own / backbone), f"below {_small(paper.SHARE_OF_PARAMETERS)}"),
-                    (f"head over {len(prompt.facts.labels)} labels", head, _small(head / backbone), None),
+                    (f"head over {len(prompt.metadata.labels)} labels", head, _small(head / backbone), None),
                     ("backbone", backbone, None, None),
                 ),
                 "The share falls with the backbone's width: a token is as wide as that, and the weights grow with its "
@@ -132,17 +132,17 @@ def _small(share: float) -> str:
     return f"{100 * share:.2f} %"
 
 
-def _numbers(prompt: Prompt) -> int:
+def _numbers(prompt: TrainedPrompt) -> int:
     tensors = (prompt.tensors.token, prompt.tensors.memory)
     return sum(tensor.numel() for tensor in tensors if tensor is not None)
 
 
-def _time_answers(plan: StudyPlan, runner: StudyRunner, prompt: Prompt) -> dict[str, float]:
+def _time_answers(plan: StudyPlan, runner: StudyRunner, prompt: TrainedPrompt) -> dict[str, float]:
     """Seconds for a batch, by who answers."""
     backbone = runner.backbone
     batches = served_batches(plan.test[:BATCH], BATCH)
     images = next(iter(load_batches(batches, backbone.preprocessing))).images
-    tuned = TunedModel(backbone, prompt.facts.labels)
+    tuned = TunedModel(backbone, prompt.metadata.labels)
     sets = {count: StructuredSet(backbone, [prompt] * count) for count in SETS}
 
     @torch.inference_mode()
@@ -150,8 +150,8 @@ def _time_answers(plan: StudyPlan, runner: StudyRunner, prompt: Prompt) -> dict[
         backbone.model.forward_features(images.to(backbone.device, backbone.dtype))
 
     ways: dict[str, Callable[[], object]] = {"bare": bare}
-    ways |= {f"APT {count}": partial(each.opinions, images) for count, each in sets.items()}
-    ways["tuned"] = partial(tuned.opinions, images)
+    ways |= {f"APT {count}": partial(each.member_logits, images) for count, each in sets.items()}
+    ways["tuned"] = partial(tuned.member_logits, images)
     return _in_turns(ways)
 
 
@@ -159,7 +159,7 @@ def _time_training(plan: StudyPlan, runner: StudyRunner) -> dict[str, float]:
     """Seconds for one picture in one epoch, by who learns; pictures as they are served, for all alike."""
     backbone = runner.backbone
     samples = _some(plan.train)
-    labels = labels_of(samples)
+    labels = shard_labels(samples)
     recipe = replace(plan.recipe, epochs=1, augment="none", views=None)
     with StateCache(backbone) as nothing, StateCache(backbone, 2**40, len(samples)) as everything:
 

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from alacarte.api.literals import Composition, Weighting
 from trainer.baselines.evaluate import accuracy
-from trainer.baselines.member_logits import Opinions
+from trainer.baselines.member_logits import EnsembleLogits
 from trainer.study.plan import Samples, StudyPlan
 from trainer.study.results import ExperimentResult
 from trainer.study.runner import StudyRunner
@@ -24,13 +24,13 @@ class Experiment:
 
 
 def composed_accuracy(
-    opinions: Opinions, tests: Samples, composition: Composition = "average", weighting: Weighting = "none"
+    opinions: EnsembleLogits, tests: Samples, composition: Composition = "average", weighting: Weighting = "none"
 ) -> float:
     """The share of the pictures that a set answers rightly."""
     return accuracy(opinions.compose(composition, weighting), [sample.label for sample in tests])
 
 
-def mean_member_accuracy(opinions: Opinions, tests: Samples) -> float:
+def mean_member_accuracy(opinions: EnsembleLogits, tests: Samples) -> float:
     """The mean share of the pictures that a member alone answers rightly."""
     members = range(len(opinions.labels))
     return sum(composed_accuracy(opinions.only([member]), tests) for member in members) / len(members)

@@ -4,7 +4,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from statistics import fmean
 
-from trainer.baselines.member_logits import Opinions
+from trainer.baselines.member_logits import EnsembleLogits
 from trainer.named_recipes import RECIPES
 from trainer.recipe import HEAD_RATE, PROMPT_RATE, RATE_BATCH, Recipe
 from trainer.study.experiments.class_incremental import episodes
@@ -21,7 +21,7 @@ SMOOTHINGS = (0.0, 0.1)  # the first is the paper's
 DECAYS = (0.02, 0.2)  # the first is the paper's
 AS_IT_IS = "as it is"
 
-Judge = Callable[[Opinions, Samples], float]
+Judge = Callable[[EnsembleLogits, Samples], float]
 
 
 @dataclass(frozen=True)
