@@ -17,11 +17,11 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from service.middleware.body_limits import FRAMING_BYTES
 from service.settings import ServiceSettings
 from tests.docker.files import DOCKER
-from tests.docker.proxy import NGINX, serve_proxy, write_proxy
 from tests.docker.replica import Replica, play_replica
+from tests.servers.nginx import NGINX, NO_NGINX, nginx_command, serve_nginx
 from tests.servers.processes import free_ports, until
 
-pytestmark = pytest.mark.skipif(NGINX is None, reason="nginx is not installed")
+pytestmark = pytest.mark.skipif(NGINX is None, reason=NO_NGINX)
 TEXT = (DOCKER / "nginx.conf").read_text()
 UPLOADS = ("/sources", "/sources/7/samples")
 
@@ -34,7 +34,7 @@ def replica() -> Iterator[Replica]:
 
 @pytest.fixture
 def url(replica: Replica, tmp_path: Path) -> Iterator[str]:
-    with serve_proxy(tmp_path, [replica.address]) as (address, _):
+    with serve_nginx(tmp_path, [replica.address]) as (address, _):
         yield f"http://{address}"
 
 
@@ -56,7 +56,7 @@ def test_the_configuration_is_accepted_with_and_without_tls(tmp_path: Path) -> N
         [port] = free_ports(1)  # a test of the configuration listens, too
         lines = (DOCKER / listen).read_text().replace("listen 8080", f"listen 127.0.0.1:{port}")
 
-        found = subprocess.run([*write_proxy(home, lines, ["127.0.0.1:1"]), "-t"], capture_output=True, check=False)
+        found = subprocess.run([*nginx_command(home, lines, ["127.0.0.1:1"]), "-t"], capture_output=True, check=False)
 
         assert found.returncode == 0, found.stderr
 
@@ -154,7 +154,7 @@ def test_a_request_keeps_its_id_or_gets_one(url: str, replica: Replica) -> None:
     ids=["too long", "a token", "a JWT", "two words", "another letter"],
 )
 def test_an_id_that_no_replica_takes_is_replaced_and_not_logged(given: str, tmp_path: Path) -> None:
-    with play_replica() as replica, serve_proxy(tmp_path, [replica.address]) as (address, log):
+    with play_replica() as replica, serve_nginx(tmp_path, [replica.address]) as (address, log):
         answer = httpx.get(f"http://{address}/tasks", headers=[(b"X-Request-ID", given.encode("latin-1"))])
         until(lambda: '"event":"proxied"' in log.read_text(), "a line of the log")
 
@@ -166,7 +166,7 @@ def test_an_id_that_no_replica_takes_is_replaced_and_not_logged(given: str, tmp_
 
 def test_a_replica_that_does_not_listen_costs_no_answer(tmp_path: Path) -> None:
     [nobody] = free_ports(1)
-    with play_replica() as alive, serve_proxy(tmp_path, [f"127.0.0.1:{nobody}", alive.address]) as (address, _):
+    with play_replica() as alive, serve_nginx(tmp_path, [f"127.0.0.1:{nobody}", alive.address]) as (address, _):
         for method, path in (("GET", "/tasks"), ("POST", "/sources"), ("POST", "/predict"), ("DELETE", "/sources/7")):
             answers = [httpx.request(method, f"http://{address}{path}", content=b"x") for _ in range(4)]
             assert [answer.status_code for answer in answers] == [200] * 4
@@ -176,7 +176,7 @@ def test_a_replica_that_does_not_listen_costs_no_answer(tmp_path: Path) -> None:
 def test_a_question_whose_replica_dies_is_asked_of_the_next(path: str, tmp_path: Path) -> None:
     with ExitStack() as stack:
         replicas = [stack.enter_context(play_replica()) for _ in range(2)]
-        address, _ = stack.enter_context(serve_proxy(tmp_path, [one.address for one in replicas]))
+        address, _ = stack.enter_context(serve_nginx(tmp_path, [one.address for one in replicas]))
         replicas[0].breaks_off = True
 
         answers = [httpx.post(f"http://{address}{path}", content=b"x") for _ in range(4)]
@@ -189,7 +189,7 @@ def test_a_wish_to_forget_whose_replica_dies_is_told_to_the_next(tmp_path: Path)
     """Which answers as the first would have: whoever asks again is told of the same erasure."""
     with ExitStack() as stack:
         replicas = [stack.enter_context(play_replica()) for _ in range(2)]
-        address, _ = stack.enter_context(serve_proxy(tmp_path, [one.address for one in replicas]))
+        address, _ = stack.enter_context(serve_nginx(tmp_path, [one.address for one in replicas]))
         replicas[0].breaks_off = True
 
         answers = [httpx.delete(f"http://{address}/sources/7") for _ in range(4)]
@@ -202,7 +202,7 @@ def test_a_wish_to_forget_whose_replica_dies_is_told_to_the_next(tmp_path: Path)
 def test_what_would_be_done_twice_is_never_sent_twice(path: str, tmp_path: Path) -> None:
     with ExitStack() as stack:
         replicas = [stack.enter_context(play_replica()) for _ in range(2)]
-        address, _ = stack.enter_context(serve_proxy(tmp_path, [one.address for one in replicas]))
+        address, _ = stack.enter_context(serve_nginx(tmp_path, [one.address for one in replicas]))
         for one in replicas:
             one.breaks_off = True
 
@@ -214,7 +214,7 @@ def test_what_would_be_done_twice_is_never_sent_twice(path: str, tmp_path: Path)
 
 def test_the_proxys_own_words_are_problem_documents(tmp_path: Path) -> None:
     [nobody] = free_ports(1)
-    with serve_proxy(tmp_path, [f"127.0.0.1:{nobody}"]) as (address, _):
+    with serve_nginx(tmp_path, [f"127.0.0.1:{nobody}"]) as (address, _):
         answer = httpx.get(f"http://{address}/tasks", headers={"X-Request-ID": "mine-2"})
 
     assert answer.status_code == 502
@@ -248,7 +248,7 @@ def test_the_version_of_the_proxy_is_not_told(url: str) -> None:
 def test_an_address_has_so_many_requests_at_once(tmp_path: Path) -> None:
     limits = re.findall(r"limit_conn addresses (\d+);", TEXT)
     assert limits == ["128"]
-    with play_replica() as replica, serve_proxy(tmp_path, [replica.address]) as (address, _):
+    with play_replica() as replica, serve_nginx(tmp_path, [replica.address]) as (address, _):
         host, port = address.split(":")
         with ExitStack() as stack:
             for _ in range(int(limits[0])):
@@ -259,7 +259,7 @@ def test_an_address_has_so_many_requests_at_once(tmp_path: Path) -> None:
 
 
 def test_no_line_of_the_log_holds_a_token_or_a_path(tmp_path: Path) -> None:
-    with play_replica() as replica, serve_proxy(tmp_path, [replica.address]) as (address, log):
+    with play_replica() as replica, serve_nginx(tmp_path, [replica.address]) as (address, log):
         httpx.get(f"http://{address}/sources/of-somebody?q=else", headers={"Authorization": "Bearer alc_secret"})
         until(lambda: '"event":"proxied"' in log.read_text(), "a line of the log")
 

@@ -1,4 +1,4 @@
-"""The production shape as processes on one machine: PostgreSQL, S3, a proxy, replicas of the service, and workers."""
+"""The production shape as processes on one machine: PostgreSQL, S3, a proxy, replicas and workers."""
 
 import os
 import sys
@@ -13,8 +13,7 @@ from registry.access.users import create_user
 from registry.bootstrap import make_registry, open_registry
 from registry.registry import Registry
 from registry.settings import RegistrySettings
-from tests.e2e.process import ManagedProcess, answers, has_logged
-from tests.e2e.proxy import proxy_process
+from tests.e2e.process import ManagedProcess, answers, has_logged, proxy_process
 from tests.servers.postgres import PostgresServer, serve_postgres
 from tests.servers.processes import free_ports, tail_of
 from tests.servers.s3 import REGION, OwnS3Server, serve_own_s3
@@ -27,28 +26,28 @@ WORK = (sys.executable, "-m", "alacarte", "work", "--weights", "random", "--poll
 
 @dataclass(frozen=True)
 class Cluster:
-    """All parts by name, up until a test takes one down: replica-1, replica-2, worker-1, worker-2, proxy."""
+    """All processes by name: replica-1, replica-2, worker-1, worker-2, proxy."""
 
     url: str  # of the proxy
     replica_urls: tuple[str, ...]
     parts: dict[str, ManagedProcess]
     postgres: PostgresServer
     s3: OwnS3Server
-    registry: Registry  # itself, to look at what no caller sees
+    registry: Registry  # direct access to what no caller sees
     admin_token: str
 
     @property
     def replicas(self) -> list[ManagedProcess]:
-        """The replicas, in the order of their URLs."""
+        """Return the replicas in the order of their URLs."""
         return [part for name, part in self.parts.items() if name.startswith("replica-")]
 
     @property
     def workers(self) -> list[ManagedProcess]:
-        """The workers."""
+        """Return the workers."""
         return [part for name, part in self.parts.items() if name.startswith("worker-")]
 
     def restart_replicas(self, command: Sequence[str]) -> None:
-        """All replicas are up again, by this command."""
+        """Restart all replicas with this command."""
         for part in self.replicas:
             part.kill()
         for part in self.replicas:
@@ -57,7 +56,7 @@ class Cluster:
             part.await_up()
 
     def logs(self) -> str:
-        """How each part's log ends."""
+        """Return the end of each log."""
         logs = [part.log for part in self.parts.values()] + [self.s3.log]
         return "\n".join(f"--- {log}\n{tail_of(log)}" for log in logs if log.exists())
 
@@ -72,9 +71,9 @@ def start_cluster(
     work: Sequence[str] = WORK,
     durable: bool = False,
 ) -> Iterator[Cluster]:
-    """Everything is up, with an admin and nothing else in it; the folder keeps the logs.
+    """Start everything, with an admin and no data; the folder keeps the logs.
 
-    Backbones have random weights, so that nothing is fetched. A durable database survives a crash of the machine too.
+    Backbones have random weights, so that nothing is downloaded. A durable database syncs its log.
     """
     with ExitStack() as stack:
         postgres = stack.enter_context(serve_postgres(durable=durable))
@@ -121,8 +120,8 @@ def start_cluster(
 
 
 def _environment(shared: dict[str, str], home: Path, port: int = 0) -> dict[str, str]:
-    """Nothing of the caller's own settings; each part has a home of its own, as on a host of its own."""
-    mine = {name: value for name, value in os.environ.items() if not name.startswith(("ALACARTE_", "AWS_"))}
+    """Return the environment without the caller's own settings; each process has its own home, as on its own host."""
+    inherited = {name: value for name, value in os.environ.items() if not name.startswith(("ALACARTE_", "AWS_"))}
     own = {
         "ALACARTE_HOME": str(home),
         "ALACARTE_PORT": str(port),
@@ -131,7 +130,7 @@ def _environment(shared: dict[str, str], home: Path, port: int = 0) -> dict[str,
         "PYTHONPATH": str(ROOT),
         "PYTHONUNBUFFERED": "1",
     }
-    return mine | shared | own
+    return inherited | shared | own
 
 
 def _make_admin(registry: Registry) -> str:

@@ -1,4 +1,4 @@
-"""The production shape, up before a test and gone after it."""
+"""The production shape for one test."""
 
 from __future__ import annotations
 
@@ -8,23 +8,23 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-if TYPE_CHECKING:  # boto3 and SQLAlchemy take a second, and other tests of this session may never need them
+if TYPE_CHECKING:  # importing boto3 and SQLAlchemy takes a second, and other tests may not need them
     from tests.e2e.cluster import Cluster
 
 
 @pytest.fixture
 def workers() -> int:
-    """How many workers the cluster of a test has."""
+    """The number of workers of the cluster."""
     return 2
 
 
 @pytest.fixture
 def production(workers: int, tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[Cluster]:
-    """Two replicas behind a proxy and two workers, on PostgreSQL and S3; how their logs end is shown on a failure."""
+    """Two replicas behind a proxy and two workers, on PostgreSQL and S3; a failure shows the end of their logs."""
     from tests.e2e.cluster import start_cluster
-    from tests.e2e.proxy import NO_NGINX, find_nginx
+    from tests.servers.nginx import NGINX, NO_NGINX
 
-    if find_nginx() is None:
+    if NGINX is None:
         pytest.skip(NO_NGINX)
     with start_cluster(tmp_path, workers=workers) as found:
         yield found

@@ -1,5 +1,6 @@
-"""One process of the cluster: started, asked to end, killed, and started again, with a log that outlives it."""
+"""One process of the cluster, which can be started, terminated, killed and restarted; its log continues."""
 
+import os
 import signal
 import subprocess
 from collections.abc import Callable, Mapping, Sequence
@@ -7,14 +8,15 @@ from pathlib import Path
 
 import httpx
 
-from tests.servers.processes import start, stop, tail_of, until
+from tests.servers.nginx import nginx_command
+from tests.servers.processes import free_ports, start, stop, tail_of, until
 
 START_SECONDS = 180.0  # importing torch takes seconds, and many times that on a busy machine
 END_SECONDS = 120.0  # what was begun is drained first
 
 
 class ManagedProcess:
-    """A command that is up once its condition holds; its log goes on where the last run ended."""
+    """A command that is up once its condition holds. All runs append to one log."""
 
     def __init__(
         self,
@@ -31,30 +33,30 @@ class ManagedProcess:
         self._environment = dict(environment)
         self._is_up = is_up
         self._process: subprocess.Popen[bytes] | None = None
-        self._begins_at = 0  # in the log, this run
+        self._begins_at = 0  # offset of this run in the log
 
     @property
     def is_running(self) -> bool:
-        """Whether the process is there, be it up or not."""
+        """Whether the process exists, ready or not."""
         return self._process is not None and self._process.poll() is None
 
     @property
     def pid(self) -> int:
-        """The number of the process."""
+        """Return the process id."""
         assert self._process is not None, f"{self.name} was never started"
         return self._process.pid
 
     @property
-    def said(self) -> str:
-        """What stands in the log of this run."""
+    def output(self) -> str:
+        """Return the log of this run."""
         with self.log.open("rb") as log:
             log.seek(self._begins_at)
             return log.read().decode(errors="replace")
 
     def begin(self, command: Sequence[str] | None = None) -> None:
-        """The process is on its way, by another command than the last time if one is given.
+        """Start the process without waiting, with another command if one is given.
 
-        It ends with the thread that calls this, so that none is left behind: call it in one that stays.
+        The process ends with the calling thread, so that none is left behind: call this from a thread that stays.
         """
         assert not self.is_running, f"{self.name} runs already"
         if command is not None:
@@ -63,7 +65,7 @@ class ManagedProcess:
         self._process = start(self._command, self.log, env=self._environment)
 
     def await_up(self) -> None:
-        """The condition holds; AssertionError with the end of the log if the process has ended instead."""
+        """Wait until the condition holds; AssertionError with the end of the log if the process ends instead."""
 
         def is_settled() -> bool:
             assert self.is_running, f"{self.name} has ended; its log ends:\n{tail_of(self.log)}"
@@ -72,17 +74,17 @@ class ManagedProcess:
         until(is_settled, f"the start of {self.name}", wait_s=START_SECONDS)
 
     def start(self) -> None:
-        """The process is up."""
+        """Start the process and wait until it is up."""
         self.begin()
         self.await_up()
 
     def kill(self) -> None:
-        """The process is gone at once, without a chance to tidy up."""
+        """Kill the process with SIGKILL."""
         if self._process is not None:
             stop(self._process, signal.SIGKILL)
 
     def terminate(self) -> int:
-        """The process has ended in its own way; returns how."""
+        """Send SIGTERM and return the exit code."""
         assert self._process is not None, f"{self.name} was never started"
         self._process.send_signal(signal.SIGTERM)
         try:
@@ -91,18 +93,18 @@ class ManagedProcess:
             self.kill()
 
     def signal(self, sign: signal.Signals) -> None:
-        """Sends the signal and waits for nothing."""
+        """Send a signal without waiting."""
         assert self._process is not None, f"{self.name} was never started"
         self._process.send_signal(sign)
 
 
 def has_logged(text: str) -> Callable[[ManagedProcess], bool]:
-    """A part is up when its log has this in it."""
-    return lambda part: text in part.said
+    """Return the condition that the log contains this text."""
+    return lambda part: text in part.output
 
 
 def answers(url: str) -> Callable[[ManagedProcess], bool]:
-    """A part is up when a GET of this is answered well."""
+    """Return the condition that a GET of this URL succeeds."""
 
     def is_answered(_: ManagedProcess) -> bool:
         try:
@@ -111,3 +113,13 @@ def answers(url: str) -> Callable[[ManagedProcess], bool]:
             return False
 
     return is_answered
+
+
+def proxy_process(folder: Path, replicas: Sequence[str]) -> tuple[ManagedProcess, str]:
+    """Return nginx in front of these addresses, not yet started, and its URL."""
+    home = folder / "proxy"
+    home.mkdir()
+    [port] = free_ports(1)
+    url = f"http://127.0.0.1:{port}"
+    command = nginx_command(home, f"listen 127.0.0.1:{port};\n", replicas)
+    return ManagedProcess("proxy", command, folder, os.environ, answers(f"{url}/healthz")), url

@@ -1,4 +1,4 @@
-"""A new version comes while people ask: each replica ends in order and starts again, and nobody is told an error."""
+"""A rolling restart under load: replicas restart one after the other, and no request fails."""
 
 import threading
 from collections import Counter
@@ -13,33 +13,33 @@ from tests.e2e.cluster import Cluster
 from tests.servers.processes import until
 from tests.service.deployment import BACKBONE, SIZE, picture, prompt_bytes
 
-ASKERS = 4
+CLIENTS = 4
 
 
 @pytest.fixture
 def workers() -> int:
-    """Nothing is trained here."""
+    """No worker: nothing is trained here."""
     return 0
 
 
-class Asker(threading.Thread):
-    """Asks again and again, and keeps what it was told."""
+class ClientThread(threading.Thread):
+    """Sends requests without pause and counts the outcomes."""
 
-    def __init__(self, ask: Callable[[httpx.Client], httpx.Response], url: str, token: str) -> None:
+    def __init__(self, send: Callable[[httpx.Client], httpx.Response], url: str, token: str) -> None:
         super().__init__()
-        self._ask = ask
+        self._send = send
         self._client = httpx.Client(base_url=url, headers={"Authorization": f"Bearer {token}"}, timeout=60)
         self._has_enough = threading.Event()
-        self.told: Counter[str] = Counter()
+        self.outcomes: Counter[str] = Counter()
 
     def run(self) -> None:
         with closing(self._client):
             while not self._has_enough.is_set():
                 try:
-                    answer = self._ask(self._client)
-                    self.told["well" if answer.status_code == 200 else f"{answer.status_code} {answer.text}"] += 1
+                    answer = self._send(self._client)
+                    self.outcomes["ok" if answer.status_code == 200 else f"{answer.status_code} {answer.text}"] += 1
                 except httpx.TransportError as error:
-                    self.told[repr(error)] += 1
+                    self.outcomes[repr(error)] += 1
 
     def finish(self) -> None:
         self._has_enough.set()
@@ -50,7 +50,7 @@ def predict(client: httpx.Client) -> httpx.Response:
     return client.post("/predict", files={"image": picture()})
 
 
-def look(client: httpx.Client) -> httpx.Response:
+def list_sources(client: httpx.Client) -> httpx.Response:
     return client.get("/sources")
 
 
@@ -63,16 +63,16 @@ def test_replicas_restart_one_after_the_other_and_no_request_fails(production: C
         source = admin.create_source("farm", task="animals").id
         sent = {"content": prompt_bytes(), "headers": {"Content-Type": "application/octet-stream"}}
         assert plain.put(f"/sources/{source}/prompt", timeout=60, **sent).status_code == 200  # type: ignore[arg-type]
-    predict_clients = [Asker(predict, production.url, token) for _ in range(ASKERS)] + [
-        Asker(look, production.url, token)
+    threads = [ClientThread(predict, production.url, token) for _ in range(CLIENTS)] + [
+        ClientThread(list_sources, production.url, token)
     ]
-    for asker in predict_clients:
-        asker.start()
+    for thread in threads:
+        thread.start()
 
     def await_more_answers() -> None:
-        wanted = [asker.told.total() + 2 for asker in predict_clients]
+        targets = [thread.outcomes.total() + 2 for thread in threads]
         until(
-            lambda: all(asker.told.total() >= more for asker, more in zip(predict_clients, wanted, strict=True)),
+            lambda: all(thread.outcomes.total() >= target for thread, target in zip(threads, targets, strict=True)),
             "answers",
             wait_s=120,
         )
@@ -80,12 +80,12 @@ def test_replicas_restart_one_after_the_other_and_no_request_fails(production: C
     try:
         await_more_answers()
         for replica in production.replicas:
-            assert replica.terminate() == 0  # while it is asked
+            assert replica.terminate() == 0  # under load
             await_more_answers()
             replica.start()
             await_more_answers()
     finally:
-        for asker in predict_clients:
-            asker.finish()
+        for thread in threads:
+            thread.finish()
 
-    assert sum((asker.told for asker in predict_clients), Counter()).keys() == {"well"}
+    assert sum((thread.outcomes for thread in threads), Counter()).keys() == {"ok"}

@@ -18,9 +18,9 @@ REPLICA = (sys.executable, "-m", "tests.stress.race.replica")
 def race_cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
     """Two replicas behind a proxy, on PostgreSQL and S3."""
     from tests.e2e.cluster import start_cluster
-    from tests.e2e.proxy import NO_NGINX, find_nginx
+    from tests.servers.nginx import NGINX, NO_NGINX
 
-    if find_nginx() is None:
+    if NGINX is None:
         pytest.skip(NO_NGINX)
     with start_cluster(tmp_path_factory.mktemp("cluster"), workers=0, serve=REPLICA) as found:
         yield found

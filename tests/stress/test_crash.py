@@ -47,9 +47,9 @@ def copies(tmp_path: Path) -> Path:
 def crash_cluster(tmp_path: Path, copies: Path, request: pytest.FixtureRequest) -> Iterator[Cluster]:
     """Two replicas behind a proxy and two workers, on a PostgreSQL that syncs its log, and S3."""
     from tests.e2e.cluster import start_cluster
-    from tests.e2e.proxy import NO_NGINX, find_nginx
+    from tests.servers.nginx import NGINX, NO_NGINX
 
-    if find_nginx() is None:
+    if NGINX is None:
         pytest.skip(NO_NGINX)
     if os.environ.get("TEST_DATABASE_URL"):
         pytest.skip("this test kills its database server: unset TEST_DATABASE_URL to run it")

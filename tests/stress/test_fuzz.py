@@ -1,6 +1,6 @@
-"""Damaged files of every kind: each is refused by an error that is meant, or taken in whole, and leaves nothing behind.
+"""Damaged files of every kind: each is accepted whole or refused with an expected error, and leaves nothing behind.
 
-A few hundred inputs belong to the whole suite; `make stress` runs a hundred thousand others.
+`make test` runs a few hundred inputs, `make stress` a hundred thousand others.
 """
 
 from __future__ import annotations
@@ -35,79 +35,79 @@ from tests.registry.ingest.fixtures import Desk
 from tests.service.deployment import backbone
 from tests.stress.limits.damage import damaged, damaged_members, damaged_prompts
 from tests.stress.limits.fuzz import fuzz
-from tests.stress.limits.requests import Sent, damaged_requests, damaged_wires
+from tests.stress.limits.requests import DamagedRequest, damaged_connections, damaged_requests
 from tests.stress.limits.samples import archives, pictures, prompts
 from tests.stress.limits.server import ServerProcess, start_server
 
-SEEN = Preprocessing(size=32, crop_pct=0.9, mean=(0.5, 0.5, 0.5), std=(0.5, 0.5, 0.5))
+PREPROCESSING = Preprocessing(size=32, crop_pct=0.9, mean=(0.5, 0.5, 0.5), std=(0.5, 0.5, 0.5))
 
 
 @dataclass(frozen=True)
 class Inputs:
-    """How many of each kind."""
+    """The number of inputs of each kind."""
 
     pictures: int
     archives: int
     uploads: int
     prompts: int
     requests: int
-    wires: int
+    connections: int
 
 
-SHORT = Inputs(pictures=200, archives=100, uploads=30, prompts=80, requests=80, wires=20)
-FULL = Inputs(pictures=50_000, archives=30_000, uploads=2_000, prompts=14_000, requests=3_000, wires=1_000)
+SHORT = Inputs(pictures=200, archives=100, uploads=30, prompts=80, requests=80, connections=20)
+FULL = Inputs(pictures=50_000, archives=30_000, uploads=2_000, prompts=14_000, requests=3_000, connections=1_000)
 
 
 @pytest.fixture(
     scope="module", params=[pytest.param(SHORT, id="short"), pytest.param(FULL, id="full", marks=pytest.mark.stress)]
 )
 def inputs(request: pytest.FixtureRequest) -> Inputs:
-    """How many."""
+    """The number of inputs."""
     assert isinstance(request.param, Inputs)
     return request.param
 
 
 @pytest.fixture
 def home() -> str:
-    """The homes of rows and objects that are quickest; others have their own tests."""
+    """The fastest database and store; the others have their own tests."""
     return "sqlite-folder"
 
 
 @pytest.fixture(scope="module")
 def server(sqlite_template: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[ServerProcess]:
-    """A service of its own, with little patience for what is not sent to its end."""
+    """A service with short timeouts."""
     folder = tmp_path_factory.mktemp("fuzz")
-    patience_s = 0.5
+    timeout_s = 0.5
     with start_server(
-        folder, sqlite_template, rate_per_s=0, head_timeout_s=patience_s, read_timeout_s=patience_s
+        folder, sqlite_template, rate_per_s=0, head_timeout_s=timeout_s, read_timeout_s=timeout_s
     ) as found:
         yield found
 
 
 @pytest.fixture
 def outcomes() -> Iterator[Counter[str]]:
-    """What became of the inputs, told at the end."""
-    found: Counter[str] = Counter()
-    yield found
-    sys.stdout.write(f"\n{found.total()} inputs: {dict(found)}\n")
+    """Count the outcomes and print them at the end."""
+    counts: Counter[str] = Counter()
+    yield counts
+    sys.stdout.write(f"\n{counts.total()} inputs: {dict(counts)}\n")
 
 
-def outcome(work: Callable[[], object], *meant: type[Exception]) -> str:
-    """Whether the input was taken, or how it was refused, in one line that can be shown; other errors are faults."""
+def outcome(work: Callable[[], object], *expected: type[Exception]) -> str:
+    """Return "accepted" or the class of the expected error, whose message must be one line; other errors propagate."""
     try:
         work()
-    except meant as error:
+    except expected as error:
         message = str(error)
         assert message
         assert "\n" not in message
         return type(error).__name__
-    return "taken"
+    return "accepted"
 
 
-def test_the_formats_are_all_there_and_sound(tmp_path: Path) -> None:
+def test_every_accepted_format_is_covered_and_valid(tmp_path: Path) -> None:
     for data in pictures():
         assert reading.decode_picture(io.BytesIO(data), DEFAULT_LIMITS.max_pixels).mode == "RGB"
-        assert SEEN(decode(data)).shape == (3, 32, 32)
+        assert PREPROCESSING(decode(data)).shape == (3, 32, 32)
     for number, data in enumerate(archives()):
         file = tmp_path / str(number)
         file.write_bytes(data)
@@ -115,20 +115,18 @@ def test_the_formats_are_all_there_and_sound(tmp_path: Path) -> None:
             assert collection.samples
 
 
-def test_a_damaged_picture_is_refused_and_what_is_kept_can_be_trained_on(
-    inputs: Inputs, outcomes: Counter[str]
-) -> None:
+def test_a_damaged_picture_is_refused_or_can_be_trained_on(inputs: Inputs, outcomes: Counter[str]) -> None:
     def check(data: bytes) -> None:
-        kept = outcome(lambda: reading.decode_picture(io.BytesIO(data), DEFAULT_LIMITS.max_pixels), PictureUnreadable)
-        seen = outcome(lambda: _see(data), NotSeen)
-        outcomes[f"kept {kept}, seen {seen}"] += 1
-        assert kept != "taken" or seen == "taken"
+        stored = outcome(lambda: reading.decode_picture(io.BytesIO(data), DEFAULT_LIMITS.max_pixels), PictureUnreadable)
+        decoded = outcome(lambda: _preprocess(data), NotSeen)
+        outcomes[f"stored {stored}, decoded {decoded}"] += 1
+        assert stored != "accepted" or decoded == "accepted"
 
     fuzz(damaged(pictures()), inputs.pictures, check)
 
 
-def _see(data: bytes) -> None:
-    assert torch.isfinite(SEEN(decode(data))).all()
+def _preprocess(data: bytes) -> None:
+    assert torch.isfinite(PREPROCESSING(decode(data))).all()
 
 
 def test_a_damaged_archive_is_refused_and_leaves_nothing(
@@ -161,9 +159,9 @@ def test_a_damaged_upload_has_all_its_rows_and_objects_or_none(
         file.write_bytes(data)
         before = desk.rows()
         options = {"consume": True, "unreadable": "skip" if skip else "refuse"}
-        told = outcome(lambda: desk.upload(file, f"source {next(numbers)}", **options), DatasetRejected, Invalid)
-        outcomes[told] += 1
-        assert told == "taken" or desk.rows() == before
+        result = outcome(lambda: desk.upload(file, f"source {next(numbers)}", **options), DatasetRejected, Invalid)
+        outcomes[result] += 1
+        assert result == "accepted" or desk.rows() == before
         assert not file.exists()
         desk.assert_tidy()
 
@@ -183,13 +181,13 @@ def test_a_damaged_prompt_is_refused_or_is_a_prompt(inputs: Inputs, outcomes: Co
     fuzz(damaged_prompts(prompts()), inputs.prompts, check)
 
 
-def test_damage_over_http_is_never_the_services_fault(
+def test_damaged_requests_never_cause_a_server_error(
     inputs: Inputs, outcomes: Counter[str], server: ServerProcess
 ) -> None:
     world = server.world
     source = world.add_source()
 
-    def check(sent: Sent) -> None:
+    def check(sent: DamagedRequest) -> None:
         answer = send(server, sent, str(source))
         outcomes[str(answer.status_code)] += 1
         assert answer.status_code < 500, answer.text
@@ -201,43 +199,43 @@ def test_damage_over_http_is_never_the_services_fault(
     require_sound(server)
 
 
-def send(server: ServerProcess, sent: Sent, source: str) -> httpx.Response:
-    """What the service says to it."""
+def send(server: ServerProcess, sent: DamagedRequest, source: str) -> httpx.Response:
+    """Send the request and return the response."""
     path = sent.path.format(source=source, name=server.world.name("fuzz"))
     who = "user" if sent.path.startswith(("/predict", "/v2")) else "owner"
     return server.world.ask(who, sent.method, path, content=sent.body, headers=sent.headers)
 
 
-def test_what_is_hardly_http_harms_nothing(inputs: Inputs, outcomes: Counter[str], server: ServerProcess) -> None:
+def test_invalid_http_does_no_harm(inputs: Inputs, outcomes: Counter[str], server: ServerProcess) -> None:
     def check(data: bytes) -> None:
         token = server.world.tokens["user"].encode()
-        with socket.create_connection(("127.0.0.1", server.port), timeout=300) as wire:
+        with socket.create_connection(("127.0.0.1", server.port), timeout=300) as connection:
             try:
-                wire.sendall(data.replace(b"TOKEN", token))
-                said = wire.recv(2**16)
+                connection.sendall(data.replace(b"TOKEN", token))
+                data_received = connection.recv(2**16)
             except ConnectionError:
-                said = b""
-        status = said[9:12].decode() if said.startswith(b"HTTP/1.1 ") else "nothing"
+                data_received = b""
+        status = data_received[9:12].decode() if data_received.startswith(b"HTTP/1.1 ") else "nothing"
         outcomes[status] += 1
         assert not status.startswith("5")
 
-    fuzz(damaged_wires(), inputs.wires, check)
+    fuzz(damaged_connections(), inputs.connections, check)
 
     require_sound(server)
 
 
 def require_sound(server: ServerProcess) -> None:
-    """The service answers, has met nothing that nobody foresaw, and its rows, objects and scratch agree."""
+    """Assert that the service answers, logged no traceback, and that rows, objects and scratch agree."""
     assert server.world.ask(None, "GET", "/readyz").status_code == 200
-    assert "Traceback" not in server.part.said
+    assert "Traceback" not in server.part.output
     assert list(scan(server.world.registry)) == []
     left = {path.name for path in server.world.registry.scratch.folder.glob("*")}
     assert left <= {"home-id"}
 
 
-def test_whoever_looks_for_faults_finds_one() -> None:
+def test_an_unexpected_error_is_found() -> None:
     def check(data: bytes) -> None:
-        assert outcome(lambda: int(data), DomainError) == "taken"
+        assert outcome(lambda: int(data), DomainError) == "accepted"
 
     with pytest.raises(ValueError, match="invalid literal"):
         fuzz(damaged((b"17",)), 100, check)

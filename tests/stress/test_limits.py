@@ -1,6 +1,6 @@
-"""Memory, queues and connections have limits: what runs long does not grow, and whoever is slow or many hurts nobody.
+"""Memory, queues and connections are bounded: long runs do not grow, and slow or many clients do not hurt others.
 
-The short forms belong to the whole suite; `make stress` runs the full ones.
+`make e2e` runs the short forms, `make stress` the full ones.
 """
 
 import sys
@@ -13,39 +13,40 @@ import pytest
 
 from registry.access.caller import OPERATOR
 from registry.access.grants import grant
-from tests.e2e.proxy import NO_NGINX, find_nginx, proxy_process
+from tests.e2e.process import proxy_process
+from tests.servers.nginx import NGINX, NO_NGINX
 from tests.servers.processes import until
 from tests.service.deployment import TASK, picture
 from tests.stress.limits.half_sent import open_connections
 from tests.stress.limits.load import Flood, client_of, predict_in_turn, predict_often
-from tests.stress.limits.memory import KIB, MIB, growth_bytes, told, worst_growth_bytes
+from tests.stress.limits.memory import KIB, MIB, growth_bytes, summary, worst_growth_bytes
 from tests.stress.limits.server import LEAKING, ServerProcess, start_server
 
-OTHER = "stranger"  # somebody who does no harm, and may use what the others use
-PROMPTS = 24  # in turn, where the budget holds about ten
+OTHER = "stranger"  # a well-behaved user with the same rights
+PROMPTS = 24  # used in turn; the budget holds about ten
 BUDGET_BYTES = 2 * MIB
 FORGET_EVERY = 20  # cycles
-EACH_BYTES = 64 * KIB  # of memory that a connection may cost which has sent half of a request
-LEAKS = 150  # predictions, of which each leaves something behind
+EACH_BYTES = 64 * KIB  # memory per half-sent request
+LEAKS = 150  # predictions, each of which leaks
 
 _seeds = count(100)
 
 
 @dataclass(frozen=True)
 class Scale:
-    """How much of everything, and how long a slow client is borne with."""
+    """The size of a run, and the timeout for slow clients."""
 
     predictions: int
     cycles: int
-    growth_bytes: int  # that is no leak: what allocators keep
+    growth_bytes: int  # tolerated, because allocators keep some memory
     open_connections: int
     readers: int
-    patience_s: float
+    timeout_s: float
 
 
-SHORT = Scale(predictions=300, cycles=100, growth_bytes=6 * MIB, open_connections=300, readers=10, patience_s=1.5)
+SHORT = Scale(predictions=300, cycles=100, growth_bytes=6 * MIB, open_connections=300, readers=10, timeout_s=1.5)
 FULL = Scale(
-    predictions=20_000, cycles=2_100, growth_bytes=8 * MIB, open_connections=10_000, readers=200, patience_s=30.0
+    predictions=20_000, cycles=2_100, growth_bytes=8 * MIB, open_connections=10_000, readers=200, timeout_s=30.0
 )
 
 
@@ -57,14 +58,14 @@ FULL = Scale(
     ],
 )
 def scale(request: pytest.FixtureRequest) -> Scale:
-    """How much."""
+    """The size of the run."""
     assert isinstance(request.param, Scale)
     return request.param
 
 
 @pytest.fixture(scope="module")
 def server(scale: Scale, sqlite_template: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[ServerProcess]:
-    """A service with a short queue, little room for prompts, and little patience."""
+    """A service with a short queue, a small prompt cache and short timeouts."""
     with start_server(
         tmp_path_factory.mktemp("limits"),
         sqlite_template,
@@ -72,20 +73,20 @@ def server(scale: Scale, sqlite_template: Path, tmp_path_factory: pytest.TempPat
         max_batch=4,
         max_waiting=8,
         max_connections=scale.open_connections + 1000,
-        head_timeout_s=scale.patience_s,
-        read_timeout_s=scale.patience_s,
-        send_timeout_s=scale.patience_s,
-        rate_per_s=0,  # another limit would hide those that are looked at
-    ) as found:
-        with found.world.registry.database.writing() as session:
-            grant(session, OPERATOR, found.world.users[OTHER], found.world.source, "use")
-        yield found
+        head_timeout_s=scale.timeout_s,
+        read_timeout_s=scale.timeout_s,
+        send_timeout_s=scale.timeout_s,
+        rate_per_s=0,  # the rate limit would hide the limits under test
+    ) as server:
+        with server.world.registry.database.writing() as session:
+            grant(session, OPERATOR, server.world.users[OTHER], server.world.source, "use")
+        yield server
 
 
 @pytest.fixture(scope="module")
 def proxy_port(server: ServerProcess, scale: Scale, tmp_path_factory: pytest.TempPathFactory) -> Iterator[int]:
-    """The deployed proxy in front of the service; in the short form with little patience, too."""
-    if find_nginx() is None:
+    """The deployed proxy in front of the service; in the short form with short timeouts too."""
+    if NGINX is None:
         pytest.skip(NO_NGINX)
     folder = tmp_path_factory.mktemp("proxied")
     part, url = proxy_process(folder, [f"127.0.0.1:{server.port}"])
@@ -103,8 +104,8 @@ def proxy_port(server: ServerProcess, scale: Scale, tmp_path_factory: pytest.Tem
         part.kill()
 
 
-def ask(server: ServerProcess, who: str = OTHER) -> int:
-    """The status of an ordinary question."""
+def predict_status(server: ServerProcess, who: str = OTHER) -> int:
+    """Return the status of an ordinary prediction."""
     with client_of(server, who) as client:
         return client.post("/predict", files={"image": picture()}, data={"task": TASK}).status_code
 
@@ -114,18 +115,18 @@ def test_memory_does_not_grow_with_predictions(server: ServerProcess, scale: Sca
 
     samples = predict_often(server, scale.predictions)
 
-    sys.stdout.write(f"\n{scale.predictions} predictions, {told(samples)}\n")
+    sys.stdout.write(f"\n{scale.predictions} predictions, {summary(samples)}\n")
     assert worst_growth_bytes(samples) < scale.growth_bytes
 
 
-def test_memory_does_not_grow_with_prompts_that_come_and_go(server: ServerProcess, scale: Scale) -> None:
+def test_memory_does_not_grow_with_loaded_and_evicted_prompts(server: ServerProcess, scale: Scale) -> None:
     world = server.world
     sources = []
     for _ in range(PROMPTS):
         sources.append(str(made := world.add_source()))
         world.publish(made, seed=next(_seeds))
     predict_in_turn(server, sources, 2 * PROMPTS)
-    misses = server.measured("prompt_cache_misses_total")
+    misses = server.metric("prompt_cache_misses_total")
     samples = []
 
     for _ in range(0, scale.cycles, FORGET_EVERY):
@@ -133,17 +134,17 @@ def test_memory_does_not_grow_with_prompts_that_come_and_go(server: ServerProces
         assert world.ask("admin", "DELETE", f"/sources/{sources.pop(0)}").status_code == 202
         sources.append(str(made := world.add_source()))
         world.publish(made, seed=next(_seeds))
-        sources.append(sources.pop(0))  # whoever was asked last is asked last again
+        sources.append(sources.pop(0))  # keep the least recently used order
 
-    loads = server.measured("prompt_cache_misses_total") - misses
-    sys.stdout.write(f"\n{loads:.0f} loads, {told(samples)}\n")
+    loads = server.metric("prompt_cache_misses_total") - misses
+    sys.stdout.write(f"\n{loads:.0f} loads, {summary(samples)}\n")
     assert loads >= scale.cycles * 0.9
-    assert server.measured("cached_prompt_bytes") <= BUDGET_BYTES
+    assert server.metric("cached_prompt_bytes") <= BUDGET_BYTES
     assert worst_growth_bytes(samples) < scale.growth_bytes
 
 
 @pytest.mark.stress
-def test_whoever_looks_for_leaks_finds_one(sqlite_template: Path, tmp_path: Path) -> None:
+def test_a_leak_is_found(sqlite_template: Path, tmp_path: Path) -> None:
     with start_server(tmp_path, sqlite_template, LEAKING) as leaking:
         predict_often(leaking, LEAKS // 10)
 
@@ -152,7 +153,7 @@ def test_whoever_looks_for_leaks_finds_one(sqlite_template: Path, tmp_path: Path
     assert worst_growth_bytes(samples) > SHORT.growth_bytes
 
 
-def test_a_peak_is_no_leak_and_a_slope_is() -> None:
+def test_a_slope_is_growth_and_a_peak_is_not() -> None:
     flat = [100 + number % 3 for number in range(100)]
 
     assert abs(growth_bytes(flat)) <= 2
@@ -161,23 +162,23 @@ def test_a_peak_is_no_leak_and_a_slope_is() -> None:
 
 
 @pytest.mark.e2e
-def test_of_a_flood_each_is_answered_and_another_user_gets_through(server: ServerProcess) -> None:
+def test_every_request_of_a_flood_is_answered_and_another_user_gets_through(server: ServerProcess) -> None:
     flood = Flood(server, "user", threads=24, pictures=6)
 
-    with flood.under_way():
+    with flood.running():
         others = []
         for _ in range(5):
-            others.append(ask(server))
+            others.append(predict_status(server))
             flood.await_more()
 
-    sys.stdout.write(f"\nflood: {dict(flood.told)}\n")
+    sys.stdout.write(f"\nflood: {dict(flood.outcomes)}\n")
     assert others == [200] * 5
-    assert set(flood.told) == {"200", "503 retry"}
-    assert ask(server, "user") == 200
-    assert (server.measured("waiting_pictures"), server.measured("active_pictures")) == (0, 0)
+    assert set(flood.outcomes) == {"200", "503 retry"}
+    assert predict_status(server, "user") == 200
+    assert (server.metric("waiting_pictures"), server.metric("active_pictures")) == (0, 0)
 
 
-HALVES: dict[str, tuple[str, str, set[int]]] = {
+HALF_REQUESTS: dict[str, tuple[str, str, set[int]]] = {
     "silence": ("", "", {0}),
     "heads": ("POST /predict HTTP/1.1\r\nHost: x\r\nX-A: ", "", {408}),
     "bodies": ("POST /predict HTTP/1.1\r\nHost: x\r\nContent-Type: application/json", '{"images": [', {408}),
@@ -186,9 +187,9 @@ HALVES: dict[str, tuple[str, str, set[int]]] = {
 }
 
 
-def half(server: ServerProcess, kind: str) -> bytes:
-    """The half of a request."""
-    head, body, _ = HALVES[kind]
+def half_request(server: ServerProcess, kind: str) -> bytes:
+    """Return the first half of a request."""
+    head, body, _ = HALF_REQUESTS[kind]
     if not body:
         return head.encode()
     who = "owner" if kind == "uploads" else "user"
@@ -196,26 +197,28 @@ def half(server: ServerProcess, kind: str) -> bytes:
     return f"{head}{token}\r\nContent-Length: 1000\r\n\r\n{body}".encode()
 
 
-@pytest.mark.parametrize("kind", HALVES)
+@pytest.mark.parametrize("kind", HALF_REQUESTS)
 def test_half_sent_requests_are_ended_and_others_are_served_meanwhile(
     server: ServerProcess, scale: Scale, kind: str
 ) -> None:
-    assert ask(server) == 200
+    assert predict_status(server) == 200
     before, sockets = server.memory, server.sockets
 
-    with open_connections(server.port, scale.open_connections, half(server, kind)) as half_sent:
-        opened = len(half_sent.wires)
-        assert ask(server) == 200
+    with open_connections(server.port, scale.open_connections, half_request(server, kind)) as half_sent:
+        opened = len(half_sent.connections)
+        assert predict_status(server) == 200
         during = server.memory
         held = server.sockets
         half_sent.await_end()
 
     grown_bytes = during.rss_bytes - before.rss_bytes
-    sys.stdout.write(f"\n{opened} {kind}, {held} held, {grown_bytes / opened / KIB:.1f} KiB each: {half_sent.told}\n")
-    assert set(half_sent.told) <= HALVES[kind][2]
-    assert half_sent.told.total() == opened == scale.open_connections
+    sys.stdout.write(
+        f"\n{opened} {kind}, {held} sockets, {grown_bytes / opened / KIB:.1f} KiB each: {half_sent.statuses}\n"
+    )
+    assert set(half_sent.statuses) <= HALF_REQUESTS[kind][2]
+    assert half_sent.statuses.total() == opened == scale.open_connections
     assert grown_bytes < opened * EACH_BYTES
-    assert ask(server) == 200
+    assert predict_status(server) == 200
     until(lambda: server.sockets <= sockets + 10, "the end of every connection", wait_s=60)
 
 
@@ -224,41 +227,41 @@ def test_half_sent_requests_end_at_the_proxy(server: ServerProcess, scale: Scale
     sockets = server.sockets
     through = ServerProcess(server.world, server.part, proxy_port)
 
-    with open_connections(proxy_port, scale.open_connections, half(server, kind)) as half_sent:
-        opened = len(half_sent.wires)
-        assert ask_at(through) == 200
+    with open_connections(proxy_port, scale.open_connections, half_request(server, kind)) as half_sent:
+        opened = len(half_sent.connections)
+        assert predict_at(through) == 200
         held = server.sockets
         half_sent.await_end()
 
-    sys.stdout.write(f"\n{opened} {kind} at the proxy: {half_sent.told}\n")
-    assert set(half_sent.told) <= {0, 408}
-    assert half_sent.told.total() == opened == scale.open_connections
-    assert held < sockets + 50  # a slow sender costs a replica nothing
-    assert ask_at(through) == 200
+    sys.stdout.write(f"\n{opened} {kind} at the proxy: {half_sent.statuses}\n")
+    assert set(half_sent.statuses) <= {0, 408}
+    assert half_sent.statuses.total() == opened == scale.open_connections
+    assert held < sockets + 50  # a slow sender does not reach a replica
+    assert predict_at(through) == 200
 
 
-def ask_at(server: ServerProcess) -> int:
-    """The status of an ordinary question at another port than the service's own."""
+def predict_at(server: ServerProcess) -> int:
+    """Return the status of an ordinary prediction at another port than the service's own."""
     with client_of(server, OTHER) as client:
         address = f"http://127.0.0.1:{server.port}/predict"
         return client.post(address, files={"image": picture()}, data={"task": TASK}).status_code
 
 
-def test_who_reads_nothing_is_let_go_and_others_are_served_meanwhile(server: ServerProcess, scale: Scale) -> None:
+def test_clients_that_read_nothing_are_disconnected_and_others_are_served(server: ServerProcess, scale: Scale) -> None:
     headers = f"Host: x\r\nAuthorization: Bearer {server.world.tokens['user']}"
     sent = f"GET /openapi.json HTTP/1.1\r\n{headers}\r\n\r\n".encode() * 16  # a quarter of a megabyte each
-    assert server.world.ask("user", "GET", "/openapi.json").status_code == 200  # it is made for the first who asks
+    assert server.world.ask("user", "GET", "/openapi.json").status_code == 200  # the first request builds it
     before, sockets = server.memory, server.sockets
 
     with open_connections(server.port, scale.readers, sent, receive_bytes=4096) as readers:
-        opened = len(readers.wires)
-        assert ask(server) == 200
+        opened = len(readers.connections)
+        assert predict_status(server) == 200
         during = server.memory
         readers.await_end_unread()
 
     grown_bytes = during.rss_bytes - before.rss_bytes
-    sys.stdout.write(f"\n{opened} who read nothing, {grown_bytes / opened / KIB:.1f} KiB each\n")
-    assert readers.told.total() == opened == scale.readers
+    sys.stdout.write(f"\n{opened} that read nothing, {grown_bytes / opened / KIB:.1f} KiB each\n")
+    assert readers.statuses.total() == opened == scale.readers
     assert grown_bytes < opened * MIB
-    assert ask(server) == 200
+    assert predict_status(server) == 200
     until(lambda: server.sockets <= sockets + 10, "the end of every connection", wait_s=60)

@@ -1,4 +1,4 @@
-"""Damage to files: strategies that change bytes here and there, or put together what does not belong together."""
+"""Strategies that damage files: change, move and cut bytes, or combine parts of different files."""
 
 import struct
 from collections.abc import Callable, Mapping, Sequence
@@ -12,9 +12,9 @@ Change = Callable[[bytes], bytes]
 
 NUMBERS = (0, 1, 2, 0x7F, 0x80, 0xFF, 0x7FFF, 0xFFFF, 0x7FFFFFFF, 0x80000000, 0xFFFFFFFE, 0xFFFFFFFF)
 WORDS = tuple(
-    struct.pack(form, number)
+    struct.pack(multipart_request, number)
     for number in NUMBERS
-    for form, most in (("B", 0xFF), ("<H", 0xFFFF), (">H", 0xFFFF), ("<I", 0xFFFFFFFF), (">I", 0xFFFFFFFF))
+    for multipart_request, most in (("B", 0xFF), ("<H", 0xFFFF), (">H", 0xFFFF), ("<I", 0xFFFFFFFF), (">I", 0xFFFFFFFF))
     if number <= most
 )
 NAMES = (
@@ -24,33 +24,33 @@ NAMES = (
 )
 
 
-def _place(share: float, size: int) -> int:
+def _offset(share: float, size: int) -> int:
     return min(size, int(share * (size + 1)))
 
 
-def _overwritten(share: float, word: bytes) -> Change:
+def _overwrite(share: float, word: bytes) -> Change:
     def change(data: bytes) -> bytes:
-        place = _place(share, len(data))
-        return data[:place] + word + data[place + len(word) :]
+        offset = _offset(share, len(data))
+        return data[:offset] + word + data[offset + len(word) :]
 
     return change
 
 
-def _flipped(share: float, bit: int) -> Change:
+def _flip(share: float, bit: int) -> Change:
     def change(data: bytes) -> bytes:
         if not data:
             return data
-        place = min(_place(share, len(data)), len(data) - 1)
-        return data[:place] + bytes([data[place] ^ 1 << bit]) + data[place + 1 :]
+        offset = min(_offset(share, len(data)), len(data) - 1)
+        return data[:offset] + bytes([data[offset] ^ 1 << bit]) + data[offset + 1 :]
 
     return change
 
 
-def _moved(share: float, other: float, size: int) -> Change:
-    """A piece taken from one place, and put in again at another; of no size, all behind the place is cut off."""
+def _move(share: float, other: float, size: int) -> Change:
+    """Copy a piece from one offset to another; with size 0, cut everything behind the offset."""
 
     def change(data: bytes) -> bytes:
-        first, second = _place(share, len(data)), _place(other, len(data))
+        first, second = _offset(share, len(data)), _offset(other, len(data))
         if not size:
             return data[:first]
         return data[:first] + data[second : second + size] + data[first:]
@@ -58,48 +58,48 @@ def _moved(share: float, other: float, size: int) -> Change:
     return change
 
 
-def _without(share: float, size: int) -> Change:
+def _cut(share: float, size: int) -> Change:
     def change(data: bytes) -> bytes:
-        place = _place(share, len(data))
-        return data[:place] + data[place + size :]
+        offset = _offset(share, len(data))
+        return data[:offset] + data[offset + size :]
 
     return change
 
 
-# Headers stand at the beginning, and in zips at the end: damage there is found soonest.
+# Headers are at the beginning, and in zips at the end, so damage there matters most.
 SHARES = st.one_of(st.floats(0, 1), st.floats(0, 0.1), st.floats(0.85, 1))
 CHANGES: SearchStrategy[Change] = st.one_of(
-    st.builds(_overwritten, SHARES, st.sampled_from(WORDS)),
-    st.builds(_overwritten, SHARES, st.binary(min_size=1, max_size=8)),
-    st.builds(_flipped, SHARES, st.integers(0, 7)),
-    st.builds(_moved, SHARES, SHARES, st.sampled_from((0, 1, 4, 16, 64, 512))),
-    st.builds(_without, SHARES, st.sampled_from((1, 2, 4, 30, 512))),
+    st.builds(_overwrite, SHARES, st.sampled_from(WORDS)),
+    st.builds(_overwrite, SHARES, st.binary(min_size=1, max_size=8)),
+    st.builds(_flip, SHARES, st.integers(0, 7)),
+    st.builds(_move, SHARES, SHARES, st.sampled_from((0, 1, 4, 16, 64, 512))),
+    st.builds(_cut, SHARES, st.sampled_from((1, 2, 4, 30, 512))),
 )
 
 
-def _changed(data: bytes, changes: Sequence[Change]) -> bytes:
+def _apply(data: bytes, changes: Sequence[Change]) -> bytes:
     for change in changes:
         data = change(data)
     return data
 
 
 def damaged(specimens: Sequence[bytes]) -> SearchStrategy[bytes]:
-    """One of the specimens, with a few changes; some are spliced with another's end."""
+    """One of the specimens with a few changes, or two of them spliced."""
 
     def splice(data: bytes, other: bytes, share: float) -> bytes:
-        return data[: _place(share, len(data))] + other[_place(share, len(other)) :]
+        return data[: _offset(share, len(data))] + other[_offset(share, len(other)) :]
 
     some = st.sampled_from(specimens)
     spliced = st.builds(splice, some, some, SHARES)
-    return st.builds(_changed, st.one_of(some, some, spliced), st.lists(CHANGES, min_size=1, max_size=6))
+    return st.builds(_apply, st.one_of(some, some, spliced), st.lists(CHANGES, min_size=1, max_size=6))
 
 
 def damaged_prompts(specimens: Sequence[bytes]) -> SearchStrategy[bytes]:
-    """Prompt files with damage anywhere, or in the text of the header alone, whose length is told truly."""
+    """Prompt files with damage anywhere, or in the text of the header alone with a correct length."""
 
     def rewrite(data: bytes, changes: Sequence[Change]) -> bytes:
         end = 8 + int.from_bytes(data[:8], "little")
-        header = _changed(data[8:end], changes)
+        header = _apply(data[8:end], changes)
         return len(header).to_bytes(8, "little") + header + data[end:]
 
     texts = st.builds(rewrite, st.sampled_from(specimens), st.lists(CHANGES, min_size=1, max_size=3))
@@ -107,12 +107,12 @@ def damaged_prompts(specimens: Sequence[bytes]) -> SearchStrategy[bytes]:
 
 
 def damaged_members() -> SearchStrategy[bytes]:
-    """Archives that are sound, of files that are not, or that have names which nobody gives."""
+    """Intact archives of damaged files, or of files with unusual names."""
 
     def pack(files: Mapping[str, bytes], changes: Sequence[tuple[int, str, bytes]], packing: str) -> bytes:
         inner = dict(files)
-        for place, name, content in changes:
-            old = list(inner)[place % len(inner)]
+        for position, name, content in changes:
+            old = list(inner)[position % len(inner)]
             inner[name or old] = content
         return packed(inner, packing)
 
@@ -126,5 +126,5 @@ def damaged_members() -> SearchStrategy[bytes]:
 
 
 def _is_encodable(name: str) -> bool:
-    """Whether the packers can write it: they are no part of what is tested."""
+    """Whether the archive writers, which are not under test, can write the name."""
     return all(not 0xD800 <= ord(character) <= 0xDFFF for character in name) and "\0" not in name

@@ -1,4 +1,4 @@
-"""Rounds of hypothesis with seeds of their own, and an end to what never ends."""
+"""Run hypothesis in rounds with separate seeds, and stop an input that hangs."""
 
 import os
 import random
@@ -13,21 +13,24 @@ from typing import TypeVar
 from hypothesis import HealthCheck, Phase, given, seed, settings
 from hypothesis.strategies import SearchStrategy
 
-ROUND = 1000  # inputs: beyond, hypothesis remembers too many
+ROUND = 1000  # inputs; hypothesis keeps every input of a round in memory
 HANG_SECONDS = 120
 
 T = TypeVar("T")
 
 
-class Hangs(BaseException):
-    """One small input has kept the code busy for minutes; nothing in it may take this for an error of the input's."""
+class InputHangs(BaseException):
+    """An input took minutes. A BaseException, so that no code mistakes it for an error of the input."""
 
 
 def fuzz(strategy: SearchStrategy[T], count: int, check: Callable[[T], object]) -> None:
-    """Checks so many inputs; a short run always the same ones, a long run others each time, by seeds that it tells."""
-    drawn = random.SystemRandom() if count > ROUND else random.Random(0)
+    """Check `count` inputs: always the same ones in a short run, other ones each time in a long run.
+
+    The seed of a failing round is printed.
+    """
+    seeds = random.SystemRandom() if count > ROUND else random.Random(0)
     for first in range(0, count, ROUND):
-        own = drawn.getrandbits(32)
+        own = seeds.getrandbits(32)
 
         @seed(own)
         @settings(
@@ -39,25 +42,25 @@ def fuzz(strategy: SearchStrategy[T], count: int, check: Callable[[T], object]) 
         )
         @given(strategy)
         def check_all(value: T) -> None:
-            with ending():
+            with timeout_guard():
                 check(value)
 
         try:
-            with quiet():
+            with silence_stderr():
                 check_all()
         except BaseException:
-            sys.stdout.write(f"\nfound by the seed {own}\n")
+            sys.stdout.write(f"\nfailed with seed {own}\n")
             raise
 
 
 @contextmanager
-def ending() -> Iterator[None]:
-    """Raises Hangs if the block does not come to an end; libraries' complaints go unheard, as they do in production."""
+def timeout_guard() -> Iterator[None]:
+    """Raise InputHangs if the block does not end in time; ignore warnings of libraries, as in production."""
 
-    def raise_hangs(_: int, __: FrameType | None) -> None:
-        raise Hangs
+    def raise_timeout(_: int, __: FrameType | None) -> None:
+        raise InputHangs
 
-    before = signal.signal(signal.SIGALRM, raise_hangs)
+    before = signal.signal(signal.SIGALRM, raise_timeout)
     signal.alarm(HANG_SECONDS)
     try:
         with warnings.catch_warnings():
@@ -69,14 +72,14 @@ def ending() -> Iterator[None]:
 
 
 @contextmanager
-def quiet() -> Iterator[None]:
-    """What libraries in C say on stderr goes unheard: there are lines of it for every damaged TIFF."""
-    kept = os.dup(2)
-    nowhere = os.open(os.devnull, os.O_WRONLY)
-    os.dup2(nowhere, 2)
+def silence_stderr() -> Iterator[None]:
+    """Discard what C libraries write to stderr: libtiff writes lines for every damaged file."""
+    stderr = os.dup(2)
+    devnull = os.open(os.devnull, os.O_WRONLY)
+    os.dup2(devnull, 2)
     try:
         yield
     finally:
-        os.dup2(kept, 2)
-        os.close(kept)
-        os.close(nowhere)
+        os.dup2(stderr, 2)
+        os.close(stderr)
+        os.close(devnull)

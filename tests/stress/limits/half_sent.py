@@ -1,4 +1,4 @@
-"""Thousands of connections at once that send a little and then nothing, and what becomes of them."""
+"""Thousands of connections that send part of a request and then nothing, and how each ends."""
 
 import resource
 import select
@@ -10,90 +10,90 @@ from dataclasses import dataclass, field
 
 from tests.servers.processes import until
 
-ADDRESSES = 100  # of loopback, from which they come: a proxy counts the connections of each
-SPARE_FILES = 500  # of this process, for everything else
-PATIENCE_SECONDS = 300.0
+ADDRESSES = 100  # source addresses on loopback, because the proxy limits connections per address
+SPARE_FILES = 500  # descriptors for everything else
+WAIT_SECONDS = 300.0
 
 
 @dataclass
-class Crowd:
-    """Connections that were opened, how each ended, and what it was told before."""
+class OpenConnections:
+    """Open connections, and the status with which each ended."""
 
-    wires: dict[int, socket.socket] = field(default_factory=dict)  # by descriptor; those that are open
-    told: Counter[int] = field(default_factory=Counter)  # statuses; 0 for those that were told nothing
-    _said: dict[int, bytes] = field(default_factory=dict)  # how the answer to each begins
+    connections: dict[int, socket.socket] = field(default_factory=dict)  # by descriptor
+    statuses: Counter[int] = field(default_factory=Counter)  # 0: closed without a response
+    _first_bytes: dict[int, bytes] = field(default_factory=dict)  # of each response
 
     def join(self, port: int, sent: bytes, number: int, receive_bytes: int | None = None) -> None:
-        """One more connection, from one of the addresses, on which these bytes are sent."""
-        wire = socket.socket()
+        """Open one more connection from one of the addresses and send these bytes."""
+        connection = socket.socket()
         if receive_bytes is not None:
-            wire.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, receive_bytes)
-        wire.bind((f"127.0.1.{1 + number % ADDRESSES}", 0))
-        wire.settimeout(PATIENCE_SECONDS)
-        wire.connect(("127.0.0.1", port))
-        wire.sendall(sent)
-        wire.setblocking(False)
-        self.wires[wire.fileno()] = wire
+            connection.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, receive_bytes)
+        connection.bind((f"127.0.1.{1 + number % ADDRESSES}", 0))
+        connection.settimeout(WAIT_SECONDS)
+        connection.connect(("127.0.0.1", port))
+        connection.sendall(sent)
+        connection.setblocking(False)
+        self.connections[connection.fileno()] = connection
 
     def await_end(self) -> None:
-        """Every connection was read to its end, which the other side has made."""
+        """Read every connection until the server closes it."""
         self._await(select.EPOLLIN, self._read)
 
     def await_end_unread(self) -> None:
-        """Nothing was read, and every connection was ended by force."""
+        """Wait, without reading, until the server has aborted every connection."""
         self._await(0, lambda descriptor: self._count(descriptor, 0))
 
     def close(self) -> None:
-        """Whoever is left goes by itself."""
-        for wire in self.wires.values():
-            wire.close()
-        self.wires.clear()
+        """Close what is left."""
+        for connection in self.connections.values():
+            connection.close()
+        self.connections.clear()
 
     def _await(self, events: int, take: Callable[[int], None]) -> None:
         def is_over() -> bool:
             for descriptor, _ in polling.poll(0.1, 1000):
                 take(descriptor)
-            return not self.wires
+            return not self.connections
 
         with select.epoll() as polling:
-            for descriptor in self.wires:
+            for descriptor in self.connections:
                 polling.register(descriptor, events)
-            until(is_over, "the end of every connection", wait_s=PATIENCE_SECONDS)
+            until(is_over, "the end of every connection", wait_s=WAIT_SECONDS)
 
     def _read(self, descriptor: int) -> None:
         try:
-            said = self.wires[descriptor].recv(2**16)
+            data = self.connections[descriptor].recv(2**16)
         except BlockingIOError:
             return
         except ConnectionError:
-            said = b""
-        if said:
-            self._said.setdefault(descriptor, said)
+            data = b""
+        if data:
+            self._first_bytes.setdefault(descriptor, data)
         else:
-            first = self._said.pop(descriptor, b"")
+            first = self._first_bytes.pop(descriptor, b"")
             self._count(descriptor, int(first[9:12]) if first.startswith(b"HTTP/1.1 ") else 0)
 
     def _count(self, descriptor: int, status: int) -> None:
-        self.told[status] += 1
-        self.wires.pop(descriptor).close()
+        self.statuses[status] += 1
+        self.connections.pop(descriptor).close()
 
 
 @contextmanager
-def open_connections(port: int, count: int, sent: bytes, receive_bytes: int | None = None) -> Iterator[Crowd]:
-    """So many connections, or as many as this process may have; whoever is left at the end is gone."""
-    found = Crowd()
+def open_connections(port: int, count: int, sent: bytes, receive_bytes: int | None = None) -> Iterator[OpenConnections]:
+    """Open `count` connections, or as many as this process may have, and close them at the end."""
+    connections = OpenConnections()
     try:
-        for number in range(min(count, allowed_wires(count))):
-            found.join(port, sent, number, receive_bytes)
-        yield found
+        for number in range(min(count, allowed_connections(count))):
+            connections.join(port, sent, number, receive_bytes)
+        yield connections
     finally:
-        found.close()
+        connections.close()
 
 
-def allowed_wires(wanted: int) -> int:
-    """How many connections this process may have at once, after it has asked for as many as are wanted."""
+def allowed_connections(requested: int) -> int:
+    """Raise the limit of open files towards `requested` connections, and return how many are possible."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    if soft < wanted + SPARE_FILES:
-        soft = min(hard, wanted + SPARE_FILES)
+    if soft < requested + SPARE_FILES:
+        soft = min(hard, requested + SPARE_FILES)
         resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
     return soft - SPARE_FILES

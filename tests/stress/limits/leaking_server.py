@@ -1,6 +1,6 @@
-"""`alacarte serve` with a leak in it: a little of every answer stays, so that whoever looks for leaks can be tested.
+"""`alacarte serve` with a memory leak, to test that the leak tests can fail.
 
-Nothing of the product knows of this: the fault is put in from here, before the service starts.
+The product has no hook for this: this module patches it before the service starts.
 """
 
 from fastapi import FastAPI
@@ -10,26 +10,26 @@ import service.app
 from alacarte.cli.commands.serve import serve
 from service.settings import ServiceSettings
 
-KEPT_BYTES = 128 * 1024  # about a picture, decoded
+LEAKED_BYTES = 128 * 1024  # about one decoded picture
 
 _create_app = service.app.create_app
-_cached_rights: list[bytearray] = []
+_leaked: list[bytearray] = []
 
 
 class Leak:
-    """Keeps something of every request for ever."""
+    """Middleware that leaks memory with every request."""
 
     def __init__(self, app: ASGIApp) -> None:
         self._app = app
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Serves one request."""
-        _cached_rights.append(bytearray(b"x" * KEPT_BYTES))
+        """Serve one request."""
+        _leaked.append(bytearray(b"x" * LEAKED_BYTES))
         await self._app(scope, receive, send)
 
 
 def create_leaking_app(settings: ServiceSettings) -> FastAPI:
-    """The service, which forgets nothing."""
+    """Create the service with the leak."""
     app = _create_app(settings)
     app.add_middleware(Leak)
     return app

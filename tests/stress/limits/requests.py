@@ -1,4 +1,4 @@
-"""Requests with damage in them: to every call that takes a body from outside, and as bytes that are hardly HTTP."""
+"""Damaged requests to every call that takes a body, and damaged bytes on a connection."""
 
 import json
 import struct
@@ -20,8 +20,8 @@ BYTES = "application/octet-stream"
 
 
 @dataclass(frozen=True)
-class Sent:
-    """One request; its path may want a source, or a name that nothing has yet."""
+class DamagedRequest:
+    """One request; its path may have placeholders for a source id and an unused name."""
 
     method: str
     path: str
@@ -29,8 +29,8 @@ class Sent:
     headers: Mapping[str, str]
 
 
-def form(picture: bytes) -> bytes:
-    """A question with one picture, as a browser sends it."""
+def multipart_request(picture: bytes) -> bytes:
+    """Return a predict request with one picture as multipart."""
     parts = [
         f'--{BOUNDARY}\r\nContent-Disposition: form-data; name="task"\r\n\r\n{TASK}\r\n'.encode(),
         f'--{BOUNDARY}\r\nContent-Disposition: form-data; name="image"; filename="x"\r\n\r\n'.encode(),
@@ -40,60 +40,60 @@ def form(picture: bytes) -> bytes:
     return b"".join(parts)
 
 
-def question(picture: bytes) -> bytes:
-    """The same in JSON."""
+def json_request(picture: bytes) -> bytes:
+    """Return the same request in JSON."""
     return json.dumps({"images": [b64encode(picture).decode()], "task": TASK, "top_k": 2}).encode()
 
 
-def infer(picture: bytes) -> tuple[bytes, int]:
-    """The same by the Open Inference Protocol, and the length of its header."""
-    behind = struct.pack("<I", len(picture)) + picture
-    parameters = {"binary_data_size": len(behind)}
+def oip_request(picture: bytes) -> tuple[bytes, int]:
+    """Return the same request in the Open Inference Protocol, and the length of its header."""
+    payload = struct.pack("<I", len(picture)) + picture
+    parameters = {"binary_data_size": len(payload)}
     inputs = [{"name": "image", "shape": [1], "datatype": "BYTES", "parameters": parameters}]
     header = json.dumps({"inputs": inputs}).encode()
-    return header + behind, len(header)
+    return header + payload, len(header)
 
 
-def _post(
+def _target(
     path: str, kind: str, method: str = "POST", **more: str
 ) -> SearchStrategy[tuple[str, str, Mapping[str, str]]]:
     return st.just((method, path, {"Content-Type": kind, **more}))
 
 
-def _sent(to: tuple[str, str, Mapping[str, str]], body: bytes) -> Sent:
+def _request(to: tuple[str, str, Mapping[str, str]], body: bytes) -> DamagedRequest:
     method, path, headers = to
-    return Sent(method, path, body, headers)
+    return DamagedRequest(method, path, body, headers)
 
 
-def damaged_requests() -> SearchStrategy[Sent]:
-    """One request, with damage to what it carries or to how that is wrapped."""
+def damaged_requests() -> SearchStrategy[DamagedRequest]:
+    """Requests with damage to their content or to its encoding."""
     sound = pictures()[1]
-    binary, length = infer(sound)
+    binary, length = oip_request(sound)
     harmed = damaged(pictures())
     upload = f"/sources?task={TASK}&name={{name}}"
     packed = st.one_of(damaged(archives()), damaged_members())
     task = json.dumps({"name": "x", "backbone": "vit", "labels": LABELS, "recipe": {"epochs": 1}}).encode()
     return st.one_of(
-        st.builds(_sent, _post("/predict", MULTIPART), harmed.map(form)),
-        st.builds(_sent, _post("/predict", MULTIPART), damaged((form(sound),))),
-        st.builds(_sent, _post("/predict", JSON), harmed.map(question)),
-        st.builds(_sent, _post("/predict", JSON), damaged((question(sound),))),
+        st.builds(_request, _target("/predict", MULTIPART), harmed.map(multipart_request)),
+        st.builds(_request, _target("/predict", MULTIPART), damaged((multipart_request(sound),))),
+        st.builds(_request, _target("/predict", JSON), harmed.map(json_request)),
+        st.builds(_request, _target("/predict", JSON), damaged((json_request(sound),))),
         st.builds(
-            _sent,
-            _post(f"/v2/models/{TASK}/infer", BYTES, **{"Inference-Header-Content-Length": str(length)}),
+            _request,
+            _target(f"/v2/models/{TASK}/infer", BYTES, **{"Inference-Header-Content-Length": str(length)}),
             damaged((binary,)),
         ),
-        st.builds(_sent, _post(upload, "application/zip"), packed),
-        st.builds(_sent, _post(f"{upload}&unreadable=skip", "application/x-tar"), packed),
-        st.builds(_sent, _post("/sources/{source}/samples", BYTES), packed),
-        st.builds(_sent, _post("/sources/{source}/prompt", BYTES, "PUT"), damaged_prompts(prompts())),
-        st.builds(_sent, _post("/tasks", JSON), damaged((task,))),
+        st.builds(_request, _target(upload, "application/zip"), packed),
+        st.builds(_request, _target(f"{upload}&unreadable=skip", "application/x-tar"), packed),
+        st.builds(_request, _target("/sources/{source}/samples", BYTES), packed),
+        st.builds(_request, _target("/sources/{source}/prompt", BYTES, "PUT"), damaged_prompts(prompts())),
+        st.builds(_request, _target("/tasks", JSON), damaged((task,))),
     )
 
 
-def damaged_wires() -> SearchStrategy[bytes]:
-    """What is sent on a connection: requests with damage to their heads, lengths and chunks."""
-    body = question(pictures()[1])
+def damaged_connections() -> SearchStrategy[bytes]:
+    """Bytes on a connection: requests with damage to their heads, lengths and chunks."""
+    body = json_request(pictures()[1])
     head = f"POST /predict HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer TOKEN\r\nContent-Type: {JSON}\r\n"
     chunked = b"%x\r\n%b\r\n0\r\n\r\n" % (len(body), body)
     return damaged(

@@ -1,4 +1,4 @@
-"""Sound files of every kind that people send, small, for others to damage."""
+"""Small valid files of every accepted kind, as input for damage."""
 
 import io
 import tarfile
@@ -15,7 +15,7 @@ PACKINGS = ("zip", "zip stored", "tar", "gz", "bz2", "xz")
 
 
 def saved(image: Image.Image, kind: str, **options: object) -> bytes:
-    """The picture as a file."""
+    """Encode the picture."""
     file = io.BytesIO()
     image.save(file, kind, **options)
     return file.getvalue()
@@ -23,12 +23,12 @@ def saved(image: Image.Image, kind: str, **options: object) -> bytes:
 
 @cache
 def pictures() -> tuple[bytes, ...]:
-    """A picture in every format that is read, and in the forms of each that decoders treat apart."""
+    """Return a picture in every accepted format and in the variants that decoders treat differently."""
     colours = Image.linear_gradient("L").resize((12, 9)).convert("RGB")
     grey, mask = colours.convert("L"), colours.convert("1")
     palette, clear = colours.convert("P"), colours.convert("RGBA")
     exif = Image.Exif()
-    exif[0x0112] = 6  # lies on its side
+    exif[0x0112] = 6  # rotated
     return (
         *(saved(colours, kind) for kind in PICTURE_FORMATS),
         saved(colours, "JPEG", progressive=True, exif=exif),
@@ -53,7 +53,7 @@ def pictures() -> tuple[bytes, ...]:
 
 
 def packed(files: Mapping[str, bytes], packing: str) -> bytes:
-    """An archive of the files."""
+    """Pack the files into an archive."""
     file = io.BytesIO()
     if packing.startswith("zip"):
         method = zipfile.ZIP_STORED if packing == "zip stored" else zipfile.ZIP_DEFLATED
@@ -72,7 +72,7 @@ def packed(files: Mapping[str, bytes], packing: str) -> bytes:
 
 @cache
 def collections() -> tuple[Mapping[str, bytes], ...]:
-    """The files of a collection in every layout that is read."""
+    """Return the files of a dataset in every accepted layout."""
     first, second, third = pictures()[:3]
     return (
         {"cat/1.jpg": first, "cat/2.png": second, "dog/1.webp": third},
@@ -86,11 +86,11 @@ def collections() -> tuple[Mapping[str, bytes], ...]:
 
 @cache
 def archives() -> tuple[bytes, ...]:
-    """Every layout in every packing."""
+    """Return every layout in every archive format."""
     return tuple(packed(files, packing) for files in collections() for packing in PACKINGS)
 
 
 @cache
 def prompts() -> tuple[bytes, ...]:
-    """Prompts of the service's own backbone."""
+    """Return prompts of the service's backbone."""
     return prompt_bytes(), prompt_bytes(1, LABELS[:2])

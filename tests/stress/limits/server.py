@@ -1,4 +1,4 @@
-"""One service as a process of its own, on SQLite and a folder, with a world in it and a look at its memory."""
+"""The service as a separate process on SQLite and a folder, with its memory, sockets and metrics."""
 
 import os
 import sys
@@ -23,7 +23,7 @@ from tests.stress.limits.memory import Memory, memory_of
 
 @dataclass(frozen=True)
 class ServerProcess:
-    """The world, the process that serves it, and its port."""
+    """A registry, the process that serves it, and its port."""
 
     world: World
     part: ManagedProcess
@@ -31,24 +31,24 @@ class ServerProcess:
 
     @property
     def memory(self) -> Memory:
-        """What the process takes now."""
+        """Return the memory of the process."""
         return memory_of(self.part.pid)
 
     @property
     def sockets(self) -> int:
-        """How many sockets the process has open."""
-        found = 0
+        """Count the open sockets of the process."""
+        count = 0
         for file in Path(f"/proc/{self.part.pid}/fd").iterdir():
             try:
-                found += file.readlink().name.startswith("socket:")
+                count += file.readlink().name.startswith("socket:")
             except FileNotFoundError:  # closed meanwhile
                 continue
-        return found
+        return count
 
-    def measured(self, name: str) -> float:
-        """A measurement of the service, without labels."""
-        told = self.world.ask("admin", "GET", "/metrics").text
-        [line] = [line for line in told.splitlines() if line.startswith(f"alacarte_{name} ")]
+    def metric(self, name: str) -> float:
+        """Read a metric without labels."""
+        text = self.world.ask("admin", "GET", "/metrics").text
+        [line] = [line for line in text.splitlines() if line.startswith(f"alacarte_{name} ")]
         return float(line.split()[1])
 
 
@@ -56,17 +56,17 @@ class ServerProcess:
 def start_server(
     folder: Path, template: Path, command: Sequence[str] = SERVE, **settings: str | float
 ) -> Iterator[ServerProcess]:
-    """The service is up, with a world in it that the test made; the folder keeps its log."""
+    """Run the service on a new registry; the folder keeps its log."""
     home = folder / "home"
     home.mkdir()
     (home / "registry.db").write_bytes(template.read_bytes())
-    told = ServiceSettings(home=home, database="", objects="", weights="random")
+    service_settings = ServiceSettings(home=home, database="", objects="", weights="random")
     objects = FolderStore(home / "objects")
     objects.prepare()
-    database = Database(told.database_url)
+    database = Database(service_settings.database_url)
     mark_store(database, objects)
-    signer = open_signer(told.signing_key_file)
-    world = World(Registry(database, objects, ScratchHome(told.scratch_folder), signer))
+    signer = open_signer(service_settings.signing_key_file)
+    world = World(Registry(database, objects, ScratchHome(service_settings.scratch_folder), signer))
     [port] = free_ports(1)
     world.url = f"http://127.0.0.1:{port}"
     part = ManagedProcess(
@@ -82,7 +82,7 @@ def start_server(
 
 
 def _environment(home: Path, port: int, settings: dict[str, str | float]) -> dict[str, str]:
-    """Nothing of the caller's own settings."""
+    """Return the environment without the caller's own settings."""
     mine = {name: value for name, value in os.environ.items() if not name.startswith(("ALACARTE_", "AWS_"))}
     return (
         mine

@@ -1,4 +1,4 @@
-"""What a journey is held against: the published bytes, what they say without a service, and who an answer rests on."""
+"""Expected answers, computed by the library from the published prompts, without a service."""
 
 from pathlib import Path
 
@@ -19,21 +19,21 @@ from trainer.train import train_shard
 
 
 def published(registry: Registry, *sources: str) -> dict[str, bytes]:
-    """The bytes of the sources' prompts, by the ids of the prompts."""
+    """Read the bytes of the sources' prompts by prompt id."""
     with registry.database.reading() as session:
         rows = [row for row in session.scalars(select(Prompt)) if str(row.source_id) in sources]
     return {str(row.id): registry.objects.read(row.key, row.digest) for row in rows}
 
 
-def directly(backbone: Backbone, prompts: dict[str, bytes], picture: Path) -> ImagePrediction:
-    """What the published artifacts say without any service."""
+def predict_directly(backbone: Backbone, prompts: dict[str, bytes], picture: Path) -> ImagePrediction:
+    """Predict with these artifacts and the library alone."""
     images = torch.stack([backbone.preprocessing(decode(picture))])
     predictor = Predictor(backbone, {name: prompt_from_bytes(data) for name, data in prompts.items()})
     return predictor.predict(images, [list(prompts)])[0]
 
 
-def never_seen(registry: Registry, backbone: Backbone, shard: str, pictures: Path) -> str:
-    """The digest of what the shard's samples teach when they are all that there ever was."""
+def digest_without_forgotten(registry: Registry, backbone: Backbone, shard: str, pictures: Path) -> str:
+    """Train a prompt on exactly the shard's current samples and return its digest."""
     with registry.database.reading() as session:
         [row] = [row for row in session.scalars(select(Shard)) if str(row.id) == shard]
         rows = session.scalars(select(Sample).where(Sample.shard_id == row.id)).all()
@@ -43,6 +43,6 @@ def never_seen(registry: Registry, backbone: Backbone, shard: str, pictures: Pat
 
 
 def prompts_in(client: Client, picture: Path) -> set[str]:
-    """The ids of the prompts that an answer rests on."""
-    said = client.predict(picture, explain=True).explain
-    return {prompt.prompt for source in said or () for prompt in source.prompts}
+    """Return the ids of the prompts that an answer names."""
+    explanation = client.predict(picture, explain=True).explain
+    return {prompt.prompt for source in explanation or () for prompt in source.prompts}

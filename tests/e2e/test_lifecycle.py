@@ -1,4 +1,4 @@
-"""The whole journey with a real worker process, over a real socket: upload, train, grant, predict, forget, receipt."""
+"""The life of a source with a real worker process, over a real socket: upload, train, grant, predict, forget."""
 
 import signal
 import subprocess
@@ -20,18 +20,18 @@ from registry.registry import Registry
 from registry.storage.keys import source_prefix
 from service.settings import ServiceSettings
 from tests.cli.fixtures import draw
-from tests.e2e.browser import directly, never_seen, prompts_in, published
+from tests.e2e.expected_answers import digest_without_forgotten, predict_directly, prompts_in, published
 from tests.service.processes import serve
 from trainer.threads import one_thread
 
 BACKBONE, SIZE = "vit_tiny_patch16_224", 32
-PATIENCE_SECONDS = 120
+WAIT_SECONDS = 120
 ROOT = Path(__file__).parents[2]
 
 
 @pytest.fixture
 def url(registry: Registry, environment: dict[str, str], monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
-    """A service with nothing in it."""
+    """The URL of a service without data."""
     for name, value in environment.items():
         if name.startswith("ALACARTE_"):
             monkeypatch.setenv(name, value)
@@ -41,14 +41,14 @@ def url(registry: Registry, environment: dict[str, str], monkeypatch: pytest.Mon
 
 @contextmanager
 def worker(environment: dict[str, str], log: Path) -> Iterator[None]:
-    """A worker in a process of its own."""
+    """Run a worker process."""
     command = [sys.executable, "-m", "alacarte", "work", "--weights", "random", "--poll", "0.1"]
     with log.open("wb") as out:
         process = subprocess.Popen(command, cwd=ROOT, env={**environment, "OMP_NUM_THREADS": "1"}, stderr=out)
     try:
         yield
         process.send_signal(signal.SIGTERM)
-        assert process.wait(PATIENCE_SECONDS) == 0, log.read_text()
+        assert process.wait(WAIT_SECONDS) == 0, log.read_text()
     finally:
         process.kill()
         process.wait()
@@ -75,12 +75,12 @@ def test_upload_train_grant_predict_forget(
         for source in ("farm", "zoo"):
             admin.grant("eva", source)
         with Client(url, admin.issue_token("eva").text) as eva, Client(url, admin.issue_token("fay").text) as fay:
-            admin.wait_until_trained("farm", PATIENCE_SECONDS)
-            admin.wait_until_trained("zoo", PATIENCE_SECONDS)
+            admin.wait_until_trained("farm", WAIT_SECONDS)
+            admin.wait_until_trained("zoo", WAIT_SECONDS)
 
-            # The service says what the trainer's prompts say, to those who may use them and to nobody else.
+            # The service answers with the trained prompts, and only to those who may use them.
             answer, prompts = eva.predict(picture, top_k=3), published(registry, first, second)
-            expected = directly(backbone, prompts, picture)
+            expected = predict_directly(backbone, prompts, picture)
             assert sorted(answer.sources) == sorted([first, second])
             assert answer.set_digest == expected.set_digest
             assert [one.label for one in answer.labels] == list(expected.labels)
@@ -90,27 +90,27 @@ def test_upload_train_grant_predict_forget(
             with pytest.raises(ServiceProblem, match="404"):
                 fay.predict(picture, sources=[first])
 
-            # A forgotten picture: the prompt that learnt from it leaves at once, and one comes that never saw it.
+            # Forget a picture: its prompt is dropped at once, and a new one is trained without it.
             sample = admin.samples("farm")[0]
             old = published(registry, first).keys()
             forgetting = admin.forget("farm", sample=sample.digest)
             assert len(old - prompts_in(eva, picture)) == 1
             assert admin.source("farm").samples == 23
-            state = admin.wait_until_trained("farm", PATIENCE_SECONDS)
+            state = admin.wait_until_trained("farm", WAIT_SECONDS)
             assert {shard.id: shard.generation for shard in state.shards}[sample.shard_id] == 2
             now = published(registry, first)
             assert len(old & now.keys()) == 1
             [new] = [prompt_digest(data) for prompt, data in now.items() if prompt not in old]
-            assert new == never_seen(registry, backbone, sample.shard_id, farm)
+            assert new == digest_without_forgotten(registry, backbone, sample.shard_id, farm)
             assert prompts_in(eva, picture) == published(registry, first, second).keys()
-            assert admin.verify(forgetting.wait(PATIENCE_SECONDS).id).holds
+            assert admin.verify(forgetting.wait(WAIT_SECONDS).id).holds
 
-            # A forgotten source: answers are without it at once, and exactly what the others say.
+            # Forget a source: answers are at once exactly those of the others.
             forgetting = admin.forget("farm")
             answer = eva.predict(picture)
             assert answer.sources == (second,)
-            assert answer.set_digest == directly(backbone, published(registry, second), picture).set_digest
-            erasure = forgetting.wait(PATIENCE_SECONDS)
+            assert answer.set_digest == predict_directly(backbone, published(registry, second), picture).set_digest
+            erasure = forgetting.wait(WAIT_SECONDS)
             assert erasure.receipt is not None
             assert admin.verify(erasure.id).holds
             assert published(registry, first) == {}
@@ -120,7 +120,7 @@ def test_upload_train_grant_predict_forget(
 
 
 @pytest.mark.parametrize("home", ["sqlite-folder"], indirect=True)
-def test_what_has_one_label_only_is_trained_and_answers_beside_others(
+def test_a_source_with_one_label_is_trained_and_composed_with_others(
     registry: Registry, environment: dict[str, str], url: str, tmp_path: Path
 ) -> None:
     backbone = build_backbone(BACKBONE, "random", SIZE, log=lambda _: None)
@@ -134,23 +134,26 @@ def test_what_has_one_label_only_is_trained_and_answers_beside_others(
         admin.create_user("eva")
         for source in ("herd", "farm"):
             admin.grant("eva", source)
-            admin.wait_until_trained(source, PATIENCE_SECONDS)
+            admin.wait_until_trained(source, WAIT_SECONDS)
         with Client(url, admin.issue_token("eva").text) as eva:
-            # By itself it says its label, whatever the picture; beside another it counts as one of two.
+            # Alone it always answers its label; with another source it counts as one of two.
             alone = eva.predict(picture, sources=["herd"])
             assert [(one.label, one.score) for one in alone.labels] == [("cat", 1.0)]
-            both, expected = eva.predict(picture), directly(backbone, published(registry, first, second), picture)
+            both, expected = (
+                eva.predict(picture),
+                predict_directly(backbone, published(registry, first, second), picture),
+            )
             assert both.set_digest == expected.set_digest
             assert {one.label: one.score for one in both.labels} == pytest.approx(
                 dict(zip(expected.labels, expected.scores.tolist(), strict=True)), abs=1e-4
             )
             assert both.label == "cat"
 
-            # A shard that is left with one label is trained again, too.
+            # A shard that is left with one label is trained again too.
             for sample in admin.samples("farm"):
                 if sample.label == "dog":
                     admin.forget("farm", sample=sample.digest)
-            state = admin.wait_until_trained("farm", PATIENCE_SECONDS)
+            state = admin.wait_until_trained("farm", WAIT_SECONDS)
             assert (state.labels, state.samples) == (("cat",), 3)
             left = eva.predict(picture)
             assert sorted(left.sources) == sorted([first, second])
