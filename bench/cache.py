@@ -26,7 +26,7 @@ from alacarte.prompting.prompt.tensors import PromptMetadata, PromptTensors, Tra
 from bench.serving.pictures import make_pictures
 from bench.serving.report import Line, show_tables
 from bench.serving.stats import percentile, ratio
-from registry.access.usable_set import TaskFacts, UsablePrompt
+from registry.access.usable_set import TaskConfig, UsablePrompt
 from registry.storage.folder import FolderStore
 from service.engine.backbone_cache import BackboneCache
 from service.engine.compose import compose
@@ -185,13 +185,13 @@ def new_engine(backbone: Backbone, store: FolderStore, prompt_bytes: int) -> Eng
     return Engine(backbones, lambda prompt: store.read(prompt.key, prompt.digest), settings)
 
 
-def task_of(backbone: Backbone) -> TaskFacts:
+def task_of(backbone: Backbone) -> TaskConfig:
     """The task of all prompts."""
-    return TaskFacts(UUID(int=1), "bench", backbone.architecture, None, backbone.identity, "average", "none", None)
+    return TaskConfig(UUID(int=1), "bench", backbone.architecture, None, backbone.identity, "average", "none", None)
 
 
 async def ask(
-    engine: Engine, task: TaskFacts, pictures: Sequence[bytes], requests: Sequence[User], concurrency: int
+    engine: Engine, task: TaskConfig, pictures: Sequence[bytes], requests: Sequence[User], concurrency: int
 ) -> list[float]:
     """The seconds of each request, with so many under way all the time."""
     left = iter(enumerate(requests))

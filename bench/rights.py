@@ -16,8 +16,8 @@ from uuid import UUID
 from sqlalchemy import text
 
 from bench.timing import show
-from registry.access.rights import usable
-from registry.access.tokens import proof_of
+from registry.access.rights import read_usable_prompts
+from registry.access.tokens import parse_token
 from registry.db import migrate
 from registry.db.database import Database
 from tests.registry.access.fixtures import RELEASE, TASK, seed
@@ -44,7 +44,9 @@ def main() -> None:
         with homes[kind]() as database:
             granted = seed(database, options.sources, users, grants)
             wishes = {token: sources[:WISHES] for token, sources in granted.items()}
-            prompts = statistics.mean(len(usable(database, proof_of(token), task=TASK).prompts) for token in wishes)
+            prompts = statistics.mean(
+                len(read_usable_prompts(database, parse_token(token), task=TASK).prompts) for token in wishes
+            )
             times = measure(contenders(database, wishes), list(wishes), calls)
         lines += [line_of(kind, prompts, name, seconds, times[BARE]) for name, seconds in times.items()]
     summary: dict[str, object] = {"sources": options.sources, "users": users, "calls": calls}
@@ -55,13 +57,15 @@ def contenders(database: Database, wishes: Mapping[str, Sequence[UUID]]) -> dict
     """What takes turns, each called with the text of a token."""
 
     def bare(token: str) -> None:  # noqa: ARG001  # nobody is asked for
-        database.fetch(text("SELECT 1"), {})
+        database.fetch_rows(text("SELECT 1"), {})
 
     return {
         BARE: bare,
-        "all that is usable": lambda token: usable(database, proof_of(token), task=TASK),
-        f"{WISHES} sources of it": lambda token: usable(database, proof_of(token), task=TASK, sources=wishes[token]),
-        "a release of it": lambda token: usable(database, proof_of(token), task=TASK, release=RELEASE),
+        "all that is usable": lambda token: read_usable_prompts(database, parse_token(token), task=TASK),
+        f"{WISHES} sources of it": lambda token: read_usable_prompts(
+            database, parse_token(token), task=TASK, sources=wishes[token]
+        ),
+        "a release of it": lambda token: read_usable_prompts(database, parse_token(token), task=TASK, release=RELEASE),
     }
 
 

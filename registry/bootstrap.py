@@ -7,7 +7,7 @@ from registry.registry import Registry
 from registry.settings import RegistrySettings
 from registry.storage.factory import open_store
 from registry.storage.ownership import mark_store
-from registry.storage.scratch import ScratchHome
+from registry.storage.scratch import ScratchSpace
 from registry.storage.store import ObjectStore
 
 
@@ -16,7 +16,7 @@ def open_database(settings: RegistrySettings) -> Database:
     return Database(settings.database_url)
 
 
-def open_objects(settings: RegistrySettings) -> ObjectStore:
+def open_object_store(settings: RegistrySettings) -> ObjectStore:
     """The object store that the settings name, be it there or not."""
     secret = settings.s3_secret_key
     return open_store(
@@ -28,10 +28,12 @@ def open_objects(settings: RegistrySettings) -> ObjectStore:
     )
 
 
-def make_registry(settings: RegistrySettings) -> tuple[str | None, str | None]:
+def upgrade_registry(settings: RegistrySettings) -> tuple[str | None, str | None]:
     """Brings tables and object store to this version, or into being; returns the revision before and after."""
-    objects = open_objects(settings)
-    database = Database(settings.database_url, answer_seconds=None)  # a step may take long where there is much
+    objects = open_object_store(settings)
+    database = Database(
+        settings.database_url, response_timeout_seconds=None
+    )  # a step may take long where there is much
     try:
         revisions = migrate.upgrade(database)
         objects.prepare()
@@ -45,11 +47,11 @@ def open_registry(settings: RegistrySettings) -> Registry:
     """The registry that the settings name; refused unless its database has the tables of this version."""
     database = open_database(settings)
     migrate.require_current(database)
-    objects = open_objects(settings)
+    objects = open_object_store(settings)
     signer = signing.open_signer(settings.signing_key_file)
-    with database.reading() as session:
-        is_known = signing.is_enrolled(session, signer)
+    with database.read_transaction() as session:
+        is_known = signing.is_key_registered(session, signer)
     if not is_known:  # whoever only reads need not wait for writers
-        with database.writing() as session:
-            signing.enrol(session, signer)
-    return Registry(database, objects, ScratchHome(settings.scratch_folder), signer, settings.default_quota_bytes)
+        with database.write_transaction() as session:
+            signing.register_key(session, signer)
+    return Registry(database, objects, ScratchSpace(settings.scratch_folder), signer, settings.default_quota_bytes)

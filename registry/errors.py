@@ -19,7 +19,7 @@ class LimitExceeded(DatasetRejected):
     status = 413
 
 
-class PictureUnreadable(DomainError):
+class InvalidPicture(DomainError):
     """Bytes that should be a picture are none, are cut off, or are too large to be decoded."""
 
     status = 422
@@ -31,7 +31,7 @@ class DatabaseUnreachable(DomainError):
     status = 503
 
 
-class DatabaseRefused(DomainError):
+class DatabaseUnusable(DomainError):
     """The database that the settings name cannot be used as it is."""
 
     status = 500

@@ -21,6 +21,6 @@ def new_id() -> UUID:
     return UUID(int=value)
 
 
-def made_at(made: UUID) -> float | None:
+def id_timestamp(made: UUID) -> float | None:
     """The Unix time at which `new_id` made the id, by the clock of then; None if it is no such id."""
     return (made.int >> 80) / 1000 if made.version == 7 else None

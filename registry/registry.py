@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 from registry.db.database import Database
 from registry.log.signing import Signer
-from registry.storage.scratch import ScratchHome
+from registry.storage.scratch import ScratchSpace
 from registry.storage.store import ObjectStore
 
 
@@ -14,6 +14,6 @@ class Registry:
 
     database: Database
     objects: ObjectStore
-    scratch: ScratchHome
+    scratch: ScratchSpace
     signer: Signer
     quota_bytes: int | None = None  # of owners of whom nothing else was said; None: no limit

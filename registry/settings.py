@@ -11,7 +11,7 @@ from sqlalchemy import URL
 from registry.errors import DomainError
 
 
-class SettingsRefused(DomainError):
+class InvalidSettings(DomainError):
     """A setting cannot be read; the message names it."""
 
     status = 500
@@ -77,19 +77,19 @@ class RegistrySettings(BaseSettings):
         return (self.signing_key or self.home / "signing-key.pem").expanduser()
 
 
-AnySettings = TypeVar("AnySettings", bound=RegistrySettings)
+SettingsT = TypeVar("SettingsT", bound=RegistrySettings)
 
 
-def read_settings() -> RegistrySettings:
+def load_registry_settings() -> RegistrySettings:
     """The registry's settings, as the environment has them."""
-    return read_settings_of(RegistrySettings)
+    return load_settings(RegistrySettings)
 
 
-def read_settings_of(kind: type[AnySettings], **given: object) -> AnySettings:
+def load_settings(kind: type[SettingsT], **given: object) -> SettingsT:
     """Settings of a kind as the environment has them, but for those that are given."""
     try:
         return kind(**given)  # type: ignore[arg-type]  # pydantic checks what they are
     except ValidationError as error:
         first = error.errors()[0]
         name = "_".join(str(part) for part in first["loc"]).upper()
-        raise SettingsRefused(f"ALACARTE_{name}: {first['msg']}") from error
+        raise InvalidSettings(f"ALACARTE_{name}: {first['msg']}") from error

@@ -4,7 +4,7 @@ from typing import Literal
 
 from pydantic import Field, ValidationInfo, field_validator
 
-from registry.settings import RegistrySettings, read_settings_of
+from registry.settings import RegistrySettings, load_settings
 from service.auth.jwks import ASYMMETRIC, is_safe_url, is_url
 from service.engine.settings import EngineSettings
 
@@ -151,4 +151,4 @@ def pairs_in(names: str) -> tuple[tuple[str, str], ...]:
 
 def read_service_settings(**given: object) -> ServiceSettings:
     """The settings as the environment has them, but for those that are given."""
-    return read_settings_of(ServiceSettings, **given)
+    return load_settings(ServiceSettings, **given)

@@ -49,7 +49,7 @@ def obstacle_to(state: SourceState) -> str | None:
     waiting = [shard for shard in state.shards if not shard.is_served]
     if not waiting:
         return None
-    if all(shard.state == "held" for shard in waiting):
+    if all(shard.state == "paused" for shard in waiting):
         raise WaitedInVain(f"the training of {state.name} was stopped: resume it")
     missing = f"{len(waiting)} of {len(state.shards)} shards of {state.name} are not trained"
     faults = [shard.error for shard in waiting if shard.error]

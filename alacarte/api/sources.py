@@ -8,7 +8,7 @@ from pydantic.config import JsonDict
 
 from alacarte.api.base import DIGEST_EXAMPLE, TIME_EXAMPLE, UUID_EXAMPLE, RequestModel, ResponseModel
 from alacarte.api.limits import MAX_SHARDS
-from alacarte.api.literals import Right, ShardCondition, UnreadablePolicy
+from alacarte.api.literals import Right, ShardState, UnreadablePolicy
 
 MAX_LISTED_REFUSALS = 100
 _EXAMPLE: JsonDict = {
@@ -108,7 +108,7 @@ class ShardResponse(ResponseModel):
     generation: int
     samples: int
     size_bytes: int
-    state: ShardCondition
+    state: ShardState
     progress: float = Field(description="From 0 to 1.")
     attempts: int
     worker: str | None

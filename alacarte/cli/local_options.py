@@ -18,9 +18,9 @@ T = TypeVar("T")
 def opened() -> "Iterator[Registry]":
     """The registry that the settings name."""
     from registry.bootstrap import open_registry
-    from registry.settings import read_settings
+    from registry.settings import load_registry_settings
 
-    registry = open_registry(read_settings())
+    registry = open_registry(load_registry_settings())
     try:
         yield registry
     finally:
@@ -30,14 +30,14 @@ def opened() -> "Iterator[Registry]":
 @contextmanager
 def reading() -> "Iterator[Session]":
     """A transaction on the registry that changes nothing."""
-    with opened() as registry, registry.database.reading() as session:
+    with opened() as registry, registry.database.read_transaction() as session:
         yield session
 
 
 @contextmanager
 def writing() -> "Iterator[Session]":
     """A transaction on the registry, committed when the block ends."""
-    with opened() as registry, registry.database.writing() as session:
+    with opened() as registry, registry.database.write_transaction() as session:
         yield session
 
 

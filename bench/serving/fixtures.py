@@ -9,10 +9,10 @@ from alacarte.prompting.backbone.vit import Backbone
 from alacarte.prompting.prompt.artifact import prompt_to_bytes
 from bench.forward import random_prompts
 from registry.access.caller import OPERATOR
-from registry.access.grants import grant
+from registry.access.grants import grant_right
 from registry.access.tokens import issue_token
 from registry.access.users import create_user
-from registry.bootstrap import make_registry, open_registry
+from registry.bootstrap import open_registry, upgrade_registry
 from registry.catalog.sources import create_source
 from registry.catalog.tasks import create_task
 from registry.settings import RegistrySettings
@@ -34,10 +34,10 @@ class People:
 def make_people(home: Path, backbone: Backbone, counts: Sequence[int]) -> People:
     """Makes a registry on SQLite and a folder; every user has sources of their own choice from the pool."""
     settings = RegistrySettings(home=home, database="", objects="")
-    make_registry(settings)
+    upgrade_registry(settings)
     registry = open_registry(settings)
     chance = random.Random(0)
-    with registry.database.writing() as session:
+    with registry.database.write_transaction() as session:
         owner = create_user(session, OPERATOR, "owner", "owner")
         admin = create_user(session, OPERATOR, "admin", "admin")
         admin_token = issue_token(session, OPERATOR, admin.id).text
@@ -49,13 +49,13 @@ def make_people(home: Path, backbone: Backbone, counts: Sequence[int]) -> People
     for source, prompt in zip(sources, prompts.values(), strict=True):
         publish_remote(registry, OPERATOR, source, prompt_to_bytes(prompt), PublishedMetadata.of(prompt.metadata))
     users: dict[int, list[str]] = {}
-    with registry.database.writing() as session:
+    with registry.database.write_transaction() as session:
         for count in counts:
             users[count] = []
             for number in range(USERS):
                 user = create_user(session, OPERATOR, f"user {number} with {count}")
                 for source in chance.sample(sources, count):
-                    grant(session, OPERATOR, user.id, source, "use")
+                    grant_right(session, OPERATOR, user.id, source, "use")
                 users[count].append(issue_token(session, OPERATOR, user.id).text)
     registry.database.close()
     return People(admin_token, users)

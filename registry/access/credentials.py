@@ -12,80 +12,82 @@ from sqlalchemy.orm import Session
 
 from alacarte.api.literals import Role
 from registry.access.caller import Caller
-from registry.db.clock import Moment, now
+from registry.db.clock import UtcDateTime, now
 from registry.db.database import Database
 from registry.db.models.users import Token, User
 from registry.errors import Unauthenticated
 
-ProofKind = Literal["token", "subject"]
+CredentialKind = Literal["token", "subject"]
 
 
 @dataclass(frozen=True)
-class TokenProof:
+class TokenCredential:
     """What a token's text comes to in SQL: the row that it names, and the hash that the row must have."""
 
-    kind: ClassVar[ProofKind] = "token"
+    kind: ClassVar[CredentialKind] = "token"
     prefix: str
     hash: str = field(repr=False)
 
     @property
-    def name(self) -> str:
+    def public_id(self) -> str:
         """Which token it is, as may be told."""
         return self.prefix
 
     @property
-    def binds(self) -> Mapping[str, object]:
-        """What `who_of` is asked with."""
+    def parameters(self) -> Mapping[str, object]:
+        """What `identity_statement` is asked with."""
         return {"prefix": self.prefix}
 
     @property
-    def kept(self) -> str:
+    def stored_value(self) -> str:
         """What is kept of it in SQL."""
         return self.hash
 
-    def holds_for(self, kept: str) -> bool:
+    def matches(self, kept: str) -> bool:
         """Whether the kept hash is that of the text, told in a time that says nothing of either."""
         return compare_digest(self.hash, kept)
 
 
 @dataclass(frozen=True)
-class SubjectProof:
+class OidcCredential:
     """A subject whose signature was checked, and until when that counts; who it is only SQL knows."""
 
-    kind: ClassVar[ProofKind] = "subject"
+    kind: ClassVar[CredentialKind] = "subject"
     issuer: str
     subject: str
     until: datetime
 
     @property
-    def name(self) -> str:
+    def public_id(self) -> str:
         """Which subject it is, whichever of its documents it showed."""
         return f"{self.issuer} {self.subject}"
 
     @property
-    def binds(self) -> Mapping[str, object]:
-        """What `who_of` is asked with."""
+    def parameters(self) -> Mapping[str, object]:
+        """What `identity_statement` is asked with."""
         return {"issuer": self.issuer, "subject": self.subject, "until": self.until}
 
     @property
-    def kept(self) -> str:
+    def stored_value(self) -> str:
         """What is kept of it in SQL."""
         return self.subject
 
-    def holds_for(self, kept: str) -> bool:
+    def matches(self, kept: str) -> bool:
         """Whether the row is this subject's, letter for letter, whatever a database takes for equal."""
         return self.subject == kept
 
 
-Proof = TokenProof | SubjectProof
+Credential = TokenCredential | OidcCredential
 
 
 @cache
-def who_of(kind: ProofKind) -> Select[*tuple[Any, ...]]:  # Any: what is kept of the proof, the user's id and role
-    """The statement that finds who a proof of the kind may be of: `kept`, `id`, `role`; it binds the proof's `binds`.
+def identity_statement(
+    kind: CredentialKind,
+) -> Select[*tuple[Any, ...]]:  # Any: what is kept of the credential, the user's id and role
+    """Return the statement that finds the user of a credential, as columns `kept`, `id`, `role`.
 
-    At most one row, and it counts only if the proof holds for what is kept. Whether a proof has expired is told by the
-    database's clock, each time that it is asked.
+    It yields at most one row, which counts only if the credential matches `kept`. Expiry is compared with the
+    database's clock each time.
     """
     if kind == "token":
         held = select(Token.hash.label("kept"), User.id, User.role).join(User, User.id == Token.user_id)
@@ -94,22 +96,22 @@ def who_of(kind: ProofKind) -> Select[*tuple[Any, ...]]:  # Any: what is kept of
     return bound.where(
         User.issuer == bindparam("issuer"),
         User.subject == bindparam("subject"),
-        bindparam("until", type_=Moment()) > now(),
+        bindparam("until", type_=UtcDateTime()) > now(),
     )
 
 
-def authenticate(session: Session, proof: Proof) -> Caller:
+def authenticate_in_session(session: Session, credential: Credential) -> Caller:
     """Who proves themselves so now, or Unauthenticated."""
-    return _proved(session.execute(who_of(proof.kind), dict(proof.binds)).all(), proof)
+    return _proved(session.execute(identity_statement(credential.kind), dict(credential.parameters)).all(), credential)
 
 
-def caller_of(database: Database, proof: Proof) -> Caller:
-    """As `authenticate`, where it is all that is asked: by one statement, in one round trip."""
-    return _proved(database.fetch(who_of(proof.kind), proof.binds), proof)
+def authenticate(database: Database, credential: Credential) -> Caller:
+    """As `authenticate_in_session`, where it is all that is asked: by one statement, in one round trip."""
+    return _proved(database.fetch_rows(identity_statement(credential.kind), credential.parameters), credential)
 
 
-def _proved(rows: Sequence[Row[Any]], proof: Proof) -> Caller:  # Any: as `who_of` has them
-    if not rows or not proof.holds_for(rows[0].kept):
+def _proved(rows: Sequence[Row[Any]], credential: Credential) -> Caller:  # Any: as `identity_statement` has them
+    if not rows or not credential.matches(rows[0].kept):
         raise Unauthenticated
     return Caller(rows[0].id, cast(Role, rows[0].role))
 

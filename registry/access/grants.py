@@ -7,19 +7,19 @@ from sqlalchemy.orm import Session
 
 from alacarte.api.literals import Right
 from registry.access.caller import Caller
-from registry.access.rights import identities, require_rights, visible
+from registry.access.rights import is_visible_to, principal_ids, require_any_right
 from registry.access.users import require_user
 from registry.db.clock import now
 from registry.db.locks import lock_source
 from registry.db.models.catalog import Source
 from registry.db.models.users import RIGHTS, Grant
-from registry.db.paging import DEFAULT_LIMIT, Page, page
+from registry.db.paging import DEFAULT_LIMIT, Page, read_page
 from registry.errors import Forbidden, Invalid, NotFound
 from registry.ids import new_id
 from registry.log import chain
 
 
-def grant(session: Session, caller: Caller, user_id: UUID, source_id: UUID, right: Right) -> Grant:
+def grant_right(session: Session, caller: Caller, user_id: UUID, source_id: UUID, right: Right) -> Grant:
     """Gives a user or group a right to a source; one that they have already stays as it is."""
     source = _source_to_grant(session, caller, source_id, right)
     user = require_user(session, user_id)
@@ -36,18 +36,22 @@ def grant(session: Session, caller: Caller, user_id: UUID, source_id: UUID, righ
     session.add(given)
     session.flush()
     session.refresh(given)
-    chain.append(session, caller.user_id, "grant.given", grant=given.id, user=user_id, source=source_id, right=right)
+    chain.append_entry(
+        session, caller.user_id, "grant.given", grant=given.id, user=user_id, source=source_id, right=right
+    )
     return given
 
 
-def revoke(session: Session, caller: Caller, user_id: UUID, source_id: UUID, right: Right) -> None:
+def revoke_right(session: Session, caller: Caller, user_id: UUID, source_id: UUID, right: Right) -> None:
     """Takes a right back; what the user has by ownership or through a group is not touched."""
     _source_to_grant(session, caller, source_id, right)
     held = _held(session, user_id, source_id, right)
     if held is None:
         raise NotFound("grant", f"{right} of {source_id} to {user_id}")
     session.delete(held)
-    chain.append(session, caller.user_id, "grant.revoked", grant=held.id, user=user_id, source=source_id, right=right)
+    chain.append_entry(
+        session, caller.user_id, "grant.revoked", grant=held.id, user=user_id, source=source_id, right=right
+    )
 
 
 def list_grants(
@@ -63,10 +67,10 @@ def list_grants(
     """The grants to sources that the caller owns or manages, and the caller's own, the oldest first."""
     statement = select(Grant)
     if caller.is_admin or caller.user_id is None:
-        statement = statement.where(Grant.source_id.in_(select(Source.id).where(visible(caller))))
+        statement = statement.where(Grant.source_id.in_(select(Source.id).where(is_visible_to(caller))))
     else:
-        managed = select(Source.id).where(visible(caller, ["manage"]))
-        held = Grant.user_id.in_(identities(caller.user_id))
+        managed = select(Source.id).where(is_visible_to(caller, ["manage"]))
+        held = Grant.user_id.in_(principal_ids(caller.user_id))
         there = select(Source.id).where(Source.erasure_id.is_(None))
         statement = statement.where(or_(Grant.source_id.in_(managed), held & Grant.source_id.in_(there)))
     if source_id is not None:
@@ -75,7 +79,7 @@ def list_grants(
         statement = statement.where(Grant.user_id == user_id)
     if task_id is not None:
         statement = statement.where(Grant.source_id.in_(select(Source.id).where(Source.task_id == task_id)))
-    return page(session, statement, Grant.id, after=after, limit=limit)
+    return read_page(session, statement, Grant.id, after=after, limit=limit)
 
 
 def _source_to_grant(session: Session, caller: Caller, source_id: UUID, right: Right) -> Source:
@@ -83,7 +87,7 @@ def _source_to_grant(session: Session, caller: Caller, source_id: UUID, right: R
     if right not in RIGHTS:
         raise Invalid(f"the right is one of {', '.join(RIGHTS)}")
     source = lock_source(session, source_id)
-    rights = require_rights(session, caller, source)
+    rights = require_any_right(session, caller, source)
     if caller.is_admin or (caller.user_id is not None and source.owner_id == caller.user_id):
         return source
     if "manage" not in rights:

@@ -36,7 +36,7 @@ def bind_subject(session: Session, caller: Caller, user_id: UUID, issuer: str, s
             session.flush()
     except IntegrityError as error:
         raise Conflict("this subject is another user already: unbind it there first") from error
-    chain.append(session, caller.user_id, "user.bound", user=user.id)
+    chain.append_entry(session, caller.user_id, "user.bound", user=user.id)
     return user
 
 
@@ -48,7 +48,7 @@ def unbind_subject(session: Session, caller: Caller, user_id: UUID) -> User:
         raise NotFound("subject of the user", user_id)
     user.issuer = user.subject = None
     session.flush()
-    chain.append(session, caller.user_id, "user.unbound", user=user.id)
+    chain.append_entry(session, caller.user_id, "user.unbound", user=user.id)
     return user
 
 

@@ -30,7 +30,7 @@ class QuotaExceeded(DomainError):
 
 
 @dataclass(frozen=True)
-class Quota:
+class QuotaUsage:
     """What an owner stores and may store."""
 
     used_bytes: int
@@ -38,7 +38,7 @@ class Quota:
     is_default: bool
 
 
-def show_quota(session: Session, caller: Caller, user_id: UUID, default_bytes: int | None) -> Quota:
+def read_quota(session: Session, caller: Caller, user_id: UUID, default_bytes: int | None) -> QuotaUsage:
     """What a user that the caller may see stores and may store."""
     user = find_user(session, caller, user_id)
     return _quota_of(session, user, default_bytes)
@@ -55,10 +55,10 @@ def set_quota(session: Session, caller: Caller, user_id: UUID, quota_bytes: int 
     if user.quota_bytes != quota_bytes:
         user.quota_bytes = quota_bytes
         session.flush()
-        chain.append(session, caller.user_id, "user.quota-set", user=user.id, bytes=quota_bytes)
+        chain.append_entry(session, caller.user_id, "user.quota-set", user=user.id, bytes=quota_bytes)
 
 
-def require_room(session: Session, owner_id: UUID | None, default_bytes: int | None, adding_bytes: int = 0) -> None:
+def require_quota(session: Session, owner_id: UUID | None, default_bytes: int | None, adding_bytes: int = 0) -> None:
     """Refuses more bytes than the owner has room for, and anything at all if there is none; promises nothing."""
     user = None if owner_id is None else session.get(User, owner_id)
     if user is not None:  # what nobody owns, the operator has put there
@@ -67,18 +67,18 @@ def require_room(session: Session, owner_id: UUID | None, default_bytes: int | N
             raise QuotaExceeded(quota.used_bytes, quota.quota_bytes, adding_bytes)
 
 
-def claim_room(session: Session, owner_id: UUID | None, default_bytes: int | None, adding_bytes: int) -> None:
-    """As `require_room`, and until the transaction ends nobody else claims any for the owner.
+def reserve_quota(session: Session, owner_id: UUID | None, default_bytes: int | None, adding_bytes: int) -> None:
+    """As `require_quota`, and until the transaction ends nobody else claims any for the owner.
 
     Call it with the source locked and before its rows: whoever keeps that order never waits in a circle.
     """
     if owner_id is not None:
         # Two uploads into two sources of one owner meet here, and the second sees what the first has added.
         _locked(session, owner_id)
-        require_room(session, owner_id, default_bytes, adding_bytes)
+        require_quota(session, owner_id, default_bytes, adding_bytes)
 
 
-def _quota_of(session: Session, user: User, default_bytes: int | None) -> Quota:
+def _quota_of(session: Session, user: User, default_bytes: int | None) -> QuotaUsage:
     """Pictures, and prompts that were sent; what is trained here is ours, and what is being forgotten is gone."""
     own = select(Source.id).where(Source.owner_id == user.id, Source.erasure_id.is_(None)).scalar_subquery()
     pictures = select(func.sum(Sample.size_bytes)).where(Sample.source_id.in_(own))
@@ -89,7 +89,7 @@ def _quota_of(session: Session, user: User, default_bytes: int | None) -> Quota:
     )
     used_bytes = int(session.scalar(pictures) or 0) + int(session.scalar(sent) or 0)
     is_default = user.quota_bytes is None
-    return Quota(used_bytes, default_bytes if is_default else user.quota_bytes, is_default)
+    return QuotaUsage(used_bytes, default_bytes if is_default else user.quota_bytes, is_default)
 
 
 def _locked(session: Session, user_id: UUID) -> User | None:

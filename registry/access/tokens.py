@@ -12,20 +12,20 @@ from sqlalchemy.orm import Session
 
 from alacarte.api.limits import MAX_TOKEN_LIFETIME
 from registry.access.caller import Caller, require_admin
-from registry.access.credentials import TokenProof
+from registry.access.credentials import TokenCredential
 from registry.access.users import find_user, require_user
-from registry.catalog.names import checked_text
-from registry.db.clock import after as later
+from registry.catalog.names import validate_text
 from registry.db.clock import now
+from registry.db.clock import seconds_from_now as later
 from registry.db.models.users import Token
-from registry.db.paging import DEFAULT_LIMIT, Page, page
+from registry.db.paging import DEFAULT_LIMIT, Page, read_page
 from registry.errors import Invalid, NotFound, Unauthenticated
 from registry.ids import new_id
 from registry.log import chain
 
 PREFIX_ALPHABET = "abcdefghijklmnopqrstuvwxyz234567"
 PREFIX_LENGTH = 12
-START = "alc_"  # of every token, and of nothing else that a caller may show
+TOKEN_START = "alc_"  # noqa: S105  # the first letters of every token, no secret
 SECRET_BYTES = 32
 MAX_NOTE_LENGTH = 200
 _TEXT = re.compile(r"alc_(?P<prefix>[a-z2-7]{12})_[A-Za-z0-9_-]{43}", re.ASCII)
@@ -33,31 +33,31 @@ _TEXT_LENGTH = len("alc__") + PREFIX_LENGTH + 43
 
 
 @dataclass(frozen=True)
-class Issued:
+class IssuedToken:
     """A new token, and the text that proves it, which nobody can show again."""
 
     token: Token
     text: str = field(repr=False)
 
 
-def proof_of(text: str) -> TokenProof:
-    """The proof in a text; Unauthenticated, before any SQL, for one that cannot be a token."""
+def parse_token(text: str) -> TokenCredential:
+    """The credential in a text; Unauthenticated, before any SQL, for one that cannot be a token."""
     # The length first: a text of a gigabyte is not worth a look.
     matched = _TEXT.fullmatch(text) if len(text) == _TEXT_LENGTH else None
     if matched is None:
         raise Unauthenticated
-    return TokenProof(matched["prefix"], hashlib.sha256(text.encode()).hexdigest())
+    return TokenCredential(matched["prefix"], hashlib.sha256(text.encode()).hexdigest())
 
 
 def issue_token(
     session: Session, caller: Caller, user_id: UUID, *, note: str = "", lifetime: timedelta | None = None
-) -> Issued:
+) -> IssuedToken:
     """A new token of a user; without a lifetime it is good until revoked.
 
     For admins only: whoever found a token could otherwise make it last, beyond its expiry and its revocation.
     """
     require_admin(caller)
-    note = checked_text("the note of a token", note, min_length=0, max_length=MAX_NOTE_LENGTH)
+    note = validate_text("the note of a token", note, min_length=0, max_length=MAX_NOTE_LENGTH)
     if lifetime is not None and not timedelta(0) < lifetime <= MAX_TOKEN_LIFETIME:
         raise Invalid(f"a token lives for more than no time and at most {MAX_TOKEN_LIFETIME.days} days")
     if require_user(session, user_id).is_group:
@@ -68,7 +68,7 @@ def issue_token(
         id=new_id(),
         user_id=user_id,
         prefix=prefix,
-        hash=proof_of(text).hash,
+        hash=parse_token(text).hash,
         note=note,
         created_at=now(),
         expires_at=None if lifetime is None else later(lifetime.total_seconds()),
@@ -76,8 +76,8 @@ def issue_token(
     session.add(token)
     session.flush()
     session.refresh(token)
-    chain.append(session, caller.user_id, "token.issued", token=token.id, user=user_id)
-    return Issued(token, text)
+    chain.append_entry(session, caller.user_id, "token.issued", token=token.id, user=user_id)
+    return IssuedToken(token, text)
 
 
 def revoke_token(session: Session, caller: Caller, token_id: UUID) -> None:
@@ -86,7 +86,7 @@ def revoke_token(session: Session, caller: Caller, token_id: UUID) -> None:
     if token is None or not (caller.is_admin or token.user_id == caller.user_id):
         raise NotFound("token", token_id)
     session.delete(token)
-    chain.append(session, caller.user_id, "token.revoked", token=token_id, user=token.user_id)
+    chain.append_entry(session, caller.user_id, "token.revoked", token=token_id, user=token.user_id)
 
 
 def list_tokens(
@@ -103,7 +103,7 @@ def list_tokens(
         statement = statement.where(Token.user_id == find_user(session, caller, user_id).id)
     elif not caller.is_admin:
         statement = statement.where(Token.user_id == caller.user_id)
-    return page(session, statement, Token.id, after=after, limit=limit)
+    return read_page(session, statement, Token.id, after=after, limit=limit)
 
 
 def _require_self(caller: Caller, user_id: UUID) -> None:

@@ -29,7 +29,7 @@ from sqlalchemy.sql.functions import FunctionElement
 from sqlalchemy.sql.operators import OperatorType
 
 from alacarte.api.literals import Composition, Role, Weighting
-from registry.access.credentials import ProofKind, who_of
+from registry.access.credentials import CredentialKind, identity_statement
 from registry.db.models.catalog import Source, Task
 from registry.db.models.prompts import Prompt, Release, ReleasePrompt
 from registry.db.models.users import Grant, Membership
@@ -37,9 +37,18 @@ from registry.db.models.users import Grant, Membership
 By = Literal["id", "name"]
 Rows = Any  # of a statement: their columns are told where they are made
 
-TASK = (Task.id, Task.name, Task.backbone, Task.size, Task.identity, Task.composition, Task.weighting, Task.labels)
-SOURCE = (Source.id, Source.name)
-PROMPT = (
+TASK_COLUMNS = (
+    Task.id,
+    Task.name,
+    Task.backbone,
+    Task.size,
+    Task.identity,
+    Task.composition,
+    Task.weighting,
+    Task.labels,
+)
+SOURCE_COLUMNS = (Source.id, Source.name)
+PROMPT_COLUMNS = (
     Prompt.id,
     Prompt.source_id,
     Prompt.shard_id,
@@ -49,10 +58,10 @@ PROMPT = (
 )
 
 
-class Head(NamedTuple):
+class HeadRow(NamedTuple):
     """The first columns: a task that was meant, if there is one, with who asks and the release."""
 
-    kept: str  # of the proof
+    kept: str  # of the credential
     user_id: UUID
     role: Role
     task_id: UUID | None
@@ -67,34 +76,34 @@ class Head(NamedTuple):
 
 
 @functools.cache
-def usable_statement(
-    kind: ProofKind, task_by: By | None, release_by: By | None, is_narrowed: bool
+def usable_prompts_statement(
+    kind: CredentialKind, task_by: By | None, release_by: By | None, is_narrowed: bool
 ) -> CompoundSelect[*tuple[Rows, ...]]:
-    """Binds what a proof of the kind has, and as the shape has it `task`, `release`, `wished_ids` and `wished_names`.
+    """Build the statement that reads a task, the usable sources and the usable prompts of a credential.
 
-    Each row is of one of three kinds, and has NULL in the columns of the others, which stand in this order: a Head,
-    a SOURCE that may be used, a PROMPT that may be used. No row at all: the proof is good for nothing.
+    Each row is of one of three kinds, with NULL in the columns of the others, which stand in this order: HeadRow,
+    SOURCE_COLUMNS, PROMPT_COLUMNS. No row at all: the credential is not valid.
     """
-    who = who_of(kind).cte("who")
+    who = identity_statement(kind).cte("who")
     what = _what(task_by, release_by)
     open_sources = _open_sources(who, what, is_narrowed)
-    no_head, no_source, no_prompt = (_nulls(columns) for columns in ((*who.c, *what.c), SOURCE, PROMPT))
+    no_head, no_source, no_prompt = (_nulls(columns) for columns in ((*who.c, *what.c), SOURCE_COLUMNS, PROMPT_COLUMNS))
     return union_all(
         select(*who.c, *what.c, *no_source, *no_prompt).select_from(who.outerjoin(what, true())),
         select(*no_head, *open_sources.c, *no_prompt),
-        select(*no_head, *no_source, *PROMPT).where(_is_served(open_sources, what, release_by)),
+        select(*no_head, *no_source, *PROMPT_COLUMNS).where(_is_served(open_sources, what, release_by)),
     )
 
 
 @functools.cache
-def still_statement(
-    kind: ProofKind, task_by: By | None, release_by: By | None, is_narrowed: bool
+def recheck_statement(
+    kind: CredentialKind, task_by: By | None, release_by: By | None, is_narrowed: bool
 ) -> CompoundSelect[*tuple[Rows, ...]]:
-    """As `usable_statement`, for whoever knows the rest: `kept` of the proof, and `prompt_id` of usable prompts.
+    """Build the shorter statement of the recheck: `kept` of the credential, and `prompt_id` of each usable prompt.
 
     Each row has one of the two, and NULL in the other's column.
     """
-    who = who_of(kind).cte("who")
+    who = identity_statement(kind).cte("who")
     what = _what(task_by, release_by)
     open_sources = _open_sources(who, what, is_narrowed)
     no_proof, no_prompt = _nulls((who.c.kept, Prompt.id))
@@ -106,7 +115,7 @@ def still_statement(
 
 def _is_served(open_sources: CTE, what: CTE, release_by: By | None) -> ColumnElement[bool]:
     """The condition that a prompt is of one of the sources, and in the release."""
-    is_open: ColumnElement[bool] = among(Prompt.source_id, select(open_sources.c.id))
+    is_open: ColumnElement[bool] = in_subquery(Prompt.source_id, select(open_sources.c.id))
     if release_by is None:
         return is_open
     # Asked of each prompt: as a join, PostgreSQL would read the whole release instead.
@@ -119,7 +128,7 @@ def _is_served(open_sources: CTE, what: CTE, release_by: By | None) -> ColumnEle
 def _what(task_by: By | None, release_by: By | None) -> CTE:
     """The task, and the release in it; two tasks if none was named and there are several."""
     release_id = Release.id if release_by else cast(null(), Uuid())
-    what: Select[*tuple[Rows, ...]] = select(*TASK, release_id.label("release_id"))
+    what: Select[*tuple[Rows, ...]] = select(*TASK_COLUMNS, release_id.label("release_id"))
     if release_by is not None:
         is_meant = _is_called(Release.id, Release.name, "release", release_by)
         what = what.outerjoin(Release, and_(Release.task_id == Task.id, is_meant))
@@ -133,11 +142,11 @@ def _open_sources(who: CTE, what: CTE, is_narrowed: bool) -> CTE:
     holder = _the_one(who.c.id)
     groups = select(Membership.group_id).where(Membership.member_id == holder)
     identities = union_all(select(who.c.id), groups)
-    granted = select(Grant.source_id).where(among(Grant.user_id, identities), Grant.right == "use")
+    granted = select(Grant.source_id).where(in_subquery(Grant.user_id, identities), Grant.right == "use")
     owned = aliased(Source)
     own = select(owned.id).where(owned.owner_id == holder)
-    may = select(*SOURCE).where(
-        among(Source.id, union(granted, own)),
+    may = select(*SOURCE_COLUMNS).where(
+        in_subquery(Source.id, union(granted, own)),
         Source.task_id == _the_one(what.c.id),
         Source.erasure_id.is_(None),
     )
@@ -164,7 +173,7 @@ def _nulls(columns: Any) -> list[ColumnElement[Any]]:  # Any: of columns of all 
     return [cast(null(), column.type) for column in columns]
 
 
-class among(FunctionElement[bool]):  # noqa: N801  # reads as a function in a statement
+class in_subquery(FunctionElement[bool]):  # noqa: N801  # reads as a function in a statement
     """The condition that a column is in a list that a subquery makes, which is made once and then looked up.
 
     As a join it would mean the same, but how many it lists is known to us only: a handful. PostgreSQL would rather
@@ -177,17 +186,17 @@ class among(FunctionElement[bool]):  # noqa: N801  # reads as a function in a st
     def __init__(self, column: Any, listed: Any) -> None:  # Any: a column of any type, a statement of that column
         super().__init__(column, listed.scalar_subquery())
 
-    def self_group(self, against: OperatorType | None = None) -> "among":  # noqa: ARG002  # SQLAlchemy's signature
+    def self_group(self, against: OperatorType | None = None) -> "in_subquery":  # noqa: ARG002  # SQLAlchemy's signature
         return self  # a condition already: the `= 1` that functions get on SQLite would hide it from the indexes
 
 
-@compiles(among, "postgresql")
-def _among_on_postgresql(element: among, compiler: SQLCompiler, **kw: Any) -> str:  # Any: SQLAlchemy's own
+@compiles(in_subquery, "postgresql")
+def _among_on_postgresql(element: in_subquery, compiler: SQLCompiler, **kw: Any) -> str:  # Any: SQLAlchemy's own
     column, listed = (compiler.process(clause, **kw) for clause in element.clauses)
     return f"{column} = ANY (ARRAY{listed})"
 
 
-@compiles(among, "sqlite")
-def _among_on_sqlite(element: among, compiler: SQLCompiler, **kw: Any) -> str:
+@compiles(in_subquery, "sqlite")
+def _among_on_sqlite(element: in_subquery, compiler: SQLCompiler, **kw: Any) -> str:
     column, listed = (compiler.process(clause, **kw) for clause in element.clauses)
     return f"{column} IN {listed}"

@@ -10,7 +10,7 @@ from registry.storage.keys import prompt_key
 
 
 @dataclass(frozen=True)
-class TaskFacts:
+class TaskConfig:
     """What composing prompts of a task takes."""
 
     id: UUID
@@ -40,10 +40,10 @@ class UsablePrompt(NamedTuple):  # and no dataclass, which takes five times as l
 
 
 @dataclass(frozen=True)
-class UsableSet:
+class UsablePromptSet:
     """The caller, the task, and what in it is theirs to use."""
 
     caller: Caller
-    task: TaskFacts
+    task: TaskConfig
     prompts: tuple[UsablePrompt, ...]  # sorted by id
     sources: tuple[UUID, ...]  # sorted; also those that have no prompt (yet)

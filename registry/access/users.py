@@ -7,12 +7,12 @@ from sqlalchemy.orm import Session
 
 from alacarte.api.literals import Role
 from registry.access.caller import Caller, require_admin
-from registry.catalog.names import checked_name, known_as
+from registry.catalog.names import parse_name_or_id, validate_name
 from registry.db.clock import now
-from registry.db.insert import add_unique
+from registry.db.insert import insert_unique
 from registry.db.models.catalog import Source
 from registry.db.models.users import ROLES, Grant, Membership, User
-from registry.db.paging import DEFAULT_LIMIT, Page, page
+from registry.db.paging import DEFAULT_LIMIT, Page, read_page
 from registry.errors import Conflict, Forbidden, Invalid, NotFound
 from registry.ids import new_id
 from registry.log import chain
@@ -23,20 +23,20 @@ def create_user(
 ) -> User:
     """A new user, or a new group, which holds grants for its members and has no tokens and no role of its own."""
     require_admin(caller)
-    name = checked_name("user", name)
+    name = validate_name("user", name)
     if role not in ROLES:
         raise Invalid(f"the role of a user is one of {', '.join(ROLES)}")
     if is_group and role != "predictor":
         raise Invalid("a group hands on grants, not a role: leave the role out")
     user = User(id=new_id(), name=name, role=role, is_group=is_group, created_at=now())
-    add_unique(session, user, f"there is a user {name!r} already: choose another name")
-    chain.append(session, caller.user_id, "user.created", user=user.id, role=role, is_group=is_group)
+    insert_unique(session, user, f"there is a user {name!r} already: choose another name")
+    chain.append_entry(session, caller.user_id, "user.created", user=user.id, role=role, is_group=is_group)
     return user
 
 
 def find_user(session: Session, caller: Caller, name_or_id: str | UUID) -> User:
     """The user or group of that name or id; callers who are no admins find themselves and their groups."""
-    wanted = known_as("user", name_or_id)
+    wanted = parse_name_or_id("user", name_or_id)
     is_it = User.id == wanted if isinstance(wanted, UUID) else User.name == wanted
     user = session.scalars(select(User).where(is_it, _may_be_seen_by(caller))).one_or_none()
     if user is None:
@@ -46,7 +46,7 @@ def find_user(session: Session, caller: Caller, name_or_id: str | UUID) -> User:
 
 def list_users(session: Session, caller: Caller, after: str | None = None, limit: int = DEFAULT_LIMIT) -> Page[User]:
     """The users and groups that the caller may see, the oldest first."""
-    return page(session, select(User).where(_may_be_seen_by(caller)), User.id, after=after, limit=limit)
+    return read_page(session, select(User).where(_may_be_seen_by(caller)), User.id, after=after, limit=limit)
 
 
 def remove_user(session: Session, caller: Caller, user_id: UUID) -> None:
@@ -65,7 +65,7 @@ def remove_user(session: Session, caller: Caller, user_id: UUID) -> None:
     if user.role == "admin" and len(locked) == 1:
         raise Conflict("this is the last admin, who must stay: make another admin first")
     session.execute(delete(User).where(User.id == user_id))
-    chain.append(session, caller.user_id, "user.removed", user=user_id)
+    chain.append_entry(session, caller.user_id, "user.removed", user=user_id)
 
 
 def add_member(session: Session, caller: Caller, group_id: UUID, member_id: UUID) -> None:
@@ -75,7 +75,7 @@ def add_member(session: Session, caller: Caller, group_id: UUID, member_id: UUID
         raise Invalid("a group cannot be in a group: add its members one by one")
     if session.get(Membership, (group.id, member.id)) is None:
         session.add(Membership(group_id=group.id, member_id=member.id))
-        chain.append(session, caller.user_id, "member.added", group=group.id, user=member.id)
+        chain.append_entry(session, caller.user_id, "member.added", group=group.id, user=member.id)
 
 
 def remove_member(session: Session, caller: Caller, group_id: UUID, member_id: UUID) -> None:
@@ -85,10 +85,10 @@ def remove_member(session: Session, caller: Caller, group_id: UUID, member_id: U
     if membership is None:
         raise NotFound("member", member_id)
     session.delete(membership)
-    chain.append(session, caller.user_id, "member.removed", group=group.id, user=member.id)
+    chain.append_entry(session, caller.user_id, "member.removed", group=group.id, user=member.id)
 
 
-def members_of(
+def list_members(
     session: Session, caller: Caller, group_id: UUID, after: str | None = None, limit: int = DEFAULT_LIMIT
 ) -> Page[User]:
     """The members of a group, for admins only: a member knows of the group, not of the others in it."""
@@ -96,16 +96,16 @@ def members_of(
     if not caller.is_admin:
         raise Forbidden("who is in a group is for admins to see: ask one")
     statement = select(User).join(Membership, Membership.member_id == User.id).where(Membership.group_id == group.id)
-    return page(session, statement, User.id, after=after, limit=limit)
+    return read_page(session, statement, User.id, after=after, limit=limit)
 
 
-def groups_of(
+def list_groups(
     session: Session, caller: Caller, user_id: UUID, after: str | None = None, limit: int = DEFAULT_LIMIT
 ) -> Page[User]:
     """The groups that a user is in, for admins and for the user."""
     user = find_user(session, caller, user_id)
     statement = select(User).join(Membership, Membership.group_id == User.id).where(Membership.member_id == user.id)
-    return page(session, statement, User.id, after=after, limit=limit)
+    return read_page(session, statement, User.id, after=after, limit=limit)
 
 
 def require_user(session: Session, user_id: UUID) -> User:

@@ -8,21 +8,21 @@ from sqlalchemy import exists, insert, literal, select
 from sqlalchemy.orm import Session
 
 from registry.access.caller import Caller, require_admin
-from registry.access.rights import visible
-from registry.catalog.names import checked_name, known_as
+from registry.access.rights import is_visible_to
+from registry.catalog.names import parse_name_or_id, validate_name
 from registry.catalog.tasks import find_task
 from registry.db.clock import now
-from registry.db.insert import add_unique
+from registry.db.insert import insert_unique
 from registry.db.models.catalog import Source
 from registry.db.models.prompts import Prompt, Release, ReleaseLoss, ReleasePrompt
-from registry.db.paging import DEFAULT_LIMIT, Page, page
+from registry.db.paging import DEFAULT_LIMIT, Page, read_page
 from registry.errors import Conflict, NotFound
 from registry.ids import new_id
 from registry.log import chain
 
 
 @dataclass(frozen=True)
-class Member:
+class PinnedPrompt:
     """A prompt that a release pins."""
 
     prompt_id: UUID
@@ -32,7 +32,7 @@ class Member:
 
 
 @dataclass(frozen=True)
-class Loss:
+class LostPrompt:
     """A prompt that a release had pinned, and the erasure that took it."""
 
     prompt_id: UUID
@@ -43,18 +43,18 @@ class Loss:
 
 
 @dataclass(frozen=True)
-class Contents:
+class ReleaseContents:
     """A release with what it has and what it has lost, each sorted by prompt, as far as the caller may see it."""
 
     release: Release
-    members: tuple[Member, ...]
-    losses: tuple[Loss, ...]
+    members: tuple[PinnedPrompt, ...]
+    losses: tuple[LostPrompt, ...]
 
 
 def pin_release(session: Session, caller: Caller, task_id: UUID, name: str) -> Release:
     """Pins all prompts that the task has now."""
     require_admin(caller)
-    name = checked_name("release", name)
+    name = validate_name("release", name)
     task = find_task(session, task_id)
     # Whatever forgets a source, or a part of it, comes before this or after it, never in between.
     there = select(Source.id).where(Source.task_id == task.id, Source.erasure_id.is_(None))
@@ -63,17 +63,17 @@ def pin_release(session: Session, caller: Caller, task_id: UUID, name: str) -> R
     if not session.scalar(select(exists().where(now_served))):
         raise Conflict("the task has no prompt to pin: wait until one is trained")
     release = Release(id=new_id(), task_id=task.id, name=name, created_by=caller.user_id, created_at=now())
-    add_unique(session, release, f"the task has a release {name!r} already: choose another name")
+    insert_unique(session, release, f"the task has a release {name!r} already: choose another name")
     pinned = select(literal(release.id), Prompt.id).where(now_served)
     columns = [ReleasePrompt.release_id, ReleasePrompt.prompt_id]
     count = len(session.scalars(insert(ReleasePrompt).from_select(columns, pinned).returning(*columns)).all())
-    chain.append(session, caller.user_id, "release.pinned", release=release.id, task=task.id, prompts=count)
+    chain.append_entry(session, caller.user_id, "release.pinned", release=release.id, task=task.id, prompts=count)
     return release
 
 
 def find_release(session: Session, task_id: UUID, name_or_id: str | UUID) -> Release:
     """The release of that name or id in a task, for everybody with a token."""
-    wanted = known_as("release", name_or_id)
+    wanted = parse_name_or_id("release", name_or_id)
     is_it = Release.id == wanted if isinstance(wanted, UUID) else Release.name == wanted
     release = session.scalars(select(Release).where(is_it, Release.task_id == task_id)).one_or_none()
     if release is None:
@@ -81,14 +81,14 @@ def find_release(session: Session, task_id: UUID, name_or_id: str | UUID) -> Rel
     return release
 
 
-def show_release(session: Session, caller: Caller, release_id: UUID) -> Contents:
+def read_release(session: Session, caller: Caller, release_id: UUID) -> ReleaseContents:
     """What the release pins and what it lost; callers who are no admins see as much of it as of its sources."""
     release = session.get(Release, release_id)
     if release is None:
         raise NotFound("release", release_id)
     member = select(Prompt.id, Prompt.source_id, Prompt.shard_id, Prompt.digest).join(ReleasePrompt)
     member = member.where(
-        ReleasePrompt.release_id == release_id, Prompt.source_id.in_(select(Source.id).where(visible(caller)))
+        ReleasePrompt.release_id == release_id, Prompt.source_id.in_(select(Source.id).where(is_visible_to(caller)))
     )
     loss = select(
         ReleaseLoss.prompt_id,
@@ -98,11 +98,11 @@ def show_release(session: Session, caller: Caller, release_id: UUID) -> Contents
         ReleaseLoss.lost_at,
     ).where(ReleaseLoss.release_id == release_id)
     if not caller.is_admin:  # of a source that is gone nobody can tell any more who had seen it
-        loss = loss.where(ReleaseLoss.source_id.in_(select(Source.id).where(visible(caller))))
-    return Contents(
+        loss = loss.where(ReleaseLoss.source_id.in_(select(Source.id).where(is_visible_to(caller))))
+    return ReleaseContents(
         release,
-        tuple(Member(*row) for row in session.execute(member.order_by(Prompt.id))),
-        tuple(Loss(*row) for row in session.execute(loss.order_by(ReleaseLoss.prompt_id))),
+        tuple(PinnedPrompt(*row) for row in session.execute(member.order_by(Prompt.id))),
+        tuple(LostPrompt(*row) for row in session.execute(loss.order_by(ReleaseLoss.prompt_id))),
     )
 
 
@@ -113,7 +113,7 @@ def list_releases(
     statement = select(Release)
     if task_id is not None:
         statement = statement.where(Release.task_id == task_id)
-    return page(session, statement, Release.id, after=after, limit=limit)
+    return read_page(session, statement, Release.id, after=after, limit=limit)
 
 
 def remove_release(session: Session, caller: Caller, release_id: UUID) -> None:
@@ -123,4 +123,4 @@ def remove_release(session: Session, caller: Caller, release_id: UUID) -> None:
     if release is None:
         raise NotFound("release", release_id)
     session.delete(release)
-    chain.append(session, caller.user_id, "release.removed", release=release_id, task=release.task_id)
+    chain.append_entry(session, caller.user_id, "release.removed", release=release_id, task=release.task_id)

@@ -6,12 +6,12 @@ from sqlalchemy import Select, select
 from sqlalchemy.orm import Session
 
 from registry.access.caller import Caller
-from registry.access.rights import require_rights
-from registry.catalog.names import checked_text
+from registry.access.rights import require_any_right
+from registry.catalog.names import validate_text
 from registry.datasets.limits import DEFAULT_LIMITS
 from registry.datasets.member_names import quote
 from registry.db.models.catalog import Sample, Source
-from registry.db.paging import DEFAULT_LIMIT, Page, page
+from registry.db.paging import DEFAULT_LIMIT, Page, read_page
 from registry.errors import Conflict, Forbidden, NotFound
 
 
@@ -27,14 +27,14 @@ def list_samples(
     """The samples of a source, or those of one label, in the order of their digests."""
     statement = _samples(session, caller, source_id)
     if label is not None:
-        statement = statement.where(Sample.label == checked_text("a label", label))
-    return page(session, statement, Sample.digest, after=after, limit=limit)
+        statement = statement.where(Sample.label == validate_text("a label", label))
+    return read_page(session, statement, Sample.digest, after=after, limit=limit)
 
 
 def find_sample(session: Session, caller: Caller, source_id: UUID, digest_or_name: str) -> Sample:
     """The sample with this digest, or the only one that came in a file of this name."""
     statement = _samples(session, caller, source_id)
-    text = checked_text("the digest or name of a sample", digest_or_name, max_length=DEFAULT_LIMITS.max_name_length)
+    text = validate_text("the digest or name of a sample", digest_or_name, max_length=DEFAULT_LIMITS.max_name_length)
     # The digest goes first: nobody can shield a picture by calling another file by its digest.
     sample = session.scalars(statement.where(Sample.digest == text.lower())).one_or_none()
     if sample is not None:
@@ -52,6 +52,6 @@ def _samples(session: Session, caller: Caller, source_id: UUID) -> Select[Sample
     source = session.scalars(select(Source).where(Source.id == source_id, Source.erasure_id.is_(None))).one_or_none()
     if source is None:
         raise NotFound("source", source_id)
-    if require_rights(session, caller, source).isdisjoint({"manage", "forget"}):
+    if require_any_right(session, caller, source).isdisjoint({"manage", "forget"}):
         raise Forbidden("you may use this source, not look into it: ask its owner or an admin")
     return select(Sample).where(Sample.source_id == source_id)

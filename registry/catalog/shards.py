@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from registry.datasets.sample import LabelledPicture
 
 
-def shard_of(digest: str, key: bytes, shards: int) -> int:
+def assign_shard(digest: str, key: bytes, shards: int) -> int:
     """The number of the shard, from 0, that holds the sample with this digest."""
     if shards < 1:
         raise ValueError(f"a source has at least one shard, not {shards}")
@@ -18,9 +18,11 @@ def shard_of(digest: str, key: bytes, shards: int) -> int:
     return int.from_bytes(drawn[:16], "big") % shards
 
 
-def split(samples: Iterable[LabelledPicture], key: bytes, shards: int) -> tuple[tuple[LabelledPicture, ...], ...]:
+def split_into_shards(
+    samples: Iterable[LabelledPicture], key: bytes, shards: int
+) -> tuple[tuple[LabelledPicture, ...], ...]:
     """The samples of each shard, sorted by digest; a shard may be empty."""
     parts: list[list[LabelledPicture]] = [[] for _ in range(shards)]
     for sample in sorted(samples, key=lambda sample: sample.digest):
-        parts[shard_of(sample.digest, key, shards)].append(sample)
+        parts[assign_shard(sample.digest, key, shards)].append(sample)
     return tuple(tuple(part) for part in parts)

@@ -7,10 +7,10 @@ from uuid import UUID
 from sqlalchemy import func, select
 from sqlalchemy.orm import Session
 
-from alacarte.api.literals import Right, ShardCondition
+from alacarte.api.literals import Right, ShardState
 from registry.access.caller import Caller
-from registry.access.rights import require_rights
-from registry.catalog.sources import name_of
+from registry.access.rights import require_any_right
+from registry.catalog.sources import source_name
 from registry.db.clock import now
 from registry.db.models.catalog import Sample, Shard, Source
 from registry.db.models.prompts import Prompt
@@ -19,7 +19,7 @@ from registry.training.queue import is_trained
 
 
 @dataclass(frozen=True)
-class ShardState:
+class ShardStatus:
     """One shard: what it holds, and what becomes of it."""
 
     id: UUID
@@ -27,7 +27,7 @@ class ShardState:
     generation: int
     samples: int
     size_bytes: int
-    state: ShardCondition
+    state: ShardState
     progress: float  # 0 to 1
     attempts: int
     worker: str | None  # who trains it; told, like the error, to those who manage or forget
@@ -36,7 +36,7 @@ class ShardState:
 
 
 @dataclass(frozen=True)
-class SourceState:
+class SourceStatus:
     """One source as a whole, and its shards in their order."""
 
     id: UUID
@@ -46,7 +46,7 @@ class SourceState:
     created_at: datetime
     rights: frozenset[Right]  # of whoever asks
     labels: tuple[str, ...]  # sorted
-    shards: tuple[ShardState, ...]
+    shards: tuple[ShardStatus, ...]
 
     @property
     def samples(self) -> int:
@@ -64,16 +64,16 @@ class SourceState:
         return sum(shard.progress for shard in self.shards) / len(self.shards) if self.shards else 0.0
 
 
-def show_source(session: Session, caller: Caller, source_id: UUID) -> SourceState:
+def read_source_status(session: Session, caller: Caller, source_id: UUID) -> SourceStatus:
     """The state of a source that the caller may see."""
     source = session.scalars(select(Source).where(Source.id == source_id, Source.erasure_id.is_(None))).one_or_none()
     if source is None:
         raise NotFound("source", source_id)
-    rights = require_rights(session, caller, source)
-    return SourceState(
+    rights = require_any_right(session, caller, source)
+    return SourceStatus(
         id=source.id,
         task_id=source.task_id,
-        name=name_of(source),
+        name=source_name(source),
         owner_id=source.owner_id,
         created_at=source.created_at,
         rights=rights,
@@ -91,7 +91,7 @@ def _labels(session: Session, source_id: UUID) -> tuple[str, ...]:
     return tuple(sorted(labels))
 
 
-def _shards(session: Session, source_id: UUID, *, is_insider: bool) -> tuple[ShardState, ...]:
+def _shards(session: Session, source_id: UUID, *, is_insider: bool) -> tuple[ShardStatus, ...]:
     sizes = select(Sample.shard_id, func.count(), func.sum(Sample.size_bytes)).where(Sample.source_id == source_id)
     held = {shard: (count, total) for shard, count, total in session.execute(sizes.group_by(Sample.shard_id))}
     # By the database's clock, as those who lease have it.
@@ -102,7 +102,7 @@ def _shards(session: Session, source_id: UUID, *, is_insider: bool) -> tuple[Sha
         samples, size_bytes = held.get(shard.id, (0, 0))
         state = _condition(shard, bool(has_prompt), bool(is_leased), bool(is_backing_off))
         states.append(
-            ShardState(
+            ShardStatus(
                 id=shard.id,
                 number=shard.number,
                 generation=shard.generation,
@@ -119,13 +119,13 @@ def _shards(session: Session, source_id: UUID, *, is_insider: bool) -> tuple[Sha
     return tuple(states)
 
 
-def _condition(shard: Shard, has_prompt: bool, is_leased: bool, is_backing_off: bool) -> ShardCondition:
+def _condition(shard: Shard, has_prompt: bool, is_leased: bool, is_backing_off: bool) -> ShardState:
     if shard.is_remote:
         return "remote"
     if has_prompt:
         return "trained"
-    if shard.is_held:
-        return "held"
+    if shard.is_paused:
+        return "paused"
     if is_leased:
         return "training"
     return "backing off" if is_backing_off else "waiting"

@@ -10,14 +10,14 @@ from sqlalchemy.exc import IntegrityError
 from sqlalchemy.orm import Session
 
 from registry.access.caller import Caller
-from registry.access.rights import require_right, visible
+from registry.access.rights import is_visible_to, require_right
 from registry.access.users import require_user
-from registry.catalog.names import checked_name, known_as
+from registry.catalog.names import parse_name_or_id, validate_name
 from registry.datasets.member_names import quote
 from registry.db.clock import now
-from registry.db.insert import add_unique
+from registry.db.insert import insert_unique
 from registry.db.models.catalog import Sample, Shard, Source, Task
-from registry.db.paging import DEFAULT_LIMIT, Page, page
+from registry.db.paging import DEFAULT_LIMIT, Page, read_page
 from registry.errors import Conflict, Forbidden, Invalid, NotFound
 from registry.ids import new_id
 from registry.log import chain
@@ -42,15 +42,15 @@ class SourceSummary:
 
 def create_source(session: Session, caller: Caller, task_id: UUID, name: str, owner_id: UUID | None = None) -> Source:
     """A source without pictures, as for prompts that are trained elsewhere; by default it belongs to the caller."""
-    name = checked_name("source", name)
-    source = add_source(
+    name = validate_name("source", name)
+    source = insert_source(
         session, caller, task_id, name, owner_id, source_id=new_id(), key=secrets.token_bytes(KEY_BYTES)
     )
-    chain.append(session, caller.user_id, "source.created", source=source.id, task=task_id, owner=source.owner_id)
+    chain.append_entry(session, caller.user_id, "source.created", source=source.id, task=task_id, owner=source.owner_id)
     return source
 
 
-def require_new_source(session: Session, caller: Caller, task_id: UUID, name: str, owner_id: UUID | None) -> Task:
+def precheck_new_source(session: Session, caller: Caller, task_id: UUID, name: str, owner_id: UUID | None) -> Task:
     """The task, if the caller may make a source of that name in it now."""
     task = _foundation(session, caller, task_id, owner_id)
     taken = select(Source.id).where(Source.task_id == task_id, Source.name == name)
@@ -59,7 +59,7 @@ def require_new_source(session: Session, caller: Caller, task_id: UUID, name: st
     return task
 
 
-def add_source(
+def insert_source(
     session: Session, caller: Caller, task_id: UUID, name: str, owner_id: UUID | None, *, source_id: UUID, key: bytes
 ) -> Source:
     """The row of a new source, if the caller may make it and the name is free; the log is left to who calls."""
@@ -67,14 +67,14 @@ def add_source(
     source = Source(
         id=source_id, task_id=task_id, owner_id=owner_id or caller.user_id, name=name, key=key, created_at=now()
     )
-    add_unique(session, source, _taken(name))
+    insert_unique(session, source, _taken(name))
     return source
 
 
 def find_source(session: Session, caller: Caller, task_id: UUID | None, name_or_id: str | UUID) -> Source:
     """The source that the caller may see, by its id, or by its name, which may need its task to be clear."""
-    wanted = known_as("source", name_or_id)
-    statement = select(Source).where(visible(caller))
+    wanted = parse_name_or_id("source", name_or_id)
+    statement = select(Source).where(is_visible_to(caller))
     statement = statement.where(Source.id == wanted if isinstance(wanted, UUID) else Source.name == wanted)
     if task_id is not None:
         statement = statement.where(Source.task_id == task_id)
@@ -94,14 +94,14 @@ def list_sources(
     limit: int = DEFAULT_LIMIT,
 ) -> Page[SourceSummary]:
     """What the caller may see, oldest first."""
-    statement = select(Source).where(visible(caller))
+    statement = select(Source).where(is_visible_to(caller))
     if task_id is not None:
         statement = statement.where(Source.task_id == task_id)
-    sources = page(session, statement, Source.id, after=after, limit=limit)
+    sources = read_page(session, statement, Source.id, after=after, limit=limit)
     return _summaries(session, sources)
 
 
-def name_of(source: Source) -> str:
+def source_name(source: Source) -> str:
     """The name of a source that is not being forgotten."""
     assert source.name is not None
     return source.name
@@ -109,7 +109,7 @@ def name_of(source: Source) -> str:
 
 def rename_source(session: Session, caller: Caller, source_id: UUID, name: str) -> Source:
     """Gives the source another name, for whoever manages it."""
-    name = checked_name("source", name)
+    name = validate_name("source", name)
     source = require_right(session, caller, "manage", source_id)
     if name != source.name:
         try:
@@ -118,11 +118,11 @@ def rename_source(session: Session, caller: Caller, source_id: UUID, name: str) 
                 session.flush()
         except IntegrityError as error:
             raise Conflict(_taken(name)) from error
-        chain.append(session, caller.user_id, "source.renamed", source=source.id)
+        chain.append_entry(session, caller.user_id, "source.renamed", source=source.id)
     return source
 
 
-def set_owner(session: Session, caller: Caller, source_id: UUID, owner_id: UUID) -> Source:
+def transfer_source(session: Session, caller: Caller, source_id: UUID, owner_id: UUID) -> Source:
     """Hands the source to another owner, for admins and the owner; whoever had it keeps no right by that."""
     source = require_right(session, caller, "manage", source_id)
     if not caller.is_admin and source.owner_id != caller.user_id:
@@ -131,7 +131,7 @@ def set_owner(session: Session, caller: Caller, source_id: UUID, owner_id: UUID)
     if owner_id != source.owner_id:
         source.owner_id = owner_id
         session.flush()
-        chain.append(session, caller.user_id, "source.handed-on", source=source.id, owner=owner_id)
+        chain.append_entry(session, caller.user_id, "source.handed-on", source=source.id, owner=owner_id)
     return source
 
 
@@ -168,11 +168,11 @@ def _summaries(session: Session, sources: Page[Source]) -> Page[SourceSummary]:
     )
     owned = Sample.source_id.in_(ids)
     samples = _counts(session, select(Sample.source_id, func.count()).where(owned).group_by(Sample.source_id))
-    return sources.each(
+    return sources.map(
         lambda source: SourceSummary(
             id=source.id,
             task_id=source.task_id,
-            name=name_of(source),
+            name=source_name(source),
             owner_id=source.owner_id,
             created_at=source.created_at,
             samples=samples.get(source.id, 0),

@@ -11,13 +11,13 @@ from sqlalchemy.orm import Session
 from alacarte.api.limits import MAX_LABELS, MAX_RECIPE_BYTES
 from alacarte.api.literals import Composition, Weighting
 from registry.access.caller import Caller, require_admin
-from registry.catalog.names import checked_name, checked_text, known_as
+from registry.catalog.names import parse_name_or_id, validate_name, validate_text
 from registry.datasets.member_names import quote
 from registry.db.clock import now
-from registry.db.insert import add_unique
+from registry.db.insert import insert_unique
 from registry.db.models.catalog import COMPOSITIONS, WEIGHTINGS, Source, Task
 from registry.db.models.prompts import Release
-from registry.db.paging import DEFAULT_LIMIT, Page, page
+from registry.db.paging import DEFAULT_LIMIT, Page, read_page
 from registry.errors import Conflict, Invalid, NotFound
 from registry.ids import new_id
 from registry.log import chain
@@ -52,7 +52,7 @@ def create_task(
     task = Task(
         id=new_id(),
         name=name,
-        backbone=checked_text("the backbone's name", backbone),
+        backbone=validate_text("the backbone's name", backbone),
         size=size,
         identity=None,
         labels=None if labels is None else _checked_labels(labels),
@@ -61,14 +61,14 @@ def create_task(
         recipe=_checked_recipe(recipe or {}),
         created_at=now(),
     )
-    add_unique(session, task, f"there is a task {name!r} already: choose another name")
-    chain.append(session, caller.user_id, "task.created", task=task.id)
+    insert_unique(session, task, f"there is a task {name!r} already: choose another name")
+    chain.append_entry(session, caller.user_id, "task.created", task=task.id)
     return task
 
 
 def find_task(session: Session, name_or_id: str | UUID) -> Task:
     """The task of that name or id."""
-    wanted = known_as("task", name_or_id)
+    wanted = parse_name_or_id("task", name_or_id)
     is_it = Task.id == wanted if isinstance(wanted, UUID) else Task.name == wanted
     task = session.scalars(select(Task).where(is_it)).one_or_none()
     if task is None:
@@ -78,7 +78,7 @@ def find_task(session: Session, name_or_id: str | UUID) -> Task:
 
 def list_tasks(session: Session, after: str | None = None, limit: int = DEFAULT_LIMIT) -> Page[Task]:
     """All tasks, the oldest first."""
-    return page(session, select(Task), Task.id, after=after, limit=limit)
+    return read_page(session, select(Task), Task.id, after=after, limit=limit)
 
 
 def remove_task(session: Session, caller: Caller, task_id: UUID) -> None:
@@ -93,12 +93,12 @@ def remove_task(session: Session, caller: Caller, task_id: UUID) -> None:
     if session.scalar(select(exists().where(Release.task_id == task_id))):
         raise Conflict("the task has releases: remove them first")
     session.delete(task)
-    chain.append(session, caller.user_id, "task.removed", task=task_id)
+    chain.append_entry(session, caller.user_id, "task.removed", task=task_id)
 
 
 def _checked_task_name(name: str) -> str:
     """A name that can stand in an address as one part of it, as a task's does."""
-    name = checked_name("task", name)
+    name = validate_name("task", name)
     if "/" in name or name in (".", ".."):
         raise Invalid(
             f"the name of a task is part of addresses, as {quote(name)} cannot be: choose one without a slash"
@@ -109,16 +109,16 @@ def _checked_task_name(name: str) -> str:
 def _checked_labels(labels: Collection[str]) -> list[str]:
     if not 1 <= len(labels) <= MAX_LABELS:
         raise Invalid(f"a task has 1 to {MAX_LABELS} labels, not {len(labels)}; leave them out to take the sources'")
-    return sorted({checked_text("a label", label, max_length=MAX_LABEL_LENGTH) for label in labels})
+    return sorted({validate_text("a label", label, max_length=MAX_LABEL_LENGTH) for label in labels})
 
 
 def _checked_recipe(recipe: Mapping[str, Setting]) -> dict[str, Setting]:
     """The recipe as it is kept: flat and small. Whether its words mean something is for the trainer to say."""
     checked: dict[str, Setting] = {}
     for word, value in recipe.items():
-        word = checked_text("a word of the recipe", word)
+        word = validate_text("a word of the recipe", word)
         if isinstance(value, str):
-            value = checked_text(f"{word!r} of the recipe", value, min_length=0)
+            value = validate_text(f"{word!r} of the recipe", value, min_length=0)
         elif not isinstance(value, bool | int | float) or not abs(value) <= sys.float_info.max:
             raise Invalid(f"{word!r} of the recipe is a text, a finite number, true or false")
         checked[word] = value

@@ -9,7 +9,7 @@ from typing import BinaryIO
 from PIL import Image, UnidentifiedImageError
 
 from registry.datasets.member_names import describe_error
-from registry.errors import PictureUnreadable
+from registry.errors import InvalidPicture
 
 # Pillow knows many more, among them some that start other programs (EPS).
 PICTURE_FORMATS = ("JPEG", "PNG", "WEBP", "GIF", "TIFF", "BMP", "AVIF", "JPEG2000", "PPM")
@@ -35,19 +35,19 @@ def decode_picture(file: BinaryIO, max_pixels: int) -> Image.Image:
             with Image.open(file, formats=PICTURE_FORMATS) as image:
                 width, height = image.size
                 if width * height > max_pixels:
-                    raise PictureUnreadable(f"{width} x {height} pixels are more than {max_pixels}")
+                    raise InvalidPicture(f"{width} x {height} pixels are more than {max_pixels}")
                 if getattr(image, "default_image", False):
                     image.seek(1)  # the first picture of an APNG may be for those who know no animations
                 image.load()
                 return image.convert("RGB")
-        except PictureUnreadable:
+        except InvalidPicture:
             raise
         except (Image.DecompressionBombWarning, Image.DecompressionBombError) as error:
-            raise PictureUnreadable("more pixels than Pillow decodes without a warning") from error
+            raise InvalidPicture("more pixels than Pillow decodes without a warning") from error
         except UnidentifiedImageError as error:
-            raise PictureUnreadable(NOT_A_PICTURE) from error
+            raise InvalidPicture(NOT_A_PICTURE) from error
         except Exception as error:  # decoders raise almost anything over bytes that were made to hurt
-            raise PictureUnreadable(f"cannot be decoded: {describe_error(error)}") from error
+            raise InvalidPicture(f"cannot be decoded: {describe_error(error)}") from error
 
 
 def is_picture(file: BinaryIO) -> bool:

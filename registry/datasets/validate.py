@@ -12,7 +12,7 @@ from registry.datasets.member_names import quote
 from registry.datasets.picture import decode_picture
 from registry.datasets.sample import Dataset, LabelledPicture, SkippedFile
 from registry.datasets.unpack_dir import CHUNK_BYTES
-from registry.errors import DatasetRejected, PictureUnreadable
+from registry.errors import DatasetRejected, InvalidPicture
 
 Unreadable = Literal["refuse", "skip"]
 
@@ -86,7 +86,7 @@ def _examined(
         file.seek(0)
         try:
             decode_picture(file, meter.limits.max_pixels)
-        except PictureUnreadable as error:
+        except InvalidPicture as error:
             return digest, str(error)
     return digest, None
 

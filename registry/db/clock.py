@@ -12,7 +12,7 @@ from sqlalchemy.types import TypeDecorator, TypeEngine
 SQLITE_FORMAT = "%Y-%m-%d %H:%M:%f"  # as SQLite's strftime has it: fixed width, so that texts sort as times do
 
 
-class Moment(TypeDecorator[datetime]):
+class UtcDateTime(TypeDecorator[datetime]):
     """An aware UTC datetime: `timestamptz` on PostgreSQL, a text of fixed width in milliseconds on SQLite."""
 
     impl = DateTime(timezone=True)
@@ -45,14 +45,14 @@ class Moment(TypeDecorator[datetime]):
 class now(FunctionElement[datetime]):  # noqa: N801  # reads as a function in a statement
     """The time at which the statement began, by the database's clock."""
 
-    type = Moment()
+    type = UtcDateTime()
     inherit_cache = True
 
 
-class after(FunctionElement[datetime]):  # noqa: N801
+class seconds_from_now(FunctionElement[datetime]):  # noqa: N801
     """So many seconds from now, by the database's clock."""
 
-    type = Moment()
+    type = UtcDateTime()
     inherit_cache = True
 
     def __init__(self, seconds: float) -> None:
@@ -69,11 +69,11 @@ def _now_on_sqlite(element: now, compiler: SQLCompiler, **kw: object) -> str:  #
     return f"strftime('{SQLITE_FORMAT}', 'now')"
 
 
-@compiles(after, "postgresql")
-def _after_on_postgresql(element: after, compiler: SQLCompiler, **kw: object) -> str:
+@compiles(seconds_from_now, "postgresql")
+def _after_on_postgresql(element: seconds_from_now, compiler: SQLCompiler, **kw: object) -> str:
     return f"(statement_timestamp() + make_interval(secs => {compiler.process(element.clauses, **kw)}))"
 
 
-@compiles(after, "sqlite")
-def _after_on_sqlite(element: after, compiler: SQLCompiler, **kw: object) -> str:
+@compiles(seconds_from_now, "sqlite")
+def _after_on_sqlite(element: seconds_from_now, compiler: SQLCompiler, **kw: object) -> str:
     return f"strftime('{SQLITE_FORMAT}', 'now', {compiler.process(element.clauses, **kw)} || ' seconds')"

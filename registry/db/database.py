@@ -20,11 +20,11 @@ from sqlalchemy.exc import TimeoutError as PoolTimeout
 from sqlalchemy.orm import Session
 
 from registry.db.models import tables
-from registry.errors import DatabaseRefused, DatabaseUnreachable
+from registry.errors import DatabaseUnreachable, DatabaseUnusable
 
 BUSY_SECONDS = 15  # how long a writer waits for another
 CONNECT_SECONDS = 5
-ANSWER_SECONDS = 60.0  # how long a server may keep an answer back; waiting for a lock ends long before
+RESPONSE_TIMEOUT_SECONDS = 60.0  # how long a server may keep an answer back; waiting for a lock ends long before
 _PRAGMAS = (
     "PRAGMA journal_mode=WAL",
     "PRAGMA synchronous=FULL",  # what was answered is on disk, whatever fails next
@@ -37,7 +37,9 @@ _PRAGMAS = (
 class Database:
     """An engine and its doors. One object serves all threads of a process."""
 
-    def __init__(self, url: str, pool_size: int = 10, answer_seconds: float | None = ANSWER_SECONDS) -> None:
+    def __init__(
+        self, url: str, pool_size: int = 10, response_timeout_seconds: float | None = RESPONSE_TIMEOUT_SECONDS
+    ) -> None:
         parsed = _checked(url)
         self.metadata = tables.metadata()
         self.is_sqlite = parsed.get_backend_name() == "sqlite"
@@ -50,7 +52,7 @@ class Database:
             self.engine = _sqlite_engine(parsed)
             self._single = _sqlite_engine(parsed, isolation_level="AUTOCOMMIT", pool_reset_on_return=None)
         else:
-            engine = partial(_postgres_engine, parsed, answer_seconds, pool_size=pool_size)
+            engine = partial(_postgres_engine, parsed, response_timeout_seconds, pool_size=pool_size)
             self.engine = engine(isolation_level="READ COMMITTED", pool_pre_ping=True)
             self._single = engine(isolation_level="AUTOCOMMIT", pool_reset_on_return=None)
         self._generation = 0  # of connections: one more each time that all are let go of
@@ -69,29 +71,31 @@ class Database:
             try:
                 self._file.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
             except OSError as error:
-                raise DatabaseRefused(f"{self._file.parent} cannot be made ({error.strerror}): name another") from error
+                raise DatabaseUnusable(
+                    f"{self._file.parent} cannot be made ({error.strerror}): name another"
+                ) from error
 
     @contextmanager
-    def reading(self) -> Iterator[Session]:
+    def read_transaction(self) -> Iterator[Session]:
         """A transaction that changes nothing."""
-        with translated(), Session(self.engine.execution_options(alacarte_begin="BEGIN")) as session:
+        with translate_errors(), Session(self.engine.execution_options(alacarte_begin="BEGIN")) as session:
             yield session
 
     @contextmanager
-    def writing(self) -> Iterator[Session]:
+    def write_transaction(self) -> Iterator[Session]:
         """A transaction that is committed when the block ends, and undone when it raises."""
-        with translated(), Session(self.engine, expire_on_commit=False) as session, session.begin():
+        with translate_errors(), Session(self.engine, expire_on_commit=False) as session, session.begin():
             yield session
 
     @contextmanager
-    def statement(self) -> Iterator[Connection]:
+    def autocommit_connection(self) -> Iterator[Connection]:
         """A connection for a single statement that reads."""
-        with translated(), self._single.connect() as connection:
+        with translate_errors(), self._single.connect() as connection:
             yield connection
 
-    def fetch(self, statement: Executable, values: Mapping[str, object]) -> Sequence[Row[Any]]:
+    def fetch_rows(self, statement: Executable, values: Mapping[str, object]) -> Sequence[Row[Any]]:
         """The rows of a statement that reads, in one round trip; asked once more if the server had gone meanwhile."""
-        with translated():
+        with translate_errors():
             try:
                 with self._single.connect() as connection:
                     return connection.execute(statement, values).all()
@@ -116,7 +120,7 @@ class Database:
 
 
 @contextmanager
-def translated() -> Iterator[None]:
+def translate_errors() -> Iterator[None]:
     """Errors of the database that a caller can do something about, in words of the domain."""
     try:
         yield
@@ -124,13 +128,13 @@ def translated() -> Iterator[None]:
         raise DatabaseUnreachable("the database is busy: all connections are in use") from error
     except (OperationalError, ProgrammingError) as error:
         if _tells_of_missing_tables(error):
-            raise DatabaseRefused("the database lacks tables of this version: run `alacarte db upgrade`") from error
+            raise DatabaseUnusable("the database lacks tables of this version: run `alacarte db upgrade`") from error
         if isinstance(error, OperationalError):
             raise DatabaseUnreachable(_reason(error)) from error
         raise
     except DatabaseError as error:
         if isinstance(error.orig, sqlite3.DatabaseError) and type(error) is DatabaseError:
-            raise DatabaseRefused(
+            raise DatabaseUnusable(
                 "the database's file is damaged or none of SQLite's: restore it from a backup"
             ) from error
         raise
@@ -140,14 +144,14 @@ def _checked(url: str) -> URL:
     try:
         parsed = make_url(url)
     except (ArgumentError, ValueError) as error:
-        raise DatabaseRefused(
+        raise DatabaseUnusable(
             "the database's URL cannot be read: sqlite:///FILE or postgresql://USER@HOST/NAME"
         ) from error
     backend = parsed.get_backend_name()
     if backend == "postgresql":
         return parsed.set(drivername="postgresql+psycopg")
     if backend != "sqlite" or parsed.query or not parsed.database or ":memory:" in parsed.database:
-        raise DatabaseRefused(f"no database for {parsed.drivername!r}: sqlite:///FILE or postgresql://USER@HOST/NAME")
+        raise DatabaseUnusable(f"no database for {parsed.drivername!r}: sqlite:///FILE or postgresql://USER@HOST/NAME")
     return parsed.set(drivername="sqlite")
 
 
@@ -170,7 +174,9 @@ def _begin_sqlite(connection: Connection) -> None:
     connection.exec_driver_sql(connection.get_execution_options().get("alacarte_begin", "BEGIN IMMEDIATE"))
 
 
-def _postgres_engine(url: URL, answer_seconds: float | None, **options: Any) -> Engine:  # Any: of `create_engine`
+def _postgres_engine(
+    url: URL, response_timeout_seconds: float | None, **options: Any
+) -> Engine:  # Any: of `create_engine`
     connect = {
         "connect_timeout": CONNECT_SECONDS,
         "application_name": "alacarte",
@@ -184,10 +190,10 @@ def _postgres_engine(url: URL, answer_seconds: float | None, **options: Any) -> 
     }
     try:
         engine = create_engine(url, connect_args=connect, **options)
-        from registry.db.timeouts import connector  # only here: it needs psycopg
+        from registry.db.timeouts import make_connector  # only here: it needs psycopg
     except (ModuleNotFoundError, NoSuchModuleError) as error:
-        raise DatabaseRefused("PostgreSQL needs psycopg: pip install 'alacarte[postgres]'") from error
-    event.listen(engine, "do_connect", connector(answer_seconds))
+        raise DatabaseUnusable("PostgreSQL needs psycopg: pip install 'alacarte[postgres]'") from error
+    event.listen(engine, "do_connect", make_connector(response_timeout_seconds))
     return engine
 
 

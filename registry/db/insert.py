@@ -7,7 +7,7 @@ from registry.db.models.base import Base
 from registry.errors import Conflict
 
 
-def add_unique(session: Session, row: Base, taken: str) -> None:
+def insert_unique(session: Session, row: Base, taken: str) -> None:
     """Adds the row, or raises Conflict with that message and leaves the transaction as it was."""
     try:
         with session.begin_nested():

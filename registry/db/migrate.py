@@ -9,8 +9,8 @@ from alembic.script import ScriptDirectory
 from alembic.util import CommandError
 from sqlalchemy import Connection
 
-from registry.db.database import Database, translated
-from registry.errors import DatabaseRefused
+from registry.db.database import Database, translate_errors
+from registry.errors import DatabaseUnusable
 
 SCRIPTS = Path(__file__).parent / "migrations"
 LOCK = 0x616C6163  # of PostgreSQL's advisory locks, so that one of several starting processes migrates
@@ -25,7 +25,7 @@ def current(database: Database) -> str | None:
     """The revision that the database is at; None before the first."""
     if not database.exists:
         return None
-    with database.statement() as connection:
+    with database.autocommit_connection() as connection:
         return _revision_of(connection)
 
 
@@ -34,7 +34,7 @@ def upgrade(database: Database, revision: str = "head") -> tuple[str | None, str
     config = _config()
     scripts = _scripts(config)
     database.prepare()
-    with translated(), database.engine.begin() as connection:
+    with translate_errors(), database.engine.begin() as connection:
         if not database.is_sqlite:  # there BEGIN IMMEDIATE is the lock
             connection.exec_driver_sql(f"SELECT pg_advisory_xact_lock({LOCK})")
         before = _revision_of(connection)
@@ -47,7 +47,9 @@ def upgrade(database: Database, revision: str = "head") -> tuple[str | None, str
                 environment.configure(connection=connection, transactional_ddl=True, transaction_per_migration=False)
                 environment.run_migrations()
         except CommandError as error:
-            raise DatabaseRefused(f"the database is at a revision that this version does not know ({error})") from error
+            raise DatabaseUnusable(
+                f"the database is at a revision that this version does not know ({error})"
+            ) from error
         return before, _revision_of(connection)
 
 
@@ -55,11 +57,11 @@ def require_current(database: Database) -> None:
     """Refuses a database whose tables are not those of this version."""
     newest, here = revisions()[-1], current(database)
     if here is None:
-        raise DatabaseRefused(f"{database.name} has no tables yet: run `alacarte db upgrade`")
+        raise DatabaseUnusable(f"{database.name} has no tables yet: run `alacarte db upgrade`")
     if here not in revisions():
-        raise DatabaseRefused(f"{database.name} is at revision {here}, of a newer version: update alacarte")
+        raise DatabaseUnusable(f"{database.name} is at revision {here}, of a newer version: update alacarte")
     if here != newest:
-        raise DatabaseRefused(f"{database.name} is at revision {here}, not {newest}: run `alacarte db upgrade`")
+        raise DatabaseUnusable(f"{database.name} is at revision {here}, not {newest}: run `alacarte db upgrade`")
 
 
 def _revision_of(connection: Connection) -> str | None:

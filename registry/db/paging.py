@@ -9,7 +9,7 @@ from typing import Any, Generic, TypeVar
 from sqlalchemy import Select, Uuid, tuple_
 from sqlalchemy.orm import InstrumentedAttribute, Session
 
-from registry.catalog.names import parsed_id
+from registry.catalog.names import parse_id
 from registry.errors import Invalid
 
 DEFAULT_LIMIT = 100
@@ -28,12 +28,12 @@ class Page(Generic[T]):
     items: tuple[T, ...]
     next: str | None
 
-    def each(self, turn: Callable[[T], U]) -> "Page[U]":
+    def map(self, turn: Callable[[T], U]) -> "Page[U]":
         """The same page of what every item turns into."""
         return Page(tuple(turn(item) for item in self.items), self.next)
 
 
-def page(session: Session, statement: Select[T], *keys: Key, after: str | None, limit: int) -> Page[T]:
+def read_page(session: Session, statement: Select[T], *keys: Key, after: str | None, limit: int) -> Page[T]:
     """The rows of a statement of one entity, sorted by the keys, which together are unique and never change.
 
     A row that is there from the first page to the last is seen once, whatever comes and goes meanwhile.
@@ -69,7 +69,7 @@ def _position(cursor: str, keys: Sequence[Key]) -> list[object]:
     for key, text in zip(keys, texts, strict=True):
         if not isinstance(text, str) or not text.isprintable():
             raise refusal
-        value = parsed_id(text) if isinstance(key.type, Uuid) else text
+        value = parse_id(text) if isinstance(key.type, Uuid) else text
         if value is None:
             raise refusal
         values.append(value)

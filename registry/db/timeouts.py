@@ -11,18 +11,18 @@ from psycopg.rows import TupleRow
 T = TypeVar("T")
 
 
-class PatientConnection(Connection[TupleRow]):
+class TimeoutConnection(Connection[TupleRow]):
     """A connection that is closed, with an OperationalError, once its server has kept an answer back for too long.
 
     The server's own limits do not help against a server, or a proxy before it, that is stopped or stuck.
     """
 
-    answer_seconds: float | None = None  # for ever
+    response_timeout_seconds: float | None = None  # for ever
 
     def wait(self, gen: PQGen[T], interval: float = 0.1, timeout: float | None = None) -> T:
         """What the server answers; each step of its conversation comes through here."""
-        if self.answer_seconds is not None:
-            gen = self._limited(gen, self.answer_seconds)
+        if self.response_timeout_seconds is not None:
+            gen = self._limited(gen, self.response_timeout_seconds)
         return super().wait(gen, interval) if timeout is None else super().wait(gen, interval, timeout)
 
     def _limited(self, gen: PQGen[T], seconds: float) -> PQGen[T]:
@@ -39,12 +39,12 @@ class PatientConnection(Connection[TupleRow]):
             return done.value  # type: ignore[no-any-return]  # of its generator, as T
 
 
-def connector(answer_seconds: float | None) -> Callable[..., PatientConnection]:
+def make_connector(response_timeout_seconds: float | None) -> Callable[..., TimeoutConnection]:
     """How SQLAlchemy connects to a server that has so many seconds for each answer; None is for ever."""
 
-    def connect(dialect: Any, record: Any, arguments: Any, options: Any) -> PatientConnection:  # noqa: ARG001
-        connection = PatientConnection.connect(*arguments, **options)
-        connection.answer_seconds = answer_seconds
+    def connect(dialect: Any, record: Any, arguments: Any, options: Any) -> TimeoutConnection:  # noqa: ARG001
+        connection = TimeoutConnection.connect(*arguments, **options)
+        connection.response_timeout_seconds = response_timeout_seconds
         return connection
 
     return connect

@@ -7,7 +7,7 @@ from registry.db.models.erasures import Erasure
 from registry.erasure.step_counts import lock_step
 from registry.errors import Conflict
 from registry.registry import Registry
-from registry.storage.keys import parse, shard_prefix
+from registry.storage.keys import parse_key, shard_prefix
 from registry.storage.ownership import require_own_store
 
 _MODULUS = 1 << 256
@@ -23,10 +23,10 @@ def delete_objects(registry: Registry, erasure: Erasure) -> None:
     # A prompt's folder first, if there is one: what was learnt goes before what it was learnt from.
     for number, part in enumerate((*_count(registry, erasure), *erasure.prefixes)):
         if number == 1:
-            failpoints.reach("erasure: half the objects")
+            failpoints.hit_failpoint("erasure: half the objects")
         registry.objects.remove(part)
     for prefix in erasure.prefixes:
-        if any(True for _ in registry.objects.traces(prefix)):
+        if any(True for _ in registry.objects.list_all(prefix)):
             raise ObjectsReappeared(f"{registry.objects.name} still fills below {prefix}: it is emptied again")
 
 
@@ -35,14 +35,14 @@ def _count(registry: Registry, erasure: Erasure) -> list[str]:
     first: list[str] = []
     things = size_bytes = total = 0
     for prefix in erasure.prefixes:
-        for found in registry.objects.traces(prefix):
+        for found in registry.objects.list_all(prefix):
             things, size_bytes = things + 1, size_bytes + found.size_bytes
             # A sum of digests does not depend on the order of a listing, nor does it need all keys at once.
             total += int.from_bytes(hashlib.sha256(found.key.encode()).digest(), "big")
             if prefix.endswith("/"):
                 folder = _part(found.key, prefix)
                 first = [min(*first, folder)] if first else [folder]
-    with registry.database.writing() as session:
+    with registry.database.write_transaction() as session:
         step = lock_step(session, erasure.id, "objects")
         if not step.found:
             keys = f"{total % _MODULUS:064x}"
@@ -52,7 +52,7 @@ def _count(registry: Registry, erasure: Erasure) -> list[str]:
 
 def _part(key: str, prefix: str) -> str:
     """The folder of a shard that the key lies in, or the whole prefix if it lies elsewhere."""
-    place = parse(key)
+    place = parse_key(key)
     if place is None:
         return prefix
     shard = shard_prefix(place.source, place.shard)

@@ -8,7 +8,7 @@ from sqlalchemy.orm import Session
 from registry.access.caller import Caller, require_admin
 from registry.db.clock import now
 from registry.db.models.erasures import Erasure
-from registry.db.models.write_claims import Holding
+from registry.db.models.write_claims import WriteClaim
 from registry.erasure.step_counts import add_counts
 from registry.errors import Conflict, NotFound
 from registry.log import chain
@@ -23,14 +23,18 @@ def confirm_scratch(session: Session, caller: Caller, erasure_id: UUID) -> int:
     if erasure.completed_at is not None:
         raise Conflict("this erasure is complete: there is nothing to confirm")
     lost = session.scalars(
-        select(Holding)
-        .where(Holding.id.in_(map(UUID, erasure.holdings)), Holding.expires_at <= now(), Holding.home.is_not(None))
+        select(WriteClaim)
+        .where(
+            WriteClaim.id.in_(map(UUID, erasure.write_claims)),
+            WriteClaim.expires_at <= now(),
+            WriteClaim.scratch_id.is_not(None),
+        )
         .with_for_update()
     ).all()
     if not lost:
         raise Conflict("nobody's scratch folder is missing: those who hold bytes still live, or have let go")
-    for holding in lost:
-        holding.home = None
+    for claim in lost:
+        claim.scratch_id = None
     add_counts(session, erasure.id, "holdings", **{"confirmed by hand": len(lost)})
-    chain.append(session, caller.user_id, "erasure.confirmed", erasure=erasure.id, holdings=len(lost))
+    chain.append_entry(session, caller.user_id, "erasure.confirmed", erasure=erasure.id, write_claims=len(lost))
     return len(lost)

@@ -16,7 +16,7 @@ from registry import failpoints
 from registry.db.clock import now
 from registry.db.database import Database
 from registry.db.models.erasures import Erasure, ErasureStep
-from registry.db.models.log import AuditHead, AuditLine
+from registry.db.models.log import LogEntry, LogHead
 from registry.erasure.target import ErasureTarget
 from registry.errors import Conflict, Invalid
 from registry.log import chain, signing
@@ -82,8 +82,8 @@ class Receipt(_Part):
 
 def complete_erasure(registry: Registry, erasure_id: UUID) -> None:
     """Signs the receipt of an erasure whose steps are all done; one that has its receipt keeps it."""
-    failpoints.reach("erasure: before the receipt")
-    with registry.database.writing() as session:
+    failpoints.hit_failpoint("erasure: before the receipt")
+    with registry.database.write_transaction() as session:
         erasure = session.scalars(select(Erasure).where(Erasure.id == erasure_id).with_for_update()).one()
         if erasure.completed_at is not None:
             return
@@ -91,14 +91,16 @@ def complete_erasure(registry: Registry, erasure_id: UUID) -> None:
         if names := session.scalars(undone).all():
             raise Conflict(f"there is no receipt before all is done: {', '.join(names)} must be tried again")
         # From here on the log stands still, so that its next line is the one that carries this receipt.
-        head = session.scalars(select(AuditHead).with_for_update()).one()
-        signing.enrol(session, registry.signer)
+        head = session.scalars(select(LogHead).with_for_update()).one()
+        signing.register_key(session, registry.signer)
         erasure.completed_at = session.execute(select(now())).scalar_one()
         document = _document(session, registry, erasure, head)
         session.execute(update(ErasureStep).where(ErasureStep.erasure_id == erasure_id).values(error=None))
         erasure.receipt = document | {"signature": registry.signer.sign(canonical_json(document))}
-        chain.append(session, None, "erasure.completed", erasure=erasure_id, receipt=receipt_digest(erasure.receipt))
-    failpoints.reach("erasure: complete")
+        chain.append_entry(
+            session, None, "erasure.completed", erasure=erasure_id, receipt=receipt_digest(erasure.receipt)
+        )
+    failpoints.hit_failpoint("erasure: complete")
 
 
 def canonical_json(document: dict[str, Any]) -> bytes:
@@ -127,8 +129,8 @@ def parse_receipt(document: object) -> Receipt:
     return receipt
 
 
-def _document(session: Session, registry: Registry, erasure: Erasure, head: AuditHead) -> dict[str, Any]:
-    began = session.get(AuditLine, erasure.epoch)
+def _document(session: Session, registry: Registry, erasure: Erasure, head: LogHead) -> dict[str, Any]:
+    began = session.get(LogEntry, erasure.epoch)
     steps = select(ErasureStep).where(ErasureStep.erasure_id == erasure.id).order_by(ErasureStep.number)
     return {
         "version": VERSION,

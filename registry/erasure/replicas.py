@@ -6,9 +6,9 @@ from uuid import UUID
 from sqlalchemy import case, delete, select, update
 from sqlalchemy.orm import Session
 
-from registry.db.clock import after, now
+from registry.db.clock import now, seconds_from_now
 from registry.db.models.erasures import Erasure
-from registry.db.models.log import AuditHead
+from registry.db.models.log import LogHead
 from registry.db.models.write_claims import Replica
 from registry.errors import LeaseLost
 from registry.ids import new_id
@@ -25,13 +25,13 @@ class Eviction:
 
 def current_epoch(session: Session) -> int:
     """The last line of the log. Lines are committed in their order: all erasures up to here can be seen."""
-    return session.scalars(select(AuditHead.number)).one()
+    return session.scalars(select(LogHead.number)).one()
 
 
 def register_replica(session: Session, name: str, seconds: float) -> Replica:
     """A replica that begins with nothing in memory; forgetting waits for it for as long as its heartbeat goes on."""
     session.execute(delete(Replica).where(Replica.expires_at <= now()))  # nobody waits for the dead
-    replica = Replica(id=new_id(), name=name, epoch=current_epoch(session), expires_at=after(seconds))
+    replica = Replica(id=new_id(), name=name, epoch=current_epoch(session), expires_at=seconds_from_now(seconds))
     session.add(replica)
     session.flush()
     session.refresh(replica)
@@ -46,7 +46,9 @@ def report_epoch(session: Session, replica_id: UUID, epoch: int, seconds: float)
     mine = update(Replica).where(Replica.id == replica_id, Replica.expires_at > now())
     newest = case((Replica.epoch < epoch, epoch), else_=Replica.epoch)
     if (
-        session.scalars(mine.values(epoch=newest, expires_at=after(seconds)).returning(Replica.id)).one_or_none()
+        session.scalars(
+            mine.values(epoch=newest, expires_at=seconds_from_now(seconds)).returning(Replica.id)
+        ).one_or_none()
         is None
     ):
         raise LeaseLost("this replica counts as dead: let go of all prompts in memory, and enrol again")

@@ -18,7 +18,7 @@ from registry.db.models.catalog import Sample, Shard, Source, Tombstone
 from registry.db.models.erasures import Erasure, ErasureStep
 from registry.db.models.prompts import Prompt, ReleaseLoss, ReleasePrompt
 from registry.db.models.users import Grant
-from registry.db.models.write_claims import Holding
+from registry.db.models.write_claims import WriteClaim
 from registry.erasure.status import find_requested
 from registry.erasure.steps import STEPS, UNSERVE
 from registry.errors import NotFound
@@ -34,7 +34,7 @@ RETRAIN_PRIORITY = 10  # the priority of training again: a shard that served yes
 
 def forget_source(registry: Registry, caller: Caller, source_id: UUID) -> Erasure:
     """Nobody sees or uses the source from here on; its erasure is on record and will be carried out."""
-    with registry.database.writing() as session:
+    with registry.database.write_transaction() as session:
         try:
             source = require_right(session, caller, "forget", source_id)
         except NotFound:
@@ -48,13 +48,13 @@ def forget_source(registry: Registry, caller: Caller, source_id: UUID) -> Erasur
         _clear_leases(session, Shard.source_id == source.id)
         source.name, source.erasure_id = None, erasure.id
         _record(session, caller, erasure, found, true())
-    failpoints.reach("erasure: begun")
+    failpoints.hit_failpoint("erasure: requested")
     return erasure
 
 
 def forget_shard(registry: Registry, caller: Caller, source_id: UUID, shard_id: UUID) -> Erasure:
     """Nobody uses the shard from here on, and none of its samples comes back unasked."""
-    with registry.database.writing() as session:
+    with registry.database.write_transaction() as session:
         source = require_right(session, caller, "forget", source_id)
         if (begun := find_requested(session, caller, "shard", source.id, shard=shard_id)) is not None:
             return begun
@@ -70,13 +70,13 @@ def forget_shard(registry: Registry, caller: Caller, source_id: UUID, shard_id: 
         _clear_leases(session, Shard.id == shard.id)
         shard.erasure_id = erasure.id
         _record(session, caller, erasure, found, _may_hold(shard.id))
-    failpoints.reach("erasure: begun")
+    failpoints.hit_failpoint("erasure: requested")
     return erasure
 
 
 def forget_sample(registry: Registry, caller: Caller, source_id: UUID, digest: str) -> Erasure:
     """The picture is no sample any more; its shard serves again once it is trained without it."""
-    with registry.database.writing() as session:
+    with registry.database.write_transaction() as session:
         source = require_right(session, caller, "forget", source_id)
         sample = session.get(Sample, (source.id, digest))
         if sample is None:
@@ -102,7 +102,7 @@ def forget_sample(registry: Registry, caller: Caller, source_id: UUID, digest: s
         else:
             retrain(shard)
         _record(session, caller, erasure, found, _may_hold(shard.id))
-    failpoints.reach("erasure: begun")
+    failpoints.hit_failpoint("erasure: requested")
     return erasure
 
 
@@ -133,7 +133,7 @@ def _new(
         shard_id=shard,
         sample=sample,
         prefixes=prefixes,
-        holdings=[],
+        write_claims=[],
         requested_by=caller.user_id,
         requested_at=now(),
         epoch=0,  # the log tells it at the end
@@ -180,10 +180,10 @@ def _bury(session: Session, source: Source, erasure: Erasure, digests: Iterable[
     """Leaves the marks by which the same pictures are told when they come again."""
     for batch in batches(digests):
         marks = [tombstone_hash(source.key, digest) for digest in batch]
-        session.execute(delete(Tombstone).where(Tombstone.source_id == source.id, Tombstone.mark.in_(marks)))
+        session.execute(delete(Tombstone).where(Tombstone.source_id == source.id, Tombstone.hash.in_(marks)))
         session.execute(
-            insert(Tombstone).values(made_at=now()),
-            [{"source_id": source.id, "mark": mark, "erasure_id": erasure.id} for mark in marks],
+            insert(Tombstone).values(created_at=now()),
+            [{"source_id": source.id, "hash": mark, "erasure_id": erasure.id} for mark in marks],
         )
 
 
@@ -197,22 +197,22 @@ def retrain(shard: Shard) -> None:
 
 def _may_hold(shard: UUID) -> ColumnElement[bool]:
     # An upload of the source has no shard, and may hold the very picture that is forgotten.
-    return or_(Holding.shard_id == shard, Holding.shard_id.is_(None))
+    return or_(WriteClaim.shard_id == shard, WriteClaim.shard_id.is_(None))
 
 
 def _record(
     session: Session, caller: Caller, erasure: Erasure, found: dict[str, int], holders: ColumnElement[bool]
 ) -> None:
     """The steps, whom to wait for, and, last, the line of the log, whose number is the erasure's epoch."""
-    held = session.scalars(select(Holding.id).where(Holding.source_id == erasure.source_id, holders)).all()
-    erasure.holdings = [str(holding) for holding in held]
+    held = session.scalars(select(WriteClaim.id).where(WriteClaim.source_id == erasure.source_id, holders)).all()
+    erasure.write_claims = [str(claim) for claim in held]
     for number, name in enumerate(STEPS):
         step = ErasureStep(erasure_id=erasure.id, number=number, name=name, attempts=0, found={})
         if name == UNSERVE:
             step.attempts, step.found, step.done_at = 1, found, now()
         session.add(step)
     session.flush()
-    erasure.epoch = chain.append(
+    erasure.epoch = chain.append_entry(
         session,
         caller.user_id,
         "erasure.began",

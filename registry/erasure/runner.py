@@ -7,7 +7,7 @@ from uuid import UUID
 
 from sqlalchemy import select, update
 
-from registry.db.clock import after, now
+from registry.db.clock import now, seconds_from_now
 from registry.db.database import Database
 from registry.db.models.erasures import Erasure, ErasureStep
 from registry.erasure.receipts import complete_erasure
@@ -36,21 +36,26 @@ def finish_erasure(registry: Registry, erasure_id: UUID, timeout: float = 0.0) -
     deadline = time.monotonic() + timeout
     while not _work_on(registry, erasure_id) and (left := deadline - time.monotonic()) > 0:
         threading.Event().wait(min(_POLL_SECONDS, left))
-    with registry.database.reading() as session:
+    with registry.database.read_transaction() as session:
         return progress_of(session, session.get_one(Erasure, erasure_id))
 
 
 def _claim(database: Database) -> UUID | None:
     due = select(Erasure.id).where(Erasure.completed_at.is_(None), Erasure.not_before <= now())
     one = due.order_by(Erasure.not_before, Erasure.id).limit(1).with_for_update(skip_locked=True).scalar_subquery()
-    with database.writing() as session:
-        mine = update(Erasure).where(Erasure.id == one).values(not_before=after(CLAIM_SECONDS)).returning(Erasure.id)
+    with database.write_transaction() as session:
+        mine = (
+            update(Erasure)
+            .where(Erasure.id == one)
+            .values(not_before=seconds_from_now(CLAIM_SECONDS))
+            .returning(Erasure.id)
+        )
         return session.scalars(mine, execution_options={"synchronize_session": False}).one_or_none()
 
 
 def _work_on(registry: Registry, erasure_id: UUID) -> bool:
     """Tries every step that is not done; whether the erasure is complete now."""
-    with registry.database.reading() as session:
+    with registry.database.read_transaction() as session:
         erasure = session.get_one(Erasure, erasure_id)
         steps = select(ErasureStep).where(ErasureStep.erasure_id == erasure_id).order_by(ErasureStep.number)
         undone = [step for step in session.scalars(steps) if step.done_at is None]
@@ -82,15 +87,17 @@ def _is_complete(registry: Registry, erasure: Erasure) -> bool:
 
 def _try(registry: Registry, erasure: Erasure, name: str) -> bool:
     this = (ErasureStep.erasure_id == erasure.id, ErasureStep.name == name, ErasureStep.done_at.is_(None))
-    with registry.database.writing() as session:
-        session.execute(update(Erasure).where(Erasure.id == erasure.id).values(not_before=after(CLAIM_SECONDS)))
+    with registry.database.write_transaction() as session:
+        session.execute(
+            update(Erasure).where(Erasure.id == erasure.id).values(not_before=seconds_from_now(CLAIM_SECONDS))
+        )
         session.execute(update(ErasureStep).where(*this).values(attempts=ErasureStep.attempts + 1))
     try:
         STEPS[name](registry, erasure)
     except Exception as error:  # whatever it is, the next attempt may do better
         _note_failure(registry.database, erasure.id, name, error)
         return False
-    with registry.database.writing() as session:
+    with registry.database.write_transaction() as session:
         session.execute(update(ErasureStep).where(*this).values(done_at=now(), error=None))
     return True
 
@@ -98,12 +105,12 @@ def _try(registry: Registry, erasure: Erasure, name: str) -> bool:
 def _note_failure(database: Database, erasure: UUID, name: str, error: Exception) -> None:
     # The text of an error that is not ours may carry values of rows.
     line = str(error) if isinstance(error, DomainError) else f"failed unexpectedly ({type(error).__name__})"
-    with database.writing() as session:
+    with database.write_transaction() as session:
         this = update(ErasureStep).where(ErasureStep.erasure_id == erasure, ErasureStep.name == name)
         session.execute(this.values(error=line))
 
 
 def _back_off(database: Database, erasure: UUID, attempts: int) -> None:
     seconds = backoff_seconds(attempts + 1, FIRST_WAIT_SECONDS, LONGEST_WAIT_SECONDS)
-    with database.writing() as session:
-        session.execute(update(Erasure).where(Erasure.id == erasure).values(not_before=after(seconds)))
+    with database.write_transaction() as session:
+        session.execute(update(Erasure).where(Erasure.id == erasure).values(not_before=seconds_from_now(seconds)))

@@ -11,7 +11,7 @@ from sqlalchemy.orm import Session
 from alacarte.api.literals import ErasureScope
 from registry.access.caller import Caller
 from registry.db.models.erasures import Erasure, ErasureStep
-from registry.db.paging import DEFAULT_LIMIT, Page, page
+from registry.db.paging import DEFAULT_LIMIT, Page, read_page
 from registry.errors import NotFound
 
 
@@ -66,8 +66,8 @@ def list_erasures(
     session: Session, caller: Caller, *, after: str | None = None, limit: int = DEFAULT_LIMIT
 ) -> Page[ErasureProgress]:
     """The caller's erasures, or all for an admin, oldest first."""
-    found = page(session, _seen_by(caller), Erasure.id, after=after, limit=limit)
-    return found.each(lambda erasure: progress_of(session, erasure))
+    found = read_page(session, _seen_by(caller), Erasure.id, after=after, limit=limit)
+    return found.map(lambda erasure: progress_of(session, erasure))
 
 
 def find_requested(

@@ -11,7 +11,7 @@ from registry.db.database import Database
 from registry.db.models.erasures import Erasure
 from registry.db.models.prompts import Prompt
 from registry.db.models.users import Grant
-from registry.db.models.write_claims import Holding, Replica
+from registry.db.models.write_claims import Replica, WriteClaim
 from registry.erasure.delete_objects import delete_objects
 from registry.erasure.step_counts import add_counts, lock_step
 from registry.erasure.target import count_rows, rows_of, target_of
@@ -32,7 +32,7 @@ class StepNotDone(Conflict):
 
 def check_unserved(registry: Registry, erasure: Erasure) -> None:
     """No prompt and no grant of the target is left; they went in the transaction that began the erasure."""
-    with registry.database.reading() as session:
+    with registry.database.read_transaction() as session:
         left = count_rows(session, target_of(erasure))
     if serving := [name for name in (Prompt.__tablename__, Grant.__tablename__) if name in left]:
         raise StepNotDone(f"{' and '.join(serving)} are left, which should have gone at once: run `alacarte doctor`")
@@ -41,24 +41,24 @@ def check_unserved(registry: Registry, erasure: Erasure) -> None:
 def run_delete_objects(registry: Registry, erasure: Erasure) -> None:
     """Nothing lies under the prefixes; what did is counted before the first of it goes."""
     delete_objects(registry, erasure)
-    failpoints.reach("erasure: objects removed")
+    failpoints.hit_failpoint("erasure: objects removed")
 
 
 def wait_for_write_claims(registry: Registry, erasure: Erasure) -> None:
     """Nobody who held bytes when the erasure began holds them any more, and the dead are cleared up after."""
-    write_claims.clear_up(registry.database, registry.objects, registry.scratch)
-    with registry.database.reading() as session:
+    write_claims.clean_up_abandoned(registry.database, registry.objects, registry.scratch)
+    with registry.database.read_transaction() as session:
         at = session.execute(select(now())).scalar_one()
-        left = session.scalars(select(Holding).where(Holding.id.in_(map(UUID, erasure.holdings)))).all()
+        left = session.scalars(select(WriteClaim).where(WriteClaim.id.in_(map(UUID, erasure.write_claims)))).all()
     if left:
-        first = min(left, key=lambda holding: holding.id)
+        first = min(left, key=lambda claim: claim.id)
         others = f" (and {len(left) - 1} more)" if len(left) > 1 else ""
         raise StepNotDone(_reason(first, first.expires_at > at, registry, erasure) + others)
 
 
 def wait_for_memory(registry: Registry, erasure: Erasure) -> None:
     """Every replica that lives has let go of what was forgotten up to this erasure."""
-    with registry.database.reading() as session:
+    with registry.database.read_transaction() as session:
         late = select(Replica).where(Replica.expires_at > now(), Replica.epoch < erasure.epoch).order_by(Replica.name)
         names = [replica.name for replica in session.scalars(late)]
     if names:
@@ -72,8 +72,8 @@ def delete_rows(registry: Registry, erasure: Erasure) -> None:
     for table, condition in reversed(list(rows_of(target))):
         while _delete_some(registry.database, erasure, table, condition):
             pass
-    failpoints.reach("erasure: rows removed")
-    with registry.database.reading() as session:
+    failpoints.hit_failpoint("erasure: rows removed")
+    with registry.database.read_transaction() as session:
         left = count_rows(session, target)
     if left:
         raise StepNotDone(f"rows are left in {', '.join(sorted(left))}")
@@ -86,7 +86,7 @@ def verify(registry: Registry, erasure: Erasure) -> None:
     check_unserved(registry, erasure)
     wait_for_write_claims(registry, erasure)
     wait_for_memory(registry, erasure)
-    with registry.database.reading() as session:
+    with registry.database.read_transaction() as session:
         left = count_rows(session, target_of(erasure))
     if left:
         delete_rows(registry, erasure)
@@ -95,10 +95,10 @@ def verify(registry: Registry, erasure: Erasure) -> None:
     for prefix in erasure.prefixes:
         late += registry.objects.remove(prefix).things
     if late:
-        with registry.database.writing() as session:
+        with registry.database.write_transaction() as session:
             add_counts(session, erasure.id, VERIFY, late=late)
     # A removal is not proof: only a listing that shows nothing is.
-    if any(True for prefix in erasure.prefixes for _ in registry.objects.traces(prefix)):
+    if any(True for prefix in erasure.prefixes for _ in registry.objects.list_all(prefix)):
         raise StepNotDone("somebody still writes objects of what is forgotten: stop it")
 
 
@@ -112,11 +112,11 @@ STEPS: dict[str, Callable[[Registry, Erasure], None]] = {
 }
 
 
-def _reason(holding: Holding, is_alive: bool, registry: Registry, erasure: Erasure) -> str:
-    who = f"{holding.holder} ({holding.purpose})"
+def _reason(claim: WriteClaim, is_alive: bool, registry: Registry, erasure: Erasure) -> str:
+    who = f"{claim.process} ({claim.purpose})"
     if is_alive:
         return f"held by {who}: it lets go when its work ends or its heartbeat stops"
-    if holding.home == registry.scratch.id:
+    if claim.scratch_id == registry.scratch.id:
         return f"held by {who}, which is late but still there: end that process"
     return (
         f"files of {who} lie in a scratch folder that is not here: start a worker on that folder again, "
@@ -127,7 +127,7 @@ def _reason(holding: Holding, is_alive: bool, registry: Registry, erasure: Erasu
 def _delete_some(database: Database, erasure: Erasure, table: Table, condition: ColumnElement[bool]) -> bool:
     """Deletes and counts a batch in one transaction; whether there was any."""
     key = table.primary_key.columns
-    with database.writing() as session:
+    with database.write_transaction() as session:
         lock_step(session, erasure.id, "rows")  # of two that run at once, one counts each row
         some = [tuple(row) for row in session.execute(select(*key).where(condition).limit(BATCH))]
         if some:

@@ -20,17 +20,17 @@ def vacuum(database: Database) -> bool:
     """Whether no deleted row is left in the files as far as the database can say; False if a reader is in the way."""
     if database.is_sqlite:
         # Deleted rows are overwritten in the file; their last copy is in the WAL until it is cut.
-        with database.statement() as connection:
+        with database.autocommit_connection() as connection:
             busy = connection.execute(text("PRAGMA wal_checkpoint(TRUNCATE)")).one()[0]
         return not busy
-    deleted = int(database.fetch(text("SELECT pg_current_xact_id()::text"), {})[0][0])
+    deleted = int(database.fetch_rows(text("SELECT pg_current_xact_id()::text"), {})[0][0])
     for table in _tables():
-        with database.statement() as connection:
+        with database.autocommit_connection() as connection:
             quoted = connection.dialect.identifier_preparer.quote(table)
             # Handing pages back to the system would lock readers out, and wait seconds for whoever else cleans up.
             connection.execute(text(f"VACUUM (TRUNCATE FALSE) {quoted}"))
     # Vacuuming passes over rows that a transaction from before the deletion may still read, and does not say so.
-    return not database.fetch(_OLDER, {"deleted": str(deleted % 2**32)})[0][0]
+    return not database.fetch_rows(_OLDER, {"deleted": str(deleted % 2**32)})[0][0]
 
 
 def _tables() -> list[str]:

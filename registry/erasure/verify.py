@@ -10,14 +10,14 @@ from sqlalchemy.orm import Session
 
 from registry.db.models.catalog import Sample
 from registry.db.models.erasures import SigningKey
-from registry.db.models.log import AuditLine
-from registry.db.models.write_claims import Holding
+from registry.db.models.log import LogEntry
+from registry.db.models.write_claims import WriteClaim
 from registry.erasure.receipts import Receipt, canonical_json, parse_receipt, receipt_digest
 from registry.erasure.target import count_rows
 from registry.errors import Invalid
 from registry.log import signing
 from registry.registry import Registry
-from registry.storage.keys import KeyRefused
+from registry.storage.keys import InvalidKey
 from registry.storage.ownership import require_own_store
 from registry.storage.store import ObjectStore
 
@@ -51,7 +51,7 @@ def verify_receipt(registry: Registry, receipt: dict[str, Any], *, public: str |
     Raises Invalid for what has not even the shape of a receipt.
     """
     read = parse_receipt(receipt)
-    with registry.database.reading() as session:
+    with registry.database.read_transaction() as session:
         genuine = _check_signature(session, receipt, read, public)
         if not genuine.ok:
             return ReceiptVerification((genuine,))
@@ -69,9 +69,9 @@ def _check_signature(session: Session, document: dict[str, Any], receipt: Receip
         public = session.scalars(known).one_or_none()
         if public is None:
             return ReceiptCheck(name, False, f"signed by the key {receipt.key[:16]}, which is not known here")
-    elif signing.fingerprint_of(public) != receipt.key:
+    elif signing.key_fingerprint(public) != receipt.key:
         return ReceiptCheck(name, False, f"not signed by the key given, but by {receipt.key[:16]}")
-    if not signing.is_signed(canonical_json(document), receipt.signature, public):
+    if not signing.is_signature_valid(canonical_json(document), receipt.signature, public):
         return ReceiptCheck(name, False, "the receipt was changed after it was signed, or never signed")
     return ReceiptCheck(name, True, f"signed by the key {receipt.key[:16]}")
 
@@ -79,8 +79,8 @@ def _check_signature(session: Session, document: dict[str, Any], receipt: Receip
 def _check_objects(objects: ObjectStore, receipt: Receipt) -> ReceiptCheck:
     name = "objects"
     try:
-        left = list(islice((found for prefix in receipt.prefixes for found in objects.traces(prefix)), MANY))
-    except KeyRefused as error:
+        left = list(islice((found for prefix in receipt.prefixes for found in objects.list_all(prefix)), MANY))
+    except InvalidKey as error:
         raise Invalid("this is no receipt: one of its prefixes cannot be looked under") from error
     if left:
         count = f"{MANY} or more" if len(left) == MANY else str(len(left))
@@ -100,9 +100,11 @@ def _check_rows(session: Session, receipt: Receipt) -> ReceiptCheck:
 
 
 def _check_holdings(session: Session, receipt: Receipt) -> ReceiptCheck:
-    held = select(Holding.holder).where(Holding.source_id == receipt.source, Holding.started_at < receipt.requested_at)
+    held = select(WriteClaim.process).where(
+        WriteClaim.source_id == receipt.source, WriteClaim.started_at < receipt.requested_at
+    )
     if receipt.shard is not None:
-        held = held.where(Holding.shard_id == receipt.shard)
+        held = held.where(WriteClaim.shard_id == receipt.shard)
     holders = session.scalars(held).all()
     if holders:
         return ReceiptCheck("holdings", False, f"bytes of it may be held by {holders[0]}")
@@ -126,7 +128,7 @@ def _check_sample(session: Session, receipt: Receipt) -> Iterator[ReceiptCheck]:
 def _check_log(session: Session, document: dict[str, Any], receipt: Receipt) -> ReceiptCheck:
     name = "log"
     began, head, completed = (
-        session.get(AuditLine, number) for number in (receipt.audit.line, receipt.audit.head, receipt.audit.head + 1)
+        session.get(LogEntry, number) for number in (receipt.audit.line, receipt.audit.head, receipt.audit.head + 1)
     )
     if began is None or head is None or completed is None:
         return ReceiptCheck(name, False, "lines that the receipt names are not in the log")

@@ -15,7 +15,7 @@ from registry.fsck.missing_objects import check_object
 from registry.fsck.stale_claims import is_empty_shard
 from registry.log import chain
 from registry.registry import Registry
-from registry.storage.keys import SamplePlace, parse
+from registry.storage.keys import SampleKey, parse_key
 
 
 class OlderVersionExists(Conflict):
@@ -24,10 +24,10 @@ class OlderVersionExists(Conflict):
 
 def drop_sample(registry: Registry, caller: Caller, key: str) -> str | None:
     """Drops the row of a picture whose bytes are lost or damaged; None if they are well, or nobody names them."""
-    place = parse(key)
-    if not isinstance(place, SamplePlace):
+    place = parse_key(key)
+    if not isinstance(place, SampleKey):
         return None
-    with registry.database.writing() as session:
+    with registry.database.write_transaction() as session:
         lock_source(session, place.source)
         sample = session.get(Sample, (place.source, place.digest))
         if sample is None or sample.shard_id != place.shard:
@@ -43,7 +43,7 @@ def drop_sample(registry: Registry, caller: Caller, key: str) -> str | None:
         is_gone = _drop_if_bare(session, place.shard)
         if not is_gone:
             retrain(session.get_one(Shard, place.shard, with_for_update=True))
-        chain.append(
+        chain.append_entry(
             session, caller.user_id, "doctor.sample_dropped", source=place.source, shard=place.shard, fault=fault
         )
     for gone in (key, *learnt):
@@ -54,11 +54,11 @@ def drop_sample(registry: Registry, caller: Caller, key: str) -> str | None:
 
 def drop_prompt(registry: Registry, caller: Caller, key: str) -> str | None:
     """Drops the row of a prompt that cannot or must not be served, so that its shard is trained again."""
-    with registry.database.reading() as session:
+    with registry.database.read_transaction() as session:
         prompt = session.scalars(select(Prompt).where(Prompt.key == key)).one_or_none()
     if prompt is None:
         return None
-    with registry.database.writing() as session:
+    with registry.database.write_transaction() as session:
         lock_source(session, prompt.source_id)
         # A release that pins it right now is waited for, so that the count is right.
         locked = select(Prompt).where(Prompt.id == prompt.id).with_for_update()
@@ -75,7 +75,7 @@ def drop_prompt(registry: Registry, caller: Caller, key: str) -> str | None:
         is_gone = _drop_if_bare(session, shard.id)
         if not is_gone:
             _make_work(session, shard.id)
-        chain.append(
+        chain.append_entry(
             session,
             caller.user_id,
             "doctor.prompt_dropped",
@@ -91,15 +91,15 @@ def drop_prompt(registry: Registry, caller: Caller, key: str) -> str | None:
 
 def drop_shard(registry: Registry, caller: Caller, shard_id: UUID) -> str | None:
     """Drops a shard that has neither samples nor a prompt; None if it has."""
-    with registry.database.reading() as session:
+    with registry.database.read_transaction() as session:
         source_id = session.scalar(select(Shard.source_id).where(Shard.id == shard_id))
     if source_id is None:
         return None
-    with registry.database.writing() as session:
+    with registry.database.write_transaction() as session:
         lock_source(session, source_id)
         if not _drop_if_bare(session, shard_id):
             return None
-        chain.append(session, caller.user_id, "doctor.shard_dropped", source=source_id, shard=shard_id)
+        chain.append_entry(session, caller.user_id, "doctor.shard_dropped", source=source_id, shard=shard_id)
     return "removed"
 
 
@@ -119,7 +119,7 @@ def _make_work(session: Session, shard_id: UUID) -> None:
 
 def _refuse_if_recoverable(registry: Registry, key: str) -> None:
     """Leaves alone what the store may still have: mending would remove all versions."""
-    if any(found.kind == "version" for found in registry.objects.traces(key)):
+    if any(found.kind == "version" for found in registry.objects.list_all(key)):
         raise OlderVersionExists(
             f"{registry.objects.name} keeps an older version of it: restore that with the store's own tools first"
         )

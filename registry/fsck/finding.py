@@ -13,7 +13,7 @@ FindingKind = Literal[
     "damaged prompt",
     "stale prompt",
     "empty shard",
-    "expired holding",
+    "expired write claim",
     "abandoned room",
     "broken log",
     "acknowledged break",

@@ -81,7 +81,7 @@ def _next_shards(registry: Registry, last: UUID | None) -> list[tuple[UUID, UUID
     here = _unforgotten(select(Shard.source_id, Shard.id))
     if last is not None:
         here = here.where(Shard.id > last)
-    with registry.database.reading() as session:
+    with registry.database.read_transaction() as session:
         return [(source, shard) for source, shard in session.execute(here.order_by(Shard.id).limit(PAGE))]
 
 
@@ -93,9 +93,9 @@ def _unforgotten(shards: Select[UUID, UUID]) -> Select[UUID, UUID]:
 def _in_shard(
     registry: Registry, source: UUID, shard: UUID, one_more: Callable[[], None], *, deep: bool
 ) -> Iterator[Finding]:
-    with registry.database.reading() as session:
+    with registry.database.read_transaction() as session:
         expected = expected_objects(session, shard)
-    sizes = {found.key: found.size_bytes for found in registry.objects.objects(shard_prefix(source, shard))}
+    sizes = {found.key: found.size_bytes for found in registry.objects.list_objects(shard_prefix(source, shard))}
     for named in expected:
         one_more()
         fault: Fault | None = None
@@ -111,7 +111,7 @@ def _in_shard(
 
 def _is_still_named(registry: Registry, source: UUID, shard: UUID, named: ExpectedObject) -> bool:
     """Whether the row is there still: what is being forgotten loses its objects rightly."""
-    with registry.database.reading() as session:
+    with registry.database.read_transaction() as session:
         here = _unforgotten(select(Shard.source_id, Shard.id)).where(Shard.id == shard, Shard.source_id == source)
         if session.execute(here).one_or_none() is None:
             return False

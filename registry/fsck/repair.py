@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from uuid import UUID
 
 from registry.access.caller import Caller, require_admin
-from registry.db.models.write_claims import Holding
+from registry.db.models.write_claims import WriteClaim
 from registry.errors import NotFound
 from registry.fsck.drop_rows import OlderVersionExists, drop_prompt, drop_sample, drop_shard
 from registry.fsck.finding import Finding
@@ -50,26 +50,26 @@ def _repair_each(registry: Registry, caller: Caller, findings: Iterable[Finding]
 
 
 def _remove_orphan(registry: Registry, caller: Caller, finding: Finding) -> str:
-    listed = list(registry.objects.traces(finding.subject))
+    listed = list(registry.objects.list_all(finding.subject))
     if not any(stray.kind == "orphan object" for stray in filter_orphans(registry, listed)):
         return NOTHING_TO_REPAIR
     removed = registry.objects.remove(finding.subject)
-    with registry.database.writing() as session:
-        chain.append(session, caller.user_id, "doctor.removed", objects=removed.things, bytes=removed.bytes)
+    with registry.database.write_transaction() as session:
+        chain.append_entry(session, caller.user_id, "doctor.removed", objects=removed.things, bytes=removed.bytes)
     return f"removed ({removed.bytes} bytes)"
 
 
 def _clear_up(registry: Registry, caller: Caller, finding: Finding) -> str:  # noqa: ARG001  # all mends look alike
-    write_claims.clear_up(registry.database, registry.objects, registry.scratch)
+    write_claims.clean_up_abandoned(registry.database, registry.objects, registry.scratch)
     if finding.kind == "abandoned room":
         return "wiped"
-    with registry.database.reading() as session:
-        is_left = session.get(Holding, UUID(finding.subject)) is not None
+    with registry.database.read_transaction() as session:
+        is_left = session.get(WriteClaim, UUID(finding.subject)) is not None
     return "left: its process is late, and still there" if is_left else "cleared up"
 
 
 def _acknowledge(registry: Registry, caller: Caller, finding: Finding) -> str:  # noqa: ARG001
-    with registry.database.writing() as session:
+    with registry.database.write_transaction() as session:
         # The first of several breaks acknowledges all of them.
         count = acknowledge_gaps(session, caller.user_id)
     return "acknowledged: a broken log cannot be made whole" if count else NOTHING_TO_REPAIR
@@ -95,7 +95,7 @@ REPAIRS: dict[str, Callable[[Registry, Caller, Finding], str]] = {
     "damaged prompt": _drop_prompt,
     "stale prompt": _drop_prompt,
     "empty shard": _drop_shard,
-    "expired holding": _clear_up,
+    "expired write claim": _clear_up,
     "abandoned room": _clear_up,
     "broken log": _acknowledge,
 }

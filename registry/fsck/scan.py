@@ -15,7 +15,7 @@ def scan(registry: Registry, *, deep: bool = True, progress: ProgressCallback | 
 
     It changes nothing, and whoever works meanwhile is not mistaken for a fault.
     """
-    with registry.database.reading() as session:
+    with registry.database.read_transaction() as session:
         findings = [
             *find_log_gaps(session),
             *find_expired_claims(session, registry.scratch),

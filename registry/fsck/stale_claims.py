@@ -11,21 +11,21 @@ from sqlalchemy.orm import Session
 from registry.db.clock import now
 from registry.db.models.catalog import Sample, Shard, Source
 from registry.db.models.prompts import Prompt
-from registry.db.models.write_claims import Holding
+from registry.db.models.write_claims import WriteClaim
 from registry.fsck.finding import Finding
-from registry.storage.scratch import ScratchHome
+from registry.storage.scratch import ScratchSpace
 
 _LOCK = ".lock"
 
 
-def find_expired_claims(session: Session, scratch: ScratchHome) -> list[Finding]:
+def find_expired_claims(session: Session, scratch: ScratchSpace) -> list[Finding]:
     """Holders whose heartbeat stopped; what they left elsewhere has to be swept there."""
     findings = []
-    for holding in session.scalars(select(Holding).where(Holding.expires_at <= now()).order_by(Holding.id)):
-        is_here = holding.home in (None, scratch.id)
+    for claim in session.scalars(select(WriteClaim).where(WriteClaim.expires_at <= now()).order_by(WriteClaim.id)):
+        is_here = claim.scratch_id in (None, scratch.id)
         where = "" if is_here else ", with files in a scratch folder that is not here: start a worker on it again"
-        detail = f"{holding.holder} stopped its {holding.purpose}{where}"
-        findings.append(Finding("expired holding", str(holding.id), detail, is_here))
+        detail = f"{claim.process} stopped its {claim.purpose}{where}"
+        findings.append(Finding("expired write claim", str(claim.id), detail, is_here))
     return findings
 
 
@@ -47,7 +47,7 @@ def is_empty_shard() -> ColumnElement[bool]:
     return ~exists().where(Sample.shard_id == Shard.id) & ~exists().where(Prompt.shard_id == Shard.id)
 
 
-def find_abandoned_scratch(scratch: ScratchHome) -> Iterator[Finding]:
+def find_abandoned_scratch(scratch: ScratchSpace) -> Iterator[Finding]:
     """Rooms of this scratch folder that no process locks any more."""
     for lock in sorted(scratch.folder.glob(f"*{_LOCK}")):
         if _is_free(lock):

@@ -12,9 +12,9 @@ from sqlalchemy.orm import Session
 
 from registry.db.clock import now
 from registry.db.models.catalog import Shard
-from registry.db.models.write_claims import Holding
+from registry.db.models.write_claims import WriteClaim
 from registry.errors import DomainError
-from registry.failpoints import reach
+from registry.failpoints import hit_failpoint
 from registry.ids import new_id
 from registry.ingest.claim_heartbeat import Heartbeat
 from registry.registry import Registry
@@ -26,12 +26,12 @@ T = TypeVar("T")
 
 @dataclass(frozen=True)
 class ClaimedUpload(Generic[T]):
-    """A holding of this process, with a room for files, and what the source was found to be."""
+    """A write claim of this process, with a room for files, and what the source was found to be."""
 
     id: UUID
     room: Path
     ground: T
-    check: Callable[[], None]  # raises LeaseLost once the holding is
+    check: Callable[[], None]  # raises LeaseLost once the claim is
 
 
 @contextmanager
@@ -42,49 +42,51 @@ def claim_shards(
 
     When the block ends, room and body are gone, and so are the objects of every shard that has no row.
     """
-    holding = new_id()
+    claim = new_id()
     room: Path | None = None
     has_begun = False
     try:
         try:
-            with registry.scratch.room(holding) as room:
-                with registry.database.writing() as session:
+            with registry.scratch.job_folder(claim) as room:
+                with registry.database.write_transaction() as session:
                     ground = approach(session)
                     prefixes = [shard_prefix(source, shard) for shard in shards]
-                    write_claims.take(session, holding, "upload", source, home=registry.scratch.id, prefixes=prefixes)
+                    write_claims.add_claim(
+                        session, claim, "upload", source, scratch_id=registry.scratch.id, prefixes=prefixes
+                    )
                 has_begun = True
-                reach("upload: held")
-                with Heartbeat(registry.database, holding) as heartbeat:
-                    yield ClaimedUpload(holding, room, ground, heartbeat.check)
+                hit_failpoint("upload: claimed")
+                with Heartbeat(registry.database, claim) as heartbeat:
+                    yield ClaimedUpload(claim, room, ground, heartbeat.check)
         finally:
             if body is not None:
                 body.unlink(missing_ok=True)
     except BaseException:
-        # What cannot be cleared up now is cleared up by others once the holding has run out.
+        # What cannot be cleared up now is cleared up by others once the claim has run out.
         with suppress(DomainError):
             if has_begun:
-                _remove_rowless(registry, holding, source, shards)
+                _remove_rowless(registry, claim, source, shards)
             if room is None or not room.exists():
-                _let_go(registry, holding)
+                _let_go(registry, claim)
         raise
     with suppress(DomainError):
-        _let_go(registry, holding)
+        _let_go(registry, claim)
 
 
-def _remove_rowless(registry: Registry, holding: UUID, source: UUID, shards: Sequence[UUID]) -> None:
+def _remove_rowless(registry: Registry, claim: UUID, source: UUID, shards: Sequence[UUID]) -> None:
     """Removes the objects of shards without a row.
 
     Whether they have rows is asked, not remembered: a connection may break after its transaction was committed.
     """
-    with registry.database.writing() as session:
+    with registry.database.write_transaction() as session:
         # Run out, it can never commit any more; and whoever is committing it is waited for here.
-        session.execute(update(Holding).where(Holding.id == holding).values(expires_at=now()))
+        session.execute(update(WriteClaim).where(WriteClaim.id == claim).values(expires_at=now()))
         rooted = set(session.scalars(select(Shard.id).where(Shard.id.in_(shards))))
     for shard in shards:
         if shard not in rooted:
             registry.objects.remove(shard_prefix(source, shard))
 
 
-def _let_go(registry: Registry, holding: UUID) -> None:
-    with registry.database.writing() as session:
-        write_claims.let_go(session, holding)
+def _let_go(registry: Registry, claim: UUID) -> None:
+    with registry.database.write_transaction() as session:
+        write_claims.release_claim(session, claim)

@@ -10,15 +10,15 @@ from registry.storage import write_claims
 
 
 class Heartbeat:
-    """Renews a holding from a thread of its own, until the block is left or somebody else has ended it."""
+    """Renews a write claim from a thread of its own, until the block is left or somebody else has ended it."""
 
-    def __init__(self, database: Database, holding: UUID, every_seconds: float = write_claims.HOLD_SECONDS / 4) -> None:
+    def __init__(self, database: Database, claim: UUID, every_seconds: float = write_claims.CLAIM_SECONDS / 4) -> None:
         self._database = database
-        self._holding = holding
+        self._claim = claim
         self._every_seconds = every_seconds
         self._stop = threading.Event()
         self._lost: LeaseLost | None = None
-        self._thread = threading.Thread(target=self._beat, name=f"heartbeat {holding}", daemon=True)
+        self._thread = threading.Thread(target=self._beat, name=f"heartbeat {claim}", daemon=True)
 
     def check(self) -> None:
         """Raises LeaseLost as soon as it is known that the work is in vain."""
@@ -38,8 +38,8 @@ class Heartbeat:
     def _beat(self) -> None:
         while not self._stop.wait(self._every_seconds):
             try:
-                with self._database.writing() as session:
-                    write_claims.renew(session, self._holding)
+                with self._database.write_transaction() as session:
+                    write_claims.renew_claim(session, self._claim)
             except LeaseLost as error:
                 self._lost = error
                 return

@@ -54,5 +54,5 @@ def _new_shard(source: Source, shard: UUID, number: int) -> Shard:
         is_remote=False,
         priority=0,
         attempts=0,
-        is_held=False,
+        is_paused=False,
     )

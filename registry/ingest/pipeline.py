@@ -8,15 +8,15 @@ from uuid import UUID
 from sqlalchemy.orm import Session
 
 from alacarte.api.limits import MAX_SHARDS
-from registry.access.quotas import claim_room, require_room
-from registry.catalog.shards import shard_of
+from registry.access.quotas import require_quota, reserve_quota
+from registry.catalog.shards import assign_shard
 from registry.datasets.limits import DatasetLimits
 from registry.datasets.loader import open_dataset
 from registry.datasets.member_names import quote
 from registry.datasets.sample import Dataset, LabelledPicture, SkippedFile
 from registry.datasets.validate import Unreadable
 from registry.errors import DatasetRejected, Invalid
-from registry.failpoints import reach
+from registry.failpoints import hit_failpoint
 from registry.ids import new_id
 from registry.ingest.claim import ClaimedUpload, claim_shards
 from registry.ingest.deduplicate import NO_KNOWN_SAMPLES, deduplicate, find_known, require_new, sort_by_name
@@ -76,7 +76,7 @@ def ingest(
 
     def approach(session: Session) -> TargetSnapshot:
         ground = destination.approach(session)
-        require_room(session, ground.owner_id, registry.quota_bytes)
+        require_quota(session, ground.owner_id, registry.quota_bytes)
         return ground
 
     with (
@@ -100,9 +100,9 @@ def ingest(
             check=hold.check,
             report=report,
         )
-        reach("upload: objects written")
+        hit_failpoint("upload: objects written")
         admission = _commit(registry, destination, parcel, hold, chosen, sizes)
-        reach("upload: committed")
+        hit_failpoint("upload: committed")
     return admission
 
 
@@ -126,14 +126,14 @@ def _choose(
 ) -> _Sorted:
     known = NO_KNOWN_SAMPLES
     if ground.source is not None:
-        with registry.database.reading() as session:
+        with registry.database.read_transaction() as session:
             known = find_known(session, ground.source, [sample.digest for sample in collection.samples])
     pardoned = {digest: burial.erasure_id for digest, burial in known.burials.items()} if readmit else {}
     sifted = deduplicate(collection.samples, known, pardoned=pardoned, unreadable=parcel.unreadable)
     require_new(sifted)
     return _Sorted(
         sifted.fresh,
-        {s.digest: shards[shard_of(s.digest, ground.key, len(shards))] for s in sifted.fresh},
+        {s.digest: shards[assign_shard(s.digest, ground.key, len(shards))] for s in sifted.fresh},
         pardoned,
         collection.refusals + sifted.refusals,
     )
@@ -142,8 +142,8 @@ def _choose(
 def _require_room(registry: Registry, ground: TargetSnapshot, chosen: _Sorted) -> None:
     """Refuses what is too much now, before any of it is written; whether it still fits in the end is asked again."""
     size_bytes = sum(sample.path.stat().st_size for sample in chosen.samples)
-    with registry.database.reading() as session:
-        require_room(session, ground.owner_id, registry.quota_bytes, size_bytes)
+    with registry.database.read_transaction() as session:
+        require_quota(session, ground.owner_id, registry.quota_bytes, size_bytes)
 
 
 def _commit(
@@ -156,14 +156,14 @@ def _commit(
 ) -> IngestResult:
     """Gives the objects their rows, and all of them: what is not new any more is removed first."""
     while True:
-        with registry.database.writing() as session:
+        with registry.database.write_transaction() as session:
             source = destination.arrive(session)
-            write_claims.renew(session, hold.id)
+            write_claims.renew_claim(session, hold.id)
             known = find_known(session, source, [sample.digest for sample in chosen.samples])
             sifted = deduplicate(chosen.samples, known, pardoned=chosen.pardoned, unreadable=parcel.unreadable)
             if len(sifted.fresh) == len(chosen.samples):
                 size_bytes = sum(sizes[sample.digest] for sample in chosen.samples)
-                claim_room(session, source.owner_id, registry.quota_bytes, size_bytes)
+                reserve_quota(session, source.owner_id, registry.quota_bytes, size_bytes)
                 shards = insert_samples(session, source, chosen.samples, chosen.shard_of, sizes)
                 returning = [digest for digest in chosen.pardoned if digest in chosen.shard_of]
                 remove_tombstones(session, source, returning)
@@ -175,7 +175,7 @@ def _commit(
                     sort_by_name(chosen.refusals),
                 )
                 write_claims.commit_objects(session, hold.id)
-                chain.append(
+                chain.append_entry(
                     session,
                     destination.caller.user_id,
                     destination.action,

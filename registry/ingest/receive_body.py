@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from registry.errors import LimitExceeded
-from registry.storage.scratch import ScratchUnusable
+from registry.storage.scratch import ScratchUnavailable
 from registry.storage.streams import write_all
 
 
@@ -49,4 +49,4 @@ def _told() -> Iterator[None]:
         yield
     except OSError as error:
         reason = error.strerror or type(error).__name__
-        raise ScratchUnusable(f"the upload cannot be kept ({reason}): make room in the scratch folder") from error
+        raise ScratchUnavailable(f"the upload cannot be kept ({reason}): make room in the scratch folder") from error

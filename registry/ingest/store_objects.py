@@ -9,8 +9,8 @@ from pathlib import Path
 from registry.datasets.member_names import quote
 from registry.datasets.sample import LabelledPicture
 from registry.errors import DatasetRejected
-from registry.failpoints import reach
-from registry.storage.scratch import ScratchUnusable
+from registry.failpoints import hit_failpoint
+from registry.storage.scratch import ScratchUnavailable
 from registry.storage.store import ObjectStore
 
 WRITERS = 8
@@ -45,7 +45,7 @@ def store_samples(
             digest, size_bytes = future.result()
             sizes[digest] = size_bytes
             if len(sizes) == (total + 1) // 2:
-                reach("upload: half the objects")
+                hit_failpoint("upload: half the objects")
             if report is not None:
                 report(len(sizes), total)
         check()
@@ -91,5 +91,7 @@ def _copied(sample: LabelledPicture, copy: Path) -> str:
                 target.write(chunk)
     except OSError as error:
         reason = error.strerror or type(error).__name__
-        raise ScratchUnusable(f"{quote(sample.name)} cannot be copied ({reason}): check it, and make room") from error
+        raise ScratchUnavailable(
+            f"{quote(sample.name)} cannot be copied ({reason}): check it, and make room"
+        ) from error
     return hashed.hexdigest()

@@ -8,7 +8,7 @@ from sqlalchemy.orm import Session
 
 from registry.access.caller import Caller
 from registry.access.rights import require_right
-from registry.catalog.sources import add_source, require_new_source
+from registry.catalog.sources import insert_source, precheck_new_source
 from registry.db.models.catalog import Source, Task
 
 
@@ -63,12 +63,14 @@ class NewSource:
 
     def approach(self, session: Session) -> TargetSnapshot:
         """Refuses callers who may not, unknown tasks and owners, and names that are taken."""
-        task = require_new_source(session, self.caller, self.task_id, self.name, self.owner_id)
+        task = precheck_new_source(session, self.caller, self.task_id, self.name, self.owner_id)
         return TargetSnapshot(self.key, _labels_of(task), None, self.owner_id or self.caller.user_id)
 
     def arrive(self, session: Session) -> Source:
         """The row of the source; Conflict if another of that name was faster."""
-        return add_source(session, self.caller, self.task_id, self.name, self.owner_id, source_id=self.id, key=self.key)
+        return insert_source(
+            session, self.caller, self.task_id, self.name, self.owner_id, source_id=self.id, key=self.key
+        )
 
 
 @dataclass(frozen=True)

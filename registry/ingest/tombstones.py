@@ -32,9 +32,9 @@ def find_tombstones(session: Session, source: Source, digests: Iterable[str]) ->
     found = {}
     for batch in batches(digests):
         digest_of = {tombstone_hash(source.key, digest): digest for digest in batch}
-        marked = select(Tombstone).where(Tombstone.source_id == source.id, Tombstone.mark.in_(digest_of))
+        marked = select(Tombstone).where(Tombstone.source_id == source.id, Tombstone.hash.in_(digest_of))
         for stone in session.scalars(marked):
-            found[digest_of[stone.mark]] = Burial(stone.erasure_id, stone.made_at)
+            found[digest_of[stone.hash]] = Burial(stone.erasure_id, stone.created_at)
     return found
 
 
@@ -42,4 +42,4 @@ def remove_tombstones(session: Session, source: Source, digests: Iterable[str]) 
     """Drops the marks of these digests, which may come back."""
     for batch in batches(digests):
         marks = [tombstone_hash(source.key, digest) for digest in batch]
-        session.execute(delete(Tombstone).where(Tombstone.source_id == source.id, Tombstone.mark.in_(marks)))
+        session.execute(delete(Tombstone).where(Tombstone.source_id == source.id, Tombstone.hash.in_(marks)))

@@ -5,7 +5,7 @@ from pathlib import Path
 from uuid import UUID
 
 from registry.access.caller import Caller
-from registry.catalog.names import checked_name
+from registry.catalog.names import validate_name
 from registry.catalog.sources import KEY_BYTES
 from registry.datasets.limits import DEFAULT_LIMITS, DatasetLimits
 from registry.datasets.validate import Unreadable
@@ -35,7 +35,7 @@ def upload_source(
 
     With `consume`, the file at the path is removed in the end, and forgetting the source waits until it is.
     """
-    name = checked_name("source", name)
+    name = validate_name("source", name)
     destination = NewSource(new_id(), secrets.token_bytes(KEY_BYTES), caller, task_id, name, owner_id)
     return ingest(registry, destination, UploadSpec(path, shards, limits, within, unreadable, consume), report)
 

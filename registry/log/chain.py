@@ -12,21 +12,21 @@ from sqlalchemy import select
 from sqlalchemy.orm import Session
 
 from registry.db.clock import now
-from registry.db.models.log import AuditHead, AuditLine
+from registry.db.models.log import LogEntry, LogHead
 
-FIRST = "0" * 64  # what the first line is chained to
+GENESIS_HASH = "0" * 64  # what the first line is chained to
 PAGE = 1000
 
 
-def append(session: Session, actor: UUID | None, action: str, **subject: object) -> int:
+def append_entry(session: Session, actor: UUID | None, action: str, **subject: object) -> int:
     """Adds a line and returns its number. Call it last: it locks the log until the transaction ends."""
-    head = session.execute(select(AuditHead).with_for_update().execution_options(populate_existing=True)).scalar_one()
+    head = session.execute(select(LogHead).with_for_update().execution_options(populate_existing=True)).scalar_one()
     at = session.execute(select(now())).scalar_one()
     # To milliseconds, which both databases keep: the hash must come out the same when it is read back.
     at = at.replace(microsecond=at.microsecond // 1000 * 1000)
     told = {name: _plain(value) for name, value in subject.items() if value is not None}
     number, previous = head.number + 1, head.hash
-    line = AuditLine(number=number, at=at, actor=actor, action=action, subject=told, previous=previous)
+    line = LogEntry(number=number, at=at, actor=actor, action=action, subject=told, previous=previous)
     line.hash = _hash_of(number, at, actor, action, told, previous)
     session.add(line)
     head.number, head.hash = number, line.hash
@@ -35,34 +35,34 @@ def append(session: Session, actor: UUID | None, action: str, **subject: object)
 
 
 @dataclass(frozen=True)
-class Break:
+class ChainBreak:
     """A place where the chain does not hold."""
 
     number: int
     reason: str
 
 
-def breaks(session: Session) -> Iterator[Break]:
+def find_breaks(session: Session) -> Iterator[ChainBreak]:
     """Every place where the log does not hold together, in order; none if it is whole."""
-    expected, previous = 1, FIRST
+    expected, previous = 1, GENESIS_HASH
     while lines := session.scalars(
-        select(AuditLine).where(AuditLine.number >= expected).order_by(AuditLine.number).limit(PAGE)
+        select(LogEntry).where(LogEntry.number >= expected).order_by(LogEntry.number).limit(PAGE)
     ).all():
         for line in lines:
             if line.number != expected:
-                yield Break(expected, f"lines {expected} to {line.number - 1} are missing")
+                yield ChainBreak(expected, f"lines {expected} to {line.number - 1} are missing")
             elif line.previous != previous:
-                yield Break(line.number, "is not chained to the line before")
+                yield ChainBreak(line.number, "is not chained to the line before")
             told = _hash_of(line.number, line.at, line.actor, line.action, line.subject, line.previous)
             if line.hash != told:
-                yield Break(line.number, "was changed")
+                yield ChainBreak(line.number, "was changed")
             expected, previous = line.number + 1, line.hash
         session.expunge_all()
-    head = session.scalars(select(AuditHead)).one_or_none()
+    head = session.scalars(select(LogHead)).one_or_none()
     if head is None:
-        yield Break(expected, "the head of the log is missing")
+        yield ChainBreak(expected, "the head of the log is missing")
     elif (head.number, head.hash) != (expected - 1, previous):
-        yield Break(expected, f"the log ends here, and its head names line {head.number}")
+        yield ChainBreak(expected, f"the log ends here, and its head names line {head.number}")
 
 
 def _plain(value: object) -> object:

@@ -18,7 +18,7 @@ from registry.db.models.erasures import SigningKey
 from registry.errors import DomainError
 
 
-class KeyUnusable(DomainError):
+class SigningKeyUnusable(DomainError):
     """The file of the signing key cannot be read or made."""
 
     status = 500
@@ -34,7 +34,7 @@ class Signer:
             .public_bytes(serialization.Encoding.PEM, serialization.PublicFormat.SubjectPublicKeyInfo)
             .decode()
         )
-        self.fingerprint = fingerprint_of(self.public)
+        self.fingerprint = key_fingerprint(self.public)
 
     def sign(self, message: bytes) -> str:
         """The signature in base64."""
@@ -48,18 +48,18 @@ def open_signer(path: Path) -> Signer:
             _make_key(path)
         key = serialization.load_pem_private_key(path.read_bytes(), password=None)
     except (OSError, ValueError, TypeError) as error:
-        raise KeyUnusable(f"the signing key {path} cannot be used ({error})") from error
+        raise SigningKeyUnusable(f"the signing key {path} cannot be used ({error})") from error
     if not isinstance(key, Ed25519PrivateKey):
-        raise KeyUnusable(f"the signing key {path} is no Ed25519 key: openssl genpkey -algorithm ed25519")
+        raise SigningKeyUnusable(f"the signing key {path} is no Ed25519 key: openssl genpkey -algorithm ed25519")
     return Signer(key)
 
 
-def fingerprint_of(public: str) -> str:
+def key_fingerprint(public: str) -> str:
     """The digest by which receipts name a public key (PEM)."""
     return hashlib.sha256(_raw(_public_key(public))).hexdigest()
 
 
-def is_signed(message: bytes, signature: str, public: str) -> bool:
+def is_signature_valid(message: bytes, signature: str, public: str) -> bool:
     """Whether the holder of the key signed just these bytes."""
     try:
         _public_key(public).verify(b64decode(signature, validate=True), message)
@@ -68,15 +68,15 @@ def is_signed(message: bytes, signature: str, public: str) -> bool:
     return True
 
 
-def is_enrolled(session: Session, signer: Signer) -> bool:
+def is_key_registered(session: Session, signer: Signer) -> bool:
     """Whether the public half is known."""
     known = select(SigningKey.fingerprint).where(SigningKey.fingerprint == signer.fingerprint)
     return session.scalar(known) is not None
 
 
-def enrol(session: Session, signer: Signer) -> None:
+def register_key(session: Session, signer: Signer) -> None:
     """Makes the public half known, so that every host can check what this one signed."""
-    if is_enrolled(session, signer):
+    if is_key_registered(session, signer):
         return
     try:
         with session.begin_nested():
@@ -89,9 +89,9 @@ def _public_key(public: str) -> Ed25519PublicKey:
     try:
         key = serialization.load_pem_public_key(public.encode())
     except ValueError as error:
-        raise KeyUnusable("this is no public key in PEM") from error
+        raise SigningKeyUnusable("this is no public key in PEM") from error
     if not isinstance(key, Ed25519PublicKey):
-        raise KeyUnusable("this public key is not of Ed25519")
+        raise SigningKeyUnusable("this public key is not of Ed25519")
     return key
 
 

@@ -8,8 +8,8 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-from registry.storage.keys import KeyRefused, checked_key
-from registry.storage.store import Found
+from registry.storage.keys import InvalidKey, validate_key
+from registry.storage.store import StoredItem
 
 DIRECTORY_FLAGS = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 _UNFINISHED = re.compile(r"\.(?P<name>.+)\.[0-9a-f]{32}\.part")
@@ -64,7 +64,7 @@ def sync(chain: Sequence[int]) -> None:
         os.fsync(descriptor)
 
 
-def walk(directory: int, prefix: str) -> Iterator[Found]:
+def walk(directory: int, prefix: str) -> Iterator[StoredItem]:
     """Everything below the directory, whose keys begin with the prefix, in the order of their keys."""
     for name, status in _entries(directory):
         if not stat.S_ISDIR(status.st_mode):
@@ -78,7 +78,7 @@ def walk(directory: int, prefix: str) -> Iterator[Found]:
                 os.close(child)
 
 
-def named(directory: int, prefix: str, name: str) -> Iterator[Found]:
+def named(directory: int, prefix: str, name: str) -> Iterator[StoredItem]:
     """What lies in the directory under exactly that name, and what should have become it."""
     key = prefix + name
     for other, status in _entries(directory):
@@ -86,7 +86,7 @@ def named(directory: int, prefix: str, name: str) -> Iterator[Found]:
             yield found
 
 
-def remove_below(directory: int, prefix: str) -> Iterator[Found]:
+def remove_below(directory: int, prefix: str) -> Iterator[StoredItem]:
     """Removes everything below the directory, telling each thing after it is gone; `sync` is left to the caller."""
     for name, status in _entries(directory):
         if not stat.S_ISDIR(status.st_mode):
@@ -102,7 +102,7 @@ def remove_below(directory: int, prefix: str) -> Iterator[Found]:
                 os.close(child)
 
 
-def remove_named(directory: int, prefix: str, name: str) -> Iterator[Found]:
+def remove_named(directory: int, prefix: str, name: str) -> Iterator[StoredItem]:
     """Removes what `named` shows, telling each thing after it is gone; `sync` is left to the caller."""
     key = prefix + name
     for other, status in _entries(directory):
@@ -128,7 +128,7 @@ def _is_link(name: str, directory: int) -> bool:
         return False
 
 
-def _unlinked(directory: int, prefix: str, name: str, status: os.stat_result) -> Iterator[Found]:
+def _unlinked(directory: int, prefix: str, name: str, status: os.stat_result) -> Iterator[StoredItem]:
     with suppress(FileNotFoundError):
         os.unlink(name, dir_fd=directory)
         yield _found(prefix, name, status)
@@ -144,17 +144,17 @@ def _entries(directory: int) -> list[tuple[str, os.stat_result]]:
     return sorted(found, key=lambda pair: f"{pair[0]}/" if stat.S_ISDIR(pair[1].st_mode) else pair[0])
 
 
-def _found(prefix: str, name: str, status: os.stat_result) -> Found:
+def _found(prefix: str, name: str, status: os.stat_result) -> StoredItem:
     is_file = stat.S_ISREG(status.st_mode)
     size_bytes = status.st_size if is_file else 0
     if unfinished := _UNFINISHED.fullmatch(name):
-        return Found(prefix + unfinished["name"], size_bytes, "unfinished")
-    return Found(prefix + name, size_bytes, "object" if is_file and _is_key(prefix + name) else "unfinished")
+        return StoredItem(prefix + unfinished["name"], size_bytes, "unfinished")
+    return StoredItem(prefix + name, size_bytes, "object" if is_file and _is_key(prefix + name) else "unfinished")
 
 
 def _is_key(text: str) -> bool:
     try:
-        checked_key(text)
-    except KeyRefused:
+        validate_key(text)
+    except InvalidKey:
         return False
     return True

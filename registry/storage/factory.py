@@ -5,11 +5,11 @@ from urllib.parse import unquote, urlsplit
 
 from registry.errors import DomainError
 from registry.storage.folder import FolderStore
-from registry.storage.keys import KeyRefused
+from registry.storage.keys import InvalidKey
 from registry.storage.store import ObjectStore
 
 
-class LocationRefused(DomainError):
+class InvalidStoreLocation(DomainError):
     """A location names no store that there is."""
 
     status = 500
@@ -32,19 +32,19 @@ def open_store(
     """
     if "://" not in location:
         if not location.strip():
-            raise LocationRefused("objects need a location")
+            raise InvalidStoreLocation("objects need a location")
         return FolderStore(Path(location).expanduser())
     parts = urlsplit(location)
     if "@" in parts.netloc or parts.query or parts.fragment:
         # Not shown: it may hold a secret.
-        raise LocationRefused("a location holds no credentials and no options")
+        raise InvalidStoreLocation("a location holds no credentials and no options")
     if parts.scheme == "file":
         if parts.netloc not in ("", "localhost") or parts.path in ("", "/"):
-            raise LocationRefused(f"{location!r} names no folder of this machine")
+            raise InvalidStoreLocation(f"{location!r} names no folder of this machine")
         return FolderStore(Path(unquote(parts.path)))
     if parts.scheme == "s3" and parts.netloc:
         return _open_bucket(parts.netloc, parts.path, endpoint, region, access_key, secret_key)
-    raise LocationRefused(f"there is no store for {location!r}")
+    raise InvalidStoreLocation(f"there is no store for {location!r}")
 
 
 def _open_bucket(
@@ -60,5 +60,5 @@ def _open_bucket(
         raise DomainError("objects in S3 need boto3: pip install 'alacarte[s3]'") from error
     try:
         return S3Store(S3Settings(bucket, prefix.strip("/"), endpoint, region, access_key, secret_key))
-    except KeyRefused as error:
-        raise LocationRefused(f"{prefix!r} is no prefix of keys ({error})") from error
+    except InvalidKey as error:
+        raise InvalidStoreLocation(f"{prefix!r} is no prefix of keys ({error})") from error

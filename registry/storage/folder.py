@@ -20,9 +20,9 @@ from registry.storage.directories import (
     walk,
 )
 from registry.storage.errors import ObjectDamaged, ObjectExists, ObjectMissing, StoreUnreachable
-from registry.storage.keys import checked_key, checked_prefix, probe_key
-from registry.storage.store import Found, Removed
-from registry.storage.streams import digest_of, opened_body, pieces_of, write_all, write_if_intact
+from registry.storage.keys import probe_key, validate_key, validate_prefix
+from registry.storage.store import RemovedCount, StoredItem
+from registry.storage.streams import iter_chunks, open_body, sha256_hex, write_all, write_verified
 
 # How often a removal may take a directory away from under one put.
 ATTEMPTS = 100
@@ -41,8 +41,8 @@ class FolderStore:
 
     def put(self, key: str, body: bytes | Path) -> None:
         """Durable on return; ObjectExists if the key holds other bytes, silence if it holds the very same."""
-        *parts, name = checked_key(key).split("/")
-        with opened_body(body) as file:
+        *parts, name = validate_key(key).split("/")
+        with open_body(body) as file:
             for attempt in range(ATTEMPTS):
                 if attempt:
                     file.seek(0)
@@ -62,28 +62,28 @@ class FolderStore:
         """The bytes, whose SHA-256 is the digest; otherwise ObjectMissing or ObjectDamaged."""
         with self._told(), self._opened(key) as file:
             content = file.read()
-        if digest_of([content]) != digest:
+        if sha256_hex([content]) != digest:
             raise ObjectDamaged(key, self.name)
         return content
 
-    def fetch(self, key: str, digest: str, path: Path) -> None:
+    def download(self, key: str, digest: str, path: Path) -> None:
         """The bytes in a file, checked as by `read`; the path is not touched on failure."""
         with self._told(), self._opened(key) as file:
-            if not write_if_intact(pieces_of(file), digest, path):
+            if not write_verified(iter_chunks(file), digest, path):
                 raise ObjectDamaged(key, self.name)
 
-    def objects(self, prefix: str) -> Iterator[Found]:
+    def list_objects(self, prefix: str) -> Iterator[StoredItem]:
         """The visible objects, in the order of their keys."""
-        return (found for found in self.traces(prefix) if found.kind == "object")
+        return (found for found in self.list_all(prefix) if found.kind == "object")
 
-    def traces(self, prefix: str) -> Iterator[Found]:
+    def list_all(self, prefix: str) -> Iterator[StoredItem]:
         """All that lies there: objects, unfinished files, and whatever else somebody put there."""
-        return self._traces(*_split(prefix))
+        return self._list_all(*_split(prefix))
 
-    def remove(self, prefix: str) -> Removed:
+    def remove(self, prefix: str) -> RemovedCount:
         """Whatever `traces` would show is gone, durably, and so are the directories that it leaves empty."""
         parts, above, name = _split(prefix)
-        removed = Removed(0, 0)
+        removed = RemovedCount(0, 0)
         with self._told(), opened_chain(self._root, parts, make=False) as chain:
             if len(chain) == len(parts) + 1:
                 removed = _total(remove_named(chain[-1], above, name) if name else remove_below(chain[-1], above))
@@ -108,7 +108,7 @@ class FolderStore:
         with self._told():
             make_root(self._root)
 
-    def _traces(self, parts: list[str], above: str, name: str) -> Iterator[Found]:
+    def _list_all(self, parts: list[str], above: str, name: str) -> Iterator[StoredItem]:
         with self._told(), opened_chain(self._root, parts, make=False) as chain:
             if len(chain) == len(parts) + 1:
                 yield from named(chain[-1], above, name) if name else walk(chain[-1], above)
@@ -120,7 +120,7 @@ class FolderStore:
             flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
             descriptor = os.open(unfinished, flags, 0o600, dir_fd=directory)
             try:
-                for piece in pieces_of(file):
+                for piece in iter_chunks(file):
                     write_all(descriptor, piece)
                 os.fsync(descriptor)
             finally:
@@ -137,7 +137,7 @@ class FolderStore:
 
     @contextmanager
     def _opened(self, key: str) -> Iterator[BinaryIO]:
-        *parts, name = checked_key(key).split("/")
+        *parts, name = validate_key(key).split("/")
         with opened_chain(self._root, parts, make=False) as chain:
             if len(chain) <= len(parts):
                 raise ObjectMissing(key, self.name)
@@ -177,7 +177,7 @@ class FolderStore:
 
 def _split(prefix: str) -> tuple[list[str], str, str]:
     """The directories of a prefix, the same as text, and the name within the last of them, or nothing for all."""
-    *parts, name = checked_prefix(prefix).split("/")
+    *parts, name = validate_prefix(prefix).split("/")
     return parts, "".join(f"{part}/" for part in parts), name
 
 
@@ -201,12 +201,12 @@ def _holds(directory: int, name: str, file: BinaryIO) -> bool:
     if there is None:
         return False
     with there:
-        return digest_of(pieces_of(there)) == digest_of(pieces_of(file))
+        return sha256_hex(iter_chunks(there)) == sha256_hex(iter_chunks(file))
 
 
-def _total(things: Iterable[Found]) -> Removed:
+def _total(things: Iterable[StoredItem]) -> RemovedCount:
     count = size_bytes = 0
     for thing in things:
         count += 1
         size_bytes += thing.size_bytes
-    return Removed(count, size_bytes)
+    return RemovedCount(count, size_bytes)

@@ -20,10 +20,10 @@ from registry.storage.errors import ObjectDamaged, ObjectExists, ObjectMissing
 from registry.storage.keys import sample_key
 from registry.storage.store import ObjectStore
 
-MARK = "registry-id"  # the key of the copy
+OWNERSHIP_KEY = "registry-id"  # the key of the copy
 
 
-class StoreNotOurs(Conflict):
+class StoreOwnershipError(Conflict):
     """The object store is not the one whose objects the database names."""
 
     status = 503
@@ -31,7 +31,7 @@ class StoreNotOurs(Conflict):
 
 def mark_store(database: Database, objects: ObjectStore) -> None:
     """Makes a store the database's own; refused if it is another's, or lacks what should be there already."""
-    with database.reading() as session:
+    with database.read_transaction() as session:
         registry_id = _id_of(session)
         is_forgetting = session.scalar(select(exists().where(Erasure.completed_at.is_(None))))
         known = _something_known(session)
@@ -44,19 +44,19 @@ def mark_store(database: Database, objects: ObjectStore) -> None:
     except (ObjectMissing, ObjectDamaged):
         require_own_store(database, objects)  # this one may be lost; the mark tells whether all are
     try:
-        objects.put(MARK, _body(registry_id))
+        objects.put(OWNERSHIP_KEY, _body(registry_id))
     except ObjectExists as error:
         raise _strange(objects) from error
 
 
 def require_own_store(database: Database, objects: ObjectStore) -> None:
     """Refuses to go on with a store that does not hold the database's id."""
-    with database.reading() as session:
+    with database.read_transaction() as session:
         body = _body(_id_of(session))
     try:
-        objects.read(MARK, hashlib.sha256(body).hexdigest())
+        objects.read(OWNERSHIP_KEY, hashlib.sha256(body).hexdigest())
     except ObjectMissing as error:
-        raise StoreNotOurs(
+        raise StoreOwnershipError(
             f"{objects.name} does not hold this registry's objects: check the setting, and that its disk is mounted"
         ) from error
     except ObjectDamaged as error:
@@ -74,8 +74,8 @@ def _something_known(session: Session) -> tuple[str, str] | None:
     return None
 
 
-def _strange(objects: ObjectStore) -> StoreNotOurs:
-    return StoreNotOurs(f"{objects.name} belongs to another registry: name another folder, bucket or prefix")
+def _strange(objects: ObjectStore) -> StoreOwnershipError:
+    return StoreOwnershipError(f"{objects.name} belongs to another registry: name another folder, bucket or prefix")
 
 
 def _id_of(session: Session) -> UUID:

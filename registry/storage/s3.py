@@ -12,20 +12,20 @@ from typing import TYPE_CHECKING, BinaryIO, cast
 from botocore.exceptions import ClientError
 
 from registry.storage.errors import ObjectDamaged, ObjectExists, ObjectMissing, StoreUnreachable
-from registry.storage.keys import checked_key, checked_prefix, lies_under, probe_key
+from registry.storage.keys import is_under_prefix, probe_key, validate_key, validate_prefix
 from registry.storage.s3_client import (
     ATTEMPTS,
     S3Settings,
-    code_of,
+    error_code,
+    error_status,
     is_missing_key,
     make_client,
-    status_of,
-    told,
+    translate_s3_errors,
 )
 from registry.storage.s3_multipart import upload
-from registry.storage.s3_versions import Trace, delete_all, traces_in, visible_in
-from registry.storage.store import Found, Removed
-from registry.storage.streams import CHUNK_BYTES, digest_of, opened_body, pieces_of, write_if_intact
+from registry.storage.s3_versions import S3Item, delete_items, list_items, list_visible
+from registry.storage.store import RemovedCount, StoredItem
+from registry.storage.streams import CHUNK_BYTES, iter_chunks, open_body, sha256_hex, write_verified
 
 if TYPE_CHECKING:
     from botocore.response import StreamingBody
@@ -44,7 +44,7 @@ class S3Store:
         self._settings = settings
         self._bucket = settings.bucket
         self._prefix = f"{settings.prefix.strip('/')}/" if settings.prefix.strip("/") else ""
-        checked_prefix(self._prefix)
+        validate_prefix(self._prefix)
         self._shared_client = client
 
     @property
@@ -54,8 +54,8 @@ class S3Store:
 
     def put(self, key: str, body: bytes | Path) -> None:
         """Durable on return; ObjectExists if the key holds other bytes, silence if it holds the very same."""
-        place = self._prefix + checked_key(key)
-        with opened_body(body) as file, told(self.name):
+        place = self._prefix + validate_key(key)
+        with open_body(body) as file, translate_s3_errors(self.name):
             for attempt in range(ROUNDS):
                 if attempt:
                     file.seek(0)
@@ -73,38 +73,38 @@ class S3Store:
 
     def read(self, key: str, digest: str) -> bytes:
         """The bytes, whose SHA-256 is the digest; otherwise ObjectMissing or ObjectDamaged."""
-        with told(self.name), self._opened(key) as stream:
+        with translate_s3_errors(self.name), self._opened(key) as stream:
             content = stream.read()
-        if digest_of([content]) != digest:
+        if sha256_hex([content]) != digest:
             raise ObjectDamaged(key, self.name)
         return content
 
-    def fetch(self, key: str, digest: str, path: Path) -> None:
+    def download(self, key: str, digest: str, path: Path) -> None:
         """The bytes in a file, checked as by `read`; the path is not touched on failure."""
-        with told(self.name), self._opened(key) as stream:
-            if not write_if_intact(stream.iter_chunks(CHUNK_BYTES), digest, path):
+        with translate_s3_errors(self.name), self._opened(key) as stream:
+            if not write_verified(stream.iter_chunks(CHUNK_BYTES), digest, path):
                 raise ObjectDamaged(key, self.name)
 
-    def objects(self, prefix: str) -> Iterator[Found]:
+    def list_objects(self, prefix: str) -> Iterator[StoredItem]:
         """The visible objects, in the order in which the service lists keys."""
-        checked_prefix(prefix)
-        return self._found(prefix, visible_in(self._client, self._bucket, self._prefix + prefix))
+        validate_prefix(prefix)
+        return self._found(prefix, list_visible(self._client, self._bucket, self._prefix + prefix))
 
-    def traces(self, prefix: str) -> Iterator[Found]:
+    def list_all(self, prefix: str) -> Iterator[StoredItem]:
         """All that lies there: objects, old versions, delete markers and unfinished uploads."""
-        checked_prefix(prefix)
-        return self._found(prefix, traces_in(self._client, self._bucket, self._prefix + prefix))
+        validate_prefix(prefix)
+        return self._found(prefix, list_items(self._client, self._bucket, self._prefix + prefix))
 
-    def remove(self, prefix: str) -> Removed:
+    def remove(self, prefix: str) -> RemovedCount:
         """Whatever `traces` would show is gone, and a last look showed nothing."""
-        checked_prefix(prefix)
+        validate_prefix(prefix)
         things = size_bytes = 0
         for _ in range(ROUNDS):
-            with told(self.name):
-                wanted = self._meant(prefix, traces_in(self._client, self._bucket, self._prefix + prefix))
-                gone = [trace.size_bytes for trace in delete_all(self._client, self._bucket, wanted, self.name)]
+            with translate_s3_errors(self.name):
+                wanted = self._meant(prefix, list_items(self._client, self._bucket, self._prefix + prefix))
+                gone = [trace.size_bytes for trace in delete_items(self._client, self._bucket, wanted, self.name)]
             if not gone:
-                return Removed(things, size_bytes)
+                return RemovedCount(things, size_bytes)
             things += len(gone)
             size_bytes += sum(gone)
         raise StoreUnreachable(f"{self.name} fills as fast as it is emptied: stop what writes below {prefix!r}")
@@ -113,20 +113,20 @@ class S3Store:
         """The bucket answers, is written, never overwrites, and can be emptied; it is not made if it is missing."""
         client = self._impatient_client
         probe = self._prefix + probe_key()
-        with told(self.name):
+        with translate_s3_errors(self.name):
             outcomes = [upload(client, self._bucket, probe, io.BytesIO()) for _ in range(2)]
-            for _ in delete_all(client, self._bucket, traces_in(client, self._bucket, probe), self.name):
+            for _ in delete_items(client, self._bucket, list_items(client, self._bucket, probe), self.name):
                 pass
         if outcomes != ["put", "taken"]:
             raise StoreUnreachable(f"{self.name} overwrites objects despite If-None-Match: use a service that does not")
 
     def prepare(self) -> None:
         """The bucket exists, made now if it was missing."""
-        with told(self.name):
+        with translate_s3_errors(self.name):
             try:
                 self._client.head_bucket(Bucket=self._bucket)
             except ClientError as error:
-                if status_of(error) != 404:
+                if error_status(error) != 404:
                     raise
                 self._make_bucket()
 
@@ -149,13 +149,13 @@ class S3Store:
                 place = cast("BucketLocationConstraintType", region)
                 self._client.create_bucket(Bucket=self._bucket, CreateBucketConfiguration={"LocationConstraint": place})
         except ClientError as error:
-            if code_of(error) != "BucketAlreadyOwnedByYou":
+            if error_code(error) != "BucketAlreadyOwnedByYou":
                 raise
 
     @contextmanager
     def _opened(self, key: str) -> "Iterator[StreamingBody]":
         try:
-            stream = self._client.get_object(Bucket=self._bucket, Key=self._prefix + checked_key(key))["Body"]
+            stream = self._client.get_object(Bucket=self._bucket, Key=self._prefix + validate_key(key))["Body"]
         except ClientError as error:
             if is_missing_key(error):
                 raise ObjectMissing(key, self.name) from error
@@ -167,17 +167,17 @@ class S3Store:
         """Whether the key holds the file's bytes; None if it holds nothing any more."""
         try:
             with self._opened(key) as stream:
-                there = digest_of(stream.iter_chunks(CHUNK_BYTES))
+                there = sha256_hex(stream.iter_chunks(CHUNK_BYTES))
         except ObjectMissing:
             return None
         file.seek(0)
-        return there == digest_of(pieces_of(file))
+        return there == sha256_hex(iter_chunks(file))
 
-    def _found(self, prefix: str, traces: Iterator[Trace]) -> Iterator[Found]:
-        with told(self.name):
+    def _found(self, prefix: str, traces: Iterator[S3Item]) -> Iterator[StoredItem]:
+        with translate_s3_errors(self.name):
             for trace in self._meant(prefix, traces):
-                yield Found(trace.key.removeprefix(self._prefix), trace.size_bytes, trace.kind)
+                yield StoredItem(trace.key.removeprefix(self._prefix), trace.size_bytes, trace.kind)
 
-    def _meant(self, prefix: str, traces: Iterator[Trace]) -> Iterator[Trace]:
+    def _meant(self, prefix: str, traces: Iterator[S3Item]) -> Iterator[S3Item]:
         """Of what the service lists, which goes by first letters, only what the prefix means."""
-        return (trace for trace in traces if lies_under(trace.key, self._prefix + prefix))
+        return (trace for trace in traces if is_under_prefix(trace.key, self._prefix + prefix))

@@ -69,28 +69,28 @@ def make_client(settings: S3Settings, *, attempts: int) -> "S3Client":
         ) from error
 
 
-def code_of(error: ClientError) -> str:
+def error_code(error: ClientError) -> str:
     """The service's own word for what went wrong."""
     return error.response.get("Error", {}).get("Code", "unknown")
 
 
-def status_of(error: ClientError) -> int:
+def error_status(error: ClientError) -> int:
     """The HTTP status of the answer, or 0."""
     return error.response.get("ResponseMetadata", {}).get("HTTPStatusCode", 0)
 
 
 def is_missing_key(error: ClientError) -> bool:
     """Whether the bucket answered that it does not hold the key."""
-    return status_of(error) == 404 and code_of(error) != "NoSuchBucket"
+    return error_status(error) == 404 and error_code(error) != "NoSuchBucket"
 
 
 @contextmanager
-def told(name: str) -> Iterator[None]:
+def translate_s3_errors(name: str) -> Iterator[None]:
     """Whatever the library raises becomes StoreUnreachable, in one line without credentials."""
     try:
         yield
     except ClientError as error:
-        raise StoreUnreachable(f"{name} {_refusal(code_of(error), status_of(error))}") from error
+        raise StoreUnreachable(f"{name} {_refusal(error_code(error), error_status(error))}") from error
     except (NoCredentialsError, PartialCredentialsError, CredentialRetrievalError) as error:
         raise StoreUnreachable(f"{name} needs credentials, and there are none: set both keys") from error
     except (HTTPClientError, Unconnected) as error:

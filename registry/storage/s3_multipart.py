@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, BinaryIO, Literal
 
 from botocore.exceptions import BotoCoreError, ClientError
 
-from registry.storage.s3_client import code_of, status_of
-from registry.storage.streams import pieces_of
+from registry.storage.s3_client import error_code, error_status
+from registry.storage.streams import iter_chunks
 
 if TYPE_CHECKING:
     from types_boto3_s3 import S3Client
@@ -28,13 +28,13 @@ def upload(client: "S3Client", bucket: str, key: str, file: BinaryIO) -> Outcome
     first, second = file.read(PART_BYTES), file.read(PART_BYTES)
     try:
         if second:
-            _upload_parts(client, bucket, key, chain([first, second], pieces_of(file, PART_BYTES)))
+            _upload_parts(client, bucket, key, chain([first, second], iter_chunks(file, PART_BYTES)))
         else:
             client.put_object(Bucket=bucket, Key=key, Body=first, ChecksumSHA256=_checksum(first), IfNoneMatch="*")
     except ClientError as error:
-        if status_of(error) == 412:
+        if error_status(error) == 412:
             return "taken"
-        if code_of(error) in ("ConditionalRequestConflict", "NoSuchUpload"):
+        if error_code(error) in ("ConditionalRequestConflict", "NoSuchUpload"):
             return "again"
         raise
     return "put"

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Literal
 from botocore.exceptions import ClientError
 
 from registry.storage.errors import StoreUnreachable
-from registry.storage.s3_client import code_of, is_missing_key, status_of
+from registry.storage.s3_client import error_code, error_status, is_missing_key
 
 if TYPE_CHECKING:
     from types_boto3_s3 import S3Client
@@ -18,7 +18,7 @@ PAGE_SIZE = 1000  # also the most that one request may delete
 
 
 @dataclass(frozen=True)
-class Trace:
+class S3Item:
     """One thing in a bucket, and what it takes to remove it."""
 
     key: str
@@ -28,29 +28,29 @@ class Trace:
     upload: str | None = None
 
 
-def visible_in(client: "S3Client", bucket: str, prefix: str) -> Iterator[Trace]:
+def list_visible(client: "S3Client", bucket: str, prefix: str) -> Iterator[S3Item]:
     """The objects whose keys begin with the prefix."""
     pages = client.get_paginator("list_objects_v2").paginate(
         Bucket=bucket, Prefix=prefix, PaginationConfig={"PageSize": PAGE_SIZE}
     )
     for page in pages:
         for item in page.get("Contents", []):
-            yield Trace(item["Key"], item["Size"], "object")
+            yield S3Item(item["Key"], item["Size"], "object")
 
 
-def traces_in(client: "S3Client", bucket: str, prefix: str) -> Iterator[Trace]:
+def list_items(client: "S3Client", bucket: str, prefix: str) -> Iterator[S3Item]:
     """Everything whose key begins with the prefix."""
     try:
         yield from _versions_in(client, bucket, prefix)
     except ClientError as error:
-        if code_of(error) != "NotImplemented" and status_of(error) != 501:
+        if error_code(error) != "NotImplemented" and error_status(error) != 501:
             raise
         # A service without versions holds nothing but what is visible.
-        yield from visible_in(client, bucket, prefix)
+        yield from list_visible(client, bucket, prefix)
     yield from _uploads_in(client, bucket, prefix)
 
 
-def delete_all(client: "S3Client", bucket: str, traces: Iterable[Trace], name: str) -> Iterator[Trace]:
+def delete_items(client: "S3Client", bucket: str, traces: Iterable[S3Item], name: str) -> Iterator[S3Item]:
     """Deletes each for good, and tells of it when it is gone; StoreUnreachable if the service keeps one."""
     remaining = iter(traces)
     while batch := list(islice(remaining, PAGE_SIZE)):
@@ -69,19 +69,19 @@ def _abort(client: "S3Client", bucket: str, key: str, upload: str) -> None:
             raise
 
 
-def _versions_in(client: "S3Client", bucket: str, prefix: str) -> Iterator[Trace]:
+def _versions_in(client: "S3Client", bucket: str, prefix: str) -> Iterator[S3Item]:
     pages = client.get_paginator("list_object_versions").paginate(
         Bucket=bucket, Prefix=prefix, PaginationConfig={"PageSize": PAGE_SIZE}
     )
     for page in pages:
         for item in page.get("Versions", []):
             kind: Literal["object", "version"] = "object" if item["IsLatest"] else "version"
-            yield Trace(item["Key"], item["Size"], kind, version=item["VersionId"])
+            yield S3Item(item["Key"], item["Size"], kind, version=item["VersionId"])
         for marker in page.get("DeleteMarkers", []):
-            yield Trace(marker["Key"], 0, "marker", version=marker["VersionId"])
+            yield S3Item(marker["Key"], 0, "marker", version=marker["VersionId"])
 
 
-def _uploads_in(client: "S3Client", bucket: str, prefix: str) -> Iterator[Trace]:
+def _uploads_in(client: "S3Client", bucket: str, prefix: str) -> Iterator[S3Item]:
     pages = client.get_paginator("list_multipart_uploads").paginate(
         Bucket=bucket, Prefix=prefix, PaginationConfig={"PageSize": PAGE_SIZE}
     )
@@ -89,7 +89,7 @@ def _uploads_in(client: "S3Client", bucket: str, prefix: str) -> Iterator[Trace]
         for item in page.get("Uploads", []):
             size_bytes = _uploaded_bytes(client, bucket, item["Key"], item["UploadId"])
             if size_bytes is not None:
-                yield Trace(item["Key"], size_bytes, "unfinished", upload=item["UploadId"])
+                yield S3Item(item["Key"], size_bytes, "unfinished", upload=item["UploadId"])
 
 
 def _uploaded_bytes(client: "S3Client", bucket: str, key: str, upload: str) -> int | None:
@@ -105,7 +105,7 @@ def _uploaded_bytes(client: "S3Client", bucket: str, key: str, upload: str) -> i
         raise
 
 
-def _identity(trace: Trace) -> "ObjectIdentifierTypeDef":
+def _identity(trace: S3Item) -> "ObjectIdentifierTypeDef":
     return {"Key": trace.key} if trace.version is None else {"Key": trace.key, "VersionId": trace.version}
 
 

@@ -13,19 +13,19 @@ from functools import cached_property
 from pathlib import Path
 from uuid import UUID, uuid4
 
-from registry.catalog.names import parsed_id
+from registry.catalog.names import parse_id
 from registry.errors import DomainError
 
 _LOCK = ".lock"
 
 
-class ScratchUnusable(DomainError):
+class ScratchUnavailable(DomainError):
     """The scratch folder cannot be made or written."""
 
     status = 503
 
 
-class ScratchHome:
+class ScratchSpace:
     """A folder with rooms. Its id is kept in it, so that holdings can say where their files are."""
 
     def __init__(self, folder: Path) -> None:
@@ -47,10 +47,12 @@ class ScratchHome:
                 drawn.unlink()
             return UUID(file.read_text())
         except (OSError, ValueError) as error:
-            raise ScratchUnusable(f"{self.folder} cannot be used for scratch files ({error}): name another") from error
+            raise ScratchUnavailable(
+                f"{self.folder} cannot be used for scratch files ({error}): name another"
+            ) from error
 
     @contextmanager
-    def room(self, name: UUID) -> Iterator[Path]:
+    def job_folder(self, name: UUID) -> Iterator[Path]:
         """A private folder that is wiped when the block ends, or by `sweep` if this process dies in it."""
         _ = self.id
         lock = self._lock_anew(self.folder / f"{name}{_LOCK}")
@@ -69,7 +71,7 @@ class ScratchHome:
         _ = self.id
         living = set()
         for path in sorted(self.folder.glob(f"*{_LOCK}")):
-            name = parsed_id(path.name.removesuffix(_LOCK))
+            name = parse_id(path.name.removesuffix(_LOCK))
             if name is None:  # not ours
                 continue
             try:
@@ -96,7 +98,7 @@ class ScratchHome:
             os.link(draft, path)
         except OSError as error:
             os.close(lock)
-            raise ScratchUnusable(f"the room {path.stem} cannot be had ({error.strerror})") from error
+            raise ScratchUnavailable(f"the room {path.stem} cannot be had ({error.strerror})") from error
         finally:
             draft.unlink()
         return lock

@@ -7,7 +7,7 @@ from typing import Literal, Protocol
 
 
 @dataclass(frozen=True)
-class Found:
+class StoredItem:
     """One thing that lies in a store, visible or not.
 
     An old `version` and a delete `marker` lie in buckets with versions; `unfinished` is an upload, or a file,
@@ -20,7 +20,7 @@ class Found:
 
 
 @dataclass(frozen=True)
-class Removed:
+class RemovedCount:
     """How much was removed."""
 
     things: int
@@ -45,16 +45,16 @@ class ObjectStore(Protocol):
     def read(self, key: str, digest: str) -> bytes:
         """The bytes, whose SHA-256 is the digest; otherwise ObjectMissing or ObjectDamaged."""
 
-    def fetch(self, key: str, digest: str, path: Path) -> None:
+    def download(self, key: str, digest: str, path: Path) -> None:
         """The bytes in a file, checked as by `read`; the path is not touched on failure."""
 
-    def objects(self, prefix: str) -> Iterator[Found]:
+    def list_objects(self, prefix: str) -> Iterator[StoredItem]:
         """The visible objects, in the order of their keys."""
 
-    def traces(self, prefix: str) -> Iterator[Found]:
+    def list_all(self, prefix: str) -> Iterator[StoredItem]:
         """All that lies there: objects, old versions, delete markers, and whatever is unfinished."""
 
-    def remove(self, prefix: str) -> Removed:
+    def remove(self, prefix: str) -> RemovedCount:
         """Whatever `traces` would show is gone, durably; nothing to remove is no error."""
 
     def check(self) -> None:

@@ -15,19 +15,19 @@ CHUNK_BYTES = 1024 * 1024
 
 
 @contextmanager
-def opened_body(body: bytes | Path) -> Iterator[BinaryIO]:
+def open_body(body: bytes | Path) -> Iterator[BinaryIO]:
     """The body at its beginning, to be read in pieces, never as a whole."""
     with io.BytesIO(body) if isinstance(body, bytes) else body.open("rb") as file:
         yield file
 
 
-def pieces_of(file: BinaryIO, size_bytes: int = CHUNK_BYTES) -> Iterator[bytes]:
+def iter_chunks(file: BinaryIO, size_bytes: int = CHUNK_BYTES) -> Iterator[bytes]:
     """What is left of the file, in pieces of that size; the last may be shorter."""
     while piece := file.read(size_bytes):
         yield piece
 
 
-def digest_of(pieces: Iterable[bytes]) -> str:
+def sha256_hex(pieces: Iterable[bytes]) -> str:
     """The SHA-256 of the pieces, in lower hexadecimal."""
     hashed = hashlib.sha256()
     for piece in pieces:
@@ -42,7 +42,7 @@ def write_all(descriptor: int, piece: bytes) -> None:
         view = view[os.write(descriptor, view) :]
 
 
-def write_if_intact(pieces: Iterable[bytes], digest: str, path: Path) -> bool:
+def write_verified(pieces: Iterable[bytes], digest: str, path: Path) -> bool:
     """The pieces in a file at the path if they have the digest; otherwise False, and the path is not touched."""
     # Another name first: whoever finds the path later, even after a kill, finds it whole and checked.
     unfinished = path.with_name(f".{path.name}.{uuid.uuid4().hex}.part")

@@ -19,18 +19,18 @@ def cancel_training(session: Session, caller: Caller, source_id: UUID) -> int:
     Workers that are at it learn so by their next heartbeat, and cannot publish.
     """
     source = require_right(session, caller, "manage", source_id)
-    held = update(Shard).where(_is_untrained(source.id)).values(**UNLEASED, is_held=True)
+    held = update(Shard).where(_is_untrained(source.id)).values(**UNLEASED, is_paused=True)
     shards = len(session.scalars(held.returning(Shard.id)).all())
-    chain.append(session, caller.user_id, "training.cancelled", source=source.id, shards=shards)
+    chain.append_entry(session, caller.user_id, "training.cancelled", source=source.id, shards=shards)
     return shards
 
 
 def resume_training(session: Session, caller: Caller, source_id: UUID) -> int:
     """All untrained shards of the source are work again, at once, whatever failed before; returns how many."""
     source = require_right(session, caller, "manage", source_id)
-    freed = update(Shard).where(_is_untrained(source.id)).values(is_held=False, attempts=0, not_before=None)
+    freed = update(Shard).where(_is_untrained(source.id)).values(is_paused=False, attempts=0, not_before=None)
     shards = len(session.scalars(freed.returning(Shard.id)).all())
-    chain.append(session, caller.user_id, "training.resumed", source=source.id, shards=shards)
+    chain.append_entry(session, caller.user_id, "training.resumed", source=source.id, shards=shards)
     return shards
 
 

@@ -12,7 +12,7 @@ from uuid import UUID
 from sqlalchemy import ColumnElement, and_, select, update
 from sqlalchemy.orm import Session
 
-from registry.db.clock import after, now
+from registry.db.clock import now, seconds_from_now
 from registry.db.database import Database
 from registry.db.models.catalog import Shard, Source
 from registry.errors import Invalid, LeaseLost
@@ -53,7 +53,7 @@ class LeasedSample:
 class Lease:
     """One generation of one shard, given to one worker for a while."""
 
-    id: UUID  # of its holding and of its scratch room too
+    id: UUID  # of its claim and of its scratch room too
     worker: str
     seconds: float  # for which a heartbeat keeps it
     shard_id: UUID
@@ -72,27 +72,27 @@ class Lease:
 def renew_lease(database: Database, lease: Lease, progress: float, seconds: float | None = None) -> None:
     """Shows that the worker lives and how far it is, from 0 to 1; raises LeaseLost when it works in vain."""
     seconds = validate_lease_seconds(lease.seconds if seconds is None else seconds)
-    with database.writing() as session:
+    with database.write_transaction() as session:
         _share_source(session, lease)
         kept = (
             update(Shard)
             .where(is_lease_valid(lease))
-            .values(expires_at=after(seconds), progress=_share_of_one(progress))
+            .values(expires_at=seconds_from_now(seconds), progress=_share_of_one(progress))
         )
         if session.execute(kept.returning(Shard.id)).one_or_none() is None:
             raise lease_lost(lease)
-        write_claims.renew(session, lease.id, seconds)
+        write_claims.renew_claim(session, lease.id, seconds)
 
 
 def fail_lease(database: Database, lease: Lease, error: str) -> None:
     """Gives the shard back with the reason, to be tried again after a while; one that is lost is left alone."""
-    with database.writing() as session:
+    with database.write_transaction() as session:
         end_lease(session, lease, error)
 
 
 def return_lease(database: Database, lease: Lease) -> None:
     """Gives the shard back as if it had never been taken; one that is lost is left alone."""
-    with database.writing() as session:
+    with database.write_transaction() as session:
         end_lease(session, lease, None)
 
 
@@ -112,7 +112,7 @@ def end_lease(session: Session, lease: Lease, error: str | None) -> None:
         shard.attempts = max(shard.attempts - 1, 0)
     else:
         shard.error = to_single_line(error)
-        shard.not_before = after(backoff_seconds(shard.attempts))
+        shard.not_before = seconds_from_now(backoff_seconds(shard.attempts))
     session.flush()
 
 
@@ -123,7 +123,7 @@ def is_lease_valid(lease: Lease) -> ColumnElement[bool]:
         Shard.lease_id == lease.id,
         Shard.generation == lease.generation,
         Shard.erasure_id.is_(None),
-        Shard.is_held.is_(False),
+        Shard.is_paused.is_(False),
         Shard.expires_at > now(),
     )
 

@@ -1,4 +1,4 @@
-"""One attempt at a piece of work: its room, its lease and its holding, all gone again when the block ends."""
+"""One attempt at a piece of work: its room, its lease and its claim, all gone again when the block ends."""
 
 from collections.abc import Collection, Iterator
 from contextlib import contextmanager, suppress
@@ -8,7 +8,7 @@ from uuid import UUID
 from sqlalchemy import update
 
 from registry.db.clock import now
-from registry.db.models.write_claims import Holding
+from registry.db.models.write_claims import WriteClaim
 from registry.errors import DomainError
 from registry.ids import new_id
 from registry.registry import Registry
@@ -32,7 +32,7 @@ def lease_shard(
     room: Path | None = None
     failure: str | None = None
     try:
-        with registry.scratch.room(lease_id) as room:
+        with registry.scratch.job_folder(lease_id) as room:
             lease = lease_next_shard(registry, worker, seconds=seconds, tasks=tasks, lease_id=lease_id)
             yield None if lease is None else (lease, room)
     except Exception as error:
@@ -40,24 +40,26 @@ def lease_shard(
         raise
     finally:
         if lease is not None and room is not None:
-            # A database or store that is away hides no other error: lease and holding run out, and others clear up.
+            # A database or store that is away hides no other error: lease and claim run out, and others clear up.
             with suppress(DomainError):
                 _end(registry, lease, room, failure)
 
 
 def _end(registry: Registry, lease: Lease, room: Path, failure: str | None) -> None:
     """Gives back the shard, unless it was published or lost; removes the object, if no row names it; lets go."""
-    with registry.database.writing() as session:
+    with registry.database.write_transaction() as session:
         end_lease(session, lease, failure)
         # Run out, it can never commit; and a commit that is under way is waited for here, and its outcome seen.
-        ended = update(Holding).where(Holding.id == lease.id).values(expires_at=now()).returning(Holding.prefixes)
+        ended = (
+            update(WriteClaim).where(WriteClaim.id == lease.id).values(expires_at=now()).returning(WriteClaim.prefixes)
+        )
         prefixes = session.scalars(ended).one_or_none()
-        if room.exists():  # it could not be wiped: the holding must tell of it until a sweep can
+        if room.exists():  # it could not be wiped: the claim must tell of it until a sweep can
             return
         if not prefixes:
-            write_claims.let_go(session, lease.id)
+            write_claims.release_claim(session, lease.id)
             return
     for prefix in prefixes:
         registry.objects.remove(prefix)
-    with registry.database.writing() as session:
-        write_claims.let_go(session, lease.id)
+    with registry.database.write_transaction() as session:
+        write_claims.release_claim(session, lease.id)

@@ -11,7 +11,7 @@ from sqlalchemy import func, select
 from sqlalchemy.orm import Session
 
 from registry.access.caller import Caller
-from registry.access.quotas import claim_room
+from registry.access.quotas import reserve_quota
 from registry.access.rights import require_right
 from registry.datasets.member_names import quote
 from registry.db.clock import now
@@ -19,7 +19,7 @@ from registry.db.locks import lock_source
 from registry.db.models.catalog import Sample, Shard, Source, Task
 from registry.db.models.prompts import Prompt
 from registry.errors import Conflict, DatabaseUnreachable, DomainError, Invalid, LeaseLost, NotFound
-from registry.failpoints import reach
+from registry.failpoints import hit_failpoint
 from registry.ids import new_id
 from registry.ingest.claim import claim_shards
 from registry.log import chain
@@ -83,23 +83,23 @@ def publish(registry: Registry, lease: Lease, data: bytes, facts: PublishedMetad
         # Whoever has lost the lease stops here, and writes nothing that would have to be cleared up.
         renew_lease(registry.database, lease, progress=1.0)
     except LeaseLost:
-        with registry.database.reading() as session:
+        with registry.database.read_transaction() as session:
             if (prompt := _published(session, lease)) is not None:
                 return prompt
         raise
     require_own_store(registry.database, registry.objects)
     registry.objects.put(lease.prompt_key, data)
-    reach("publish: object written")
+    hit_failpoint("publish: object written")
     try:
-        with registry.database.writing() as session:
+        with registry.database.write_transaction() as session:
             prompt = _publish(session, lease, data, facts)
     except DatabaseUnreachable:
-        raise  # it may be committed or not: asking again tells, and the holding says what to remove if not
+        raise  # it may be committed or not: asking again tells, and the claim says what to remove if not
     except DomainError:
-        with suppress(DomainError):  # a store that is away: the holding still says what to remove
+        with suppress(DomainError):  # a store that is away: the claim still says what to remove
             registry.objects.remove(lease.prompt_key)
         raise
-    reach("publish: committed")
+    hit_failpoint("publish: committed")
     return prompt
 
 
@@ -115,18 +115,18 @@ def publish_remote(
         _require_fit(_task_of(session, require_right(session, caller, "manage", source_id)), facts)
 
     try:
-        with claim_shards(registry, source_id, [shard_id], approach, None) as holding:
-            registry.objects.put(prompt_key(source_id, shard_id, 1, holding.id), data)
-            reach("publish: object written")
-            with registry.database.writing() as session:
+        with claim_shards(registry, source_id, [shard_id], approach, None) as claim:
+            registry.objects.put(prompt_key(source_id, shard_id, 1, claim.id), data)
+            hit_failpoint("publish: object written")
+            with registry.database.write_transaction() as session:
                 source = require_right(session, caller, "manage", source_id)
                 _stop_if_known(session, source, data)
-                claim_room(session, source.owner_id, registry.quota_bytes, len(data))
+                reserve_quota(session, source.owner_id, registry.quota_bytes, len(data))
                 shard = _remote_shard(session, source, shard_id)
-                prompt = _add_prompt(session, source, shard, holding.id, data, facts, REMOTE)
-                write_claims.commit_objects(session, holding.id)
+                prompt = _add_prompt(session, source, shard, claim.id, data, facts, REMOTE)
+                write_claims.commit_objects(session, claim.id)
                 _log(session, caller.user_id, prompt)
-            reach("publish: committed")
+            hit_failpoint("publish: committed")
     except _CameBefore as known:
         return known.prompt
     return prompt
@@ -191,7 +191,7 @@ def _remote_shard(session: Session, source: Source, shard_id: UUID) -> Shard:
         is_remote=True,
         priority=0,
         attempts=0,
-        is_held=False,
+        is_paused=False,
     )
     session.add(shard)
     session.flush()
@@ -199,7 +199,7 @@ def _remote_shard(session: Session, source: Source, shard_id: UUID) -> Shard:
 
 
 def _add_prompt(
-    session: Session, source: Source, shard: Shard, holding: UUID, data: bytes, facts: PublishedMetadata, worker: str
+    session: Session, source: Source, shard: Shard, claim: UUID, data: bytes, facts: PublishedMetadata, worker: str
 ) -> Prompt:
     """The row, once the facts fit the task, whose backbone the first of its prompts settles."""
     task = _task_of(session, source)
@@ -210,17 +210,17 @@ def _add_prompt(
     _require_fit(task, facts)
     task.identity = facts.identity
     prompt = Prompt(
-        id=holding,
+        id=claim,
         shard_id=shard.id,
         source_id=source.id,
         task_id=task.id,
         generation=shard.generation,
-        key=prompt_key(source.id, shard.id, shard.generation, holding),
+        key=prompt_key(source.id, shard.id, shard.generation, claim),
         digest=hashlib.sha256(data).hexdigest(),
         size_bytes=len(data),
         labels=list(facts.labels),
         samples=facts.samples,
-        facts=facts.facts,
+        artifact_metadata=facts.facts,
         worker=worker,
         published_at=now(),
     )
@@ -261,7 +261,7 @@ def _require_fit(task: Task, facts: PublishedMetadata) -> None:
 
 
 def _log(session: Session, actor: UUID | None, prompt: Prompt) -> None:
-    chain.append(
+    chain.append_entry(
         session,
         actor,
         "prompt.published",

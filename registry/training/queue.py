@@ -10,7 +10,7 @@ from sqlalchemy.sql.compiler import SQLCompiler
 from sqlalchemy.sql.dml import ReturningUpdate
 from sqlalchemy.sql.functions import FunctionElement
 
-from registry.db.clock import after, now
+from registry.db.clock import now, seconds_from_now
 from registry.db.models.catalog import Sample, Shard, Source, Task
 from registry.db.models.prompts import Prompt
 from registry.errors import Invalid
@@ -48,21 +48,21 @@ def lease_next_shard(
         raise Invalid("a worker needs a name by which people find it, such as its host and process")
     validate_lease_seconds(seconds)
     lease_id = lease_id or new_id()
-    home = registry.scratch.id
-    with registry.database.writing() as session:
-        lease = _lease(session, lease_id, worker, home, seconds, tasks)
+    scratch_id = registry.scratch.id
+    with registry.database.write_transaction() as session:
+        lease = _lease(session, lease_id, worker, scratch_id, seconds, tasks)
     if lease is not None:
         return lease
-    with registry.database.reading() as session:
+    with registry.database.read_transaction() as session:
         first = _most_urgent(aliased(Shard), tasks).scalar_subquery()
         source = session.scalars(select(Shard.source_id).where(Shard.id == first)).one_or_none()
     if source is None:
         return None
     # There is work, of a source that was locked a moment ago, as by another worker that publishes. Waiting for it is
     # safe only for one who has locked nothing yet: hence a new transaction, which waits first.
-    with registry.database.writing() as session:
+    with registry.database.write_transaction() as session:
         session.execute(select(Source.id).where(Source.id == source).with_for_update(read=True, key_share=True))
-        return _lease(session, lease_id, worker, home, seconds, tasks)
+        return _lease(session, lease_id, worker, scratch_id, seconds, tasks)
 
 
 def is_trained(shard: type[Shard]) -> ColumnElement[bool]:
@@ -71,7 +71,7 @@ def is_trained(shard: type[Shard]) -> ColumnElement[bool]:
 
 
 def _lease(
-    session: Session, lease_id: UUID, worker: str, home: UUID, seconds: float, tasks: Collection[UUID] | None
+    session: Session, lease_id: UUID, worker: str, scratch_id: UUID, seconds: float, tasks: Collection[UUID] | None
 ) -> Lease | None:
     taken = session.scalars(_take(lease_id, worker, seconds, tasks)).one_or_none()
     if taken is None:
@@ -84,13 +84,13 @@ def _lease(
         session.execute(update(Shard).where(Shard.id == shard.id).values(**UNLEASED, attempts=0, error=None))
         return None
     lease = _described(session, shard, task, lease_id, worker, seconds)
-    write_claims.take(
+    write_claims.add_claim(
         session,
         lease.id,
         "train",
         lease.source_id,
         shard=lease.shard_id,
-        home=home,
+        scratch_id=scratch_id,
         prefixes=[lease.prompt_key],
         seconds=seconds,
     )
@@ -101,8 +101,8 @@ def _take(lease_id: UUID, worker: str, seconds: float, tasks: Collection[UUID] |
     """The one statement that gives a shard to a worker.
 
     It locks the shard against other workers, and shares the source. Forgetting locks the source, and then reads the
-    holdings and changes the shards. If that comes first, the source is skipped here, and no holding appears behind
-    its back; if this comes first, forgetting waits for the commit, and finds the holding. PostgreSQL locks the two
+    holdings and changes the shards. If that comes first, the source is skipped here, and no claim appears behind
+    its back; if this comes first, forgetting waits for the commit, and finds the claim. PostgreSQL locks the two
     rows in an order of its own, which does no harm: neither is waited for, nor is anything later in the transaction.
     """
     candidate = aliased(Shard, name="candidate")
@@ -118,7 +118,7 @@ def _take(lease_id: UUID, worker: str, seconds: float, tasks: Collection[UUID] |
         .values(
             lease_id=lease_id,
             worker=worker,
-            expires_at=after(seconds),
+            expires_at=seconds_from_now(seconds),
             attempts=Shard.attempts + 1,
             progress=0.0,
             error=case((Shard.lease_id.is_not(None), lapsed), else_=Shard.error),
@@ -137,7 +137,7 @@ def _most_urgent(candidate: type[Shard], tasks: Collection[UUID] | None) -> Sele
             Source.erasure_id.is_(None),
             candidate.erasure_id.is_(None),
             candidate.is_remote.is_(False),
-            candidate.is_held.is_(False),
+            candidate.is_paused.is_(False),
             or_(candidate.not_before.is_(None), candidate.not_before <= now()),
             or_(candidate.expires_at.is_(None), candidate.expires_at <= now()),
             ~is_trained(candidate),

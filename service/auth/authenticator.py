@@ -1,7 +1,7 @@
-"""From the text that a request carries to a proof: a token of ours, or a JWT of the issuer that the settings name."""
+"""Parse the bearer text of a request into a credential: a token of ours, or a JWT of the configured issuer."""
 
-from registry.access.credentials import Proof
-from registry.access.tokens import START, proof_of
+from registry.access.credentials import Credential
+from registry.access.tokens import TOKEN_START, parse_token
 from service.auth.oidc import OidcIssuer
 
 
@@ -11,8 +11,8 @@ class Authenticator:
     def __init__(self, issuer: OidcIssuer | None) -> None:
         self._issuer = issuer
 
-    async def verify(self, text: str) -> Proof:
-        """The proof in the text, which SQL has yet to confirm; Unauthenticated for one that proves nothing."""
-        if self._issuer is None or text.startswith(START):
-            return proof_of(text)
+    async def verify(self, text: str) -> Credential:
+        """The credential in the text, which SQL has yet to confirm; Unauthenticated for one that proves nothing."""
+        if self._issuer is None or text.startswith(TOKEN_START):
+            return parse_token(text)
         return await self._issuer.verify(text)

@@ -9,7 +9,7 @@ from typing import Any
 import jwt
 from jwt.exceptions import PyJWTError
 
-from registry.access.credentials import SubjectProof
+from registry.access.credentials import OidcCredential
 from registry.access.oidc_subjects import is_subject
 from registry.errors import Unauthenticated
 from service.auth.jwks import parse_key_set
@@ -41,7 +41,7 @@ class OidcIssuer:
         self._expected = expected
         self._keyring = keyring
 
-    async def verify(self, text: str) -> SubjectProof:
+    async def verify(self, text: str) -> OidcCredential:
         """The subject that the JWT is of; Unauthenticated, whichever rule it breaks."""
         # The length first: nothing of a text that is too long is read.
         if len(text) > MAX_LENGTH or _JWT.fullmatch(text) is None:
@@ -80,12 +80,12 @@ class OidcIssuer:
             raise Unauthenticated
         return kid, algorithm
 
-    def _proof_of(self, claims: dict[str, Any]) -> SubjectProof:  # Any: whatever JSON has
+    def _proof_of(self, claims: dict[str, Any]) -> OidcCredential:  # Any: whatever JSON has
         subject = claims["sub"]
         if not isinstance(subject, str) or not is_subject(subject):
             raise Unauthenticated
         lasts_s = min(int(claims["exp"]) + self._expected.leeway_s, _latest().timestamp())
-        return SubjectProof(self._expected.issuer, subject, datetime.fromtimestamp(lasts_s, UTC))
+        return OidcCredential(self._expected.issuer, subject, datetime.fromtimestamp(lasts_s, UTC))
 
 
 def open_issuer(settings: ServiceSettings) -> OidcIssuer | None:

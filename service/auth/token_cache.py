@@ -10,14 +10,14 @@ from collections import OrderedDict
 from collections.abc import Callable
 
 from registry.access.caller import Caller
-from registry.access.credentials import Proof
+from registry.access.credentials import Credential
 
 TTL_SECONDS = 1.0
 MAX_ENTRIES = 10_000
 
 
 class TokenCache:
-    """Callers by the names of their proofs; on the event loop only."""
+    """Callers by the names of their credentials; on the event loop only."""
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock
@@ -26,19 +26,19 @@ class TokenCache:
     def __len__(self) -> int:
         return len(self._known)
 
-    def get(self, proof: Proof) -> Caller | None:
-        """Whose proof it was a moment ago."""
+    def get(self, credential: Credential) -> Caller | None:
+        """Whose credential it was a moment ago."""
         self._forget()
-        known = self._known.get(proof.name)
+        known = self._known.get(credential.public_id)
         if known is None:
             return None
         _, kept, caller = known
-        return caller if proof.holds_for(kept) else None
+        return caller if credential.matches(kept) else None
 
-    def put(self, proof: Proof, caller: Caller) -> None:
-        """SQL has just said whose proof it is."""
-        self._known[proof.name] = (self._clock() + TTL_SECONDS, proof.kept, caller)
-        self._known.move_to_end(proof.name)
+    def put(self, credential: Credential, caller: Caller) -> None:
+        """SQL has just said whose credential it is."""
+        self._known[credential.public_id] = (self._clock() + TTL_SECONDS, credential.stored_value, caller)
+        self._known.move_to_end(credential.public_id)
         self._forget()
 
     def _forget(self) -> None:

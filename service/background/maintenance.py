@@ -11,7 +11,7 @@ from registry.access.caller import OPERATOR
 from registry.erasure.runner import run_erasures
 from registry.erasure.status import show_erasure
 from registry.registry import Registry
-from registry.storage.write_claims import clear_up
+from registry.storage.write_claims import clean_up_abandoned
 from service.background.replica_sync import ReplicaSync
 from service.concurrency import run_detached
 from service.observability.logging import log
@@ -67,11 +67,11 @@ class ServiceMaintenance:
             log(logging.ERROR, "housekeeping.failed", what=what, error=error)
 
     def _clear_up(self) -> None:
-        clear_up(self._registry.database, self._registry.objects, self._registry.scratch)
+        clean_up_abandoned(self._registry.database, self._registry.objects, self._registry.scratch)
 
     def _measure(self) -> None:
         for erasure in sorted(self._begun):
-            with self._registry.database.reading() as session:
+            with self._registry.database.read_transaction() as session:
                 progress = show_erasure(session, OPERATOR, erasure)
             if progress.completed_at is not None:
                 taken = progress.completed_at - progress.requested_at

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 import anyio
 
 from registry.access.caller import OPERATOR
-from registry.catalog.releases import find_release, show_release
+from registry.catalog.releases import find_release, read_release
 from registry.catalog.tasks import find_task
 from registry.db.database import Database
 from registry.errors import DomainError, NotFound
@@ -42,11 +42,11 @@ class ReleasePinner:
     def _digests(self) -> frozenset[str]:
         found: set[str] = set()
         missing: set[str] = set()
-        with self._database.reading() as session:
+        with self._database.read_transaction() as session:
             for task, name in self._releases:
                 try:
                     release = find_release(session, find_task(session, task).id, name)
-                    found.update(member.digest for member in show_release(session, OPERATOR, release.id).members)
+                    found.update(member.digest for member in read_release(session, OPERATOR, release.id).members)
                 except NotFound:
                     missing.add(f"{task}/{name}")
         for what in sorted(missing - self._missed):

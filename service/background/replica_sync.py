@@ -159,21 +159,21 @@ class ReplicaSync:
         return not self._engine.has_in_memory(matches)
 
     def _new_replica(self) -> tuple[UUID, int]:
-        with self._database.writing() as session:
+        with self._database.write_transaction() as session:
             replica = register_replica(session, f"{socket.gethostname()}:{os.getpid()}", LEASE_SECONDS)
             return replica.id, replica.epoch
 
     def _news(self) -> tuple[int, list[Eviction]]:
-        with self._database.reading() as session:
+        with self._database.read_transaction() as session:
             # In this order: what is forgotten between the two is let go of too early, never too late.
             epoch = current_epoch(session)
             return epoch, erasures_since(session, self._seen) if epoch > self._seen else []
 
     def _report(self, epoch: int) -> None:
         assert self._id is not None
-        with self._database.writing() as session:
+        with self._database.write_transaction() as session:
             report_epoch(session, self._id, epoch, LEASE_SECONDS)
 
     def _leave(self, replica: UUID) -> None:
-        with self._database.writing() as session:
+        with self._database.write_transaction() as session:
             unregister_replica(session, replica)

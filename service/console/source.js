@@ -148,7 +148,7 @@ function showTraining(source, changed) {
     button("Add pictures", () => openAddition(source, changed)),
     ["waiting", "training", "backing off"].some((one) => states.has(one)) &&
       act("Stop training", null, change("cancel")),
-    ["held", "backing off"].some((one) => states.has(one)) && act("Resume training", null, change("resume")),
+    ["paused", "backing off"].some((one) => states.has(one)) && act("Resume training", null, change("resume")),
   );
 }
 

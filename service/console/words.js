@@ -36,7 +36,7 @@ export const SHARD_STATES = {
   waiting: "waits for a worker",
   training: "is trained",
   "backing off": "failed, and is tried again",
-  held: "stopped",
+  paused: "paused",
   trained: "ready",
   remote: "ready, trained elsewhere",
 };
@@ -50,6 +50,6 @@ export function stateOf(summary, detail) {
   const states = new Set((detail?.shards ?? []).map((shard) => shard.state));
   if (states.has("training")) return { word: `training ${wholePercent(detail.progress)}`, kind: "busy" };
   if (states.has("backing off")) return { word: "failed, tries again", kind: "bad" };
-  if (states.has("held")) return { word: "stopped", kind: "idle" };
+  if (states.has("paused")) return { word: "paused", kind: "idle" };
   return { word: "waits for a worker", kind: "busy" };
 }

@@ -11,7 +11,7 @@ import torch
 from alacarte.prompting.backbone.build import build_backbone
 from alacarte.prompting.backbone.vit import Backbone
 from alacarte.prompting.errors import PromptingError
-from registry.access.usable_set import TaskFacts
+from registry.access.usable_set import TaskConfig
 from service.concurrency import run_detached
 from service.engine.errors import BackboneUnavailable, BackboneWeightsMismatch
 from service.engine.settings import EngineSettings
@@ -45,7 +45,7 @@ class BackboneCache:
         """Those in memory."""
         return tuple(self._kept.values())
 
-    async def get(self, task: TaskFacts) -> Backbone:
+    async def get(self, task: TaskConfig) -> Backbone:
         """The task's backbone, with the very weights that its prompts were trained on."""
         key = (task.backbone, task.size)
         backbone = self._kept.pop(key, None)

@@ -8,7 +8,7 @@ from torch import Tensor
 
 from alacarte.prompting.backbone.preprocess import Preprocessing, decode
 from alacarte.prompting.errors import PictureDecodeError as NotReadable
-from registry.errors import PictureUnreadable
+from registry.errors import InvalidPicture
 from service.engine.device import use_one_thread
 from service.engine.fair_queue import FairQueue
 
@@ -47,4 +47,4 @@ def decode_picture(picture: bytes, preprocessing: Preprocessing, name: str) -> T
     try:
         return preprocessing(decode(picture))
     except NotReadable as error:
-        raise PictureUnreadable(str(error).replace("the picture", name, 1)) from error
+        raise InvalidPicture(str(error).replace("the picture", name, 1)) from error

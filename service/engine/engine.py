@@ -13,7 +13,7 @@ from uuid import UUID
 from weakref import WeakSet
 
 from alacarte.prompting.backbone.vit import Backbone
-from registry.access.usable_set import TaskFacts, UsablePrompt
+from registry.access.usable_set import TaskConfig, UsablePrompt
 from registry.errors import Invalid
 from service.engine.backbone_cache import BackboneCache
 from service.engine.decode import Decoders
@@ -81,7 +81,7 @@ class Engine:
 
     async def run(
         self,
-        task: TaskFacts,
+        task: TaskConfig,
         pictures: Sequence[bytes],
         prompts: Sequence[UsablePrompt],
         *,
@@ -181,7 +181,7 @@ class Engine:
         if len(pictures) > most:
             raise Invalid(f"{len(pictures)} pictures are more than the {most} that can be asked at once: send fewer")
 
-    async def _backbone(self, task: TaskFacts, pictures: int) -> Backbone:
+    async def _backbone(self, task: TaskConfig, pictures: int) -> Backbone:
         """The task's backbone; while it is being built its pictures take no place that others could use."""
         if self._arriving + pictures > self._settings.queue_pictures:
             raise Overloaded(f"{self._arriving} pictures wait for their backbone already: ask again later", 10)

@@ -15,8 +15,8 @@ from starlette.exceptions import HTTPException
 from alacarte.prompting.errors import BackboneMismatch, PromptingError, WeightsUnavailable
 from registry.errors import DatabaseUnreachable, DomainError
 from registry.storage.errors import StoreUnreachable
-from registry.storage.ownership import StoreNotOurs
-from registry.storage.scratch import ScratchUnusable
+from registry.storage.ownership import StoreOwnershipError
+from registry.storage.scratch import ScratchUnavailable
 from service.engine.errors import BackboneUnavailable, BackboneWeightsMismatch
 from service.errors import MethodNotAllowed, TokenMissing
 from service.observability.logging import log, redact_secrets
@@ -32,8 +32,8 @@ _OPERATORS = (
     BackboneUnavailable,
     DatabaseUnreachable,
     BackboneWeightsMismatch,
-    ScratchUnusable,
-    StoreNotOurs,
+    ScratchUnavailable,
+    StoreOwnershipError,
     StoreUnreachable,
     WeightsUnavailable,
 )

@@ -10,7 +10,7 @@ from fastapi.security import HTTPBearer
 from sqlalchemy.orm import Session
 
 from registry.access.caller import Caller
-from registry.access.credentials import Proof, authenticate, caller_of
+from registry.access.credentials import Credential, authenticate, authenticate_in_session
 from registry.registry import Registry
 from service.concurrency import look
 from service.state import AppState, app_state
@@ -29,18 +29,18 @@ class RequestContext:
 
     state: AppState
     user_id: UUID  # as it was when the request began: for turns, and no right to anything
-    proof: Proof
+    credential: Credential
 
     def caller_now(self) -> Caller:
-        """Who the proof is of at this moment, or Unauthenticated; blocks."""
-        return caller_of(self.state.registry.database, self.proof)
+        """Who the credential is of at this moment, or Unauthenticated; blocks."""
+        return authenticate(self.state.registry.database, self.credential)
 
     async def read(self, work: Callable[[Session, Caller], T]) -> T:
         """The work in a transaction that changes nothing."""
 
         def within() -> T:
-            with self.state.registry.database.reading() as session:
-                return work(session, authenticate(session, self.proof))
+            with self.state.registry.database.read_transaction() as session:
+                return work(session, authenticate_in_session(session, self.credential))
 
         return await look(self.state.thread_pool, within, READ_SECONDS)
 
@@ -48,8 +48,8 @@ class RequestContext:
         """The work in a transaction that is committed before anybody hears of it."""
 
         def within() -> T:
-            with self.state.registry.database.writing() as session:
-                return work(session, authenticate(session, self.proof))
+            with self.state.registry.database.write_transaction() as session:
+                return work(session, authenticate_in_session(session, self.credential))
 
         return await self.state.thread_pool.run(within)
 
@@ -63,7 +63,7 @@ _BEARER = Security(HTTPBearer(auto_error=False, description="A token that an adm
 
 
 async def _context(request: Request, _: object = _BEARER) -> RequestContext:
-    return RequestContext(app_state(request.scope), request.state.caller.user_id, request.state.proof)
+    return RequestContext(app_state(request.scope), request.state.caller.user_id, request.state.credential)
 
 
 Context = Annotated[RequestContext, Depends(_context)]

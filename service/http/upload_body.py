@@ -86,7 +86,7 @@ async def receive_upload(
 
     def work() -> T:
         # A room of its own: whoever clears up after this process finds the file, though no source knows it yet.
-        with state.registry.scratch.room(new_id()) as room:
+        with state.registry.scratch.job_folder(new_id()) as room:
             body = room / ARCHIVE
             receive_body(_pulled(delivery.archive), body, state.settings.max_upload_bytes)
             return keep(state.registry, context.caller_now(), body)

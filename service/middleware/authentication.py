@@ -6,7 +6,7 @@ from starlette.datastructures import Headers
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from registry.access.caller import Caller
-from registry.access.credentials import Proof, caller_of
+from registry.access.credentials import Credential, authenticate
 from service.concurrency import look
 from service.console.files import OPEN_PATHS
 from service.errors import TokenMissing
@@ -24,22 +24,22 @@ class AuthenticationMiddleware:
         self._app = app
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Puts the caller and their proof into the request's state, or raises Unauthenticated or TooManyRequests."""
+        """Put caller and credential into the request's state, or raise Unauthenticated or TooManyRequests."""
         if scope["type"] == "http" and scope["path"] not in OPEN:
             state = app_state(scope)
-            proof = await state.authenticator.verify(_token_in(scope))
-            scope["state"]["caller"] = await _caller(state, proof, matched_route(scope))
-            scope["state"]["proof"] = proof
-            state.rate_limiter.acquire(proof.name)  # only now: of strangers nothing is remembered
+            credential = await state.authenticator.verify(_token_in(scope))
+            scope["state"]["caller"] = await _caller(state, credential, matched_route(scope))
+            scope["state"]["credential"] = credential
+            state.rate_limiter.acquire(credential.public_id)  # only now: of strangers nothing is remembered
         await self._app(scope, receive, send)
 
 
-async def _caller(state: AppState, proof: Proof, route: MatchedRoute) -> Caller:
-    known = state.token_cache.get(proof) if route.path in PREDICT_PATHS else None
+async def _caller(state: AppState, credential: Credential, route: MatchedRoute) -> Caller:
+    known = state.token_cache.get(credential) if route.path in PREDICT_PATHS else None
     if known is not None:
         return known
-    caller = await look(state.thread_pool, lambda: caller_of(state.registry.database, proof))
-    state.token_cache.put(proof, caller)
+    caller = await look(state.thread_pool, lambda: authenticate(state.registry.database, credential))
+    state.token_cache.put(credential, caller)
     return caller
 
 

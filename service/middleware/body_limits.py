@@ -25,7 +25,7 @@ class BodyLimits:
     max_bytes: int
     max_seconds: float
     least_bytes_per_s: int = 0
-    is_held: bool = True  # in memory until the answer; an upload goes to the disk
+    is_paused: bool = True  # in memory until the answer; an upload goes to the disk
 
     def patience(self, seen_bytes: int, waited_s: float) -> float:
         """How long the next bytes may take, after so many have come in a wait of so many seconds."""
@@ -67,7 +67,7 @@ class BodyLimitMiddleware:
             waited_s += time.monotonic() - began
             size_bytes = len(message.get("body", b""))
             seen_bytes += size_bytes
-            if limits.is_held:
+            if limits.is_paused:
                 self._hold(size_bytes)
             if seen_bytes > limits.max_bytes:
                 raise BodyTooLarge(limits.max_bytes)
@@ -77,7 +77,7 @@ class BodyLimitMiddleware:
         try:
             await self._app(scope, receive_watched, send)
         finally:
-            if limits.is_held:
+            if limits.is_paused:
                 self._held_bytes -= seen_bytes
 
     def _hold(self, size_bytes: int) -> None:

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from typing import Literal
 
 from alacarte.api.literals import Composition, Weighting
-from registry.access.rights import still_usable, usable
-from registry.access.usable_set import UsableSet
+from registry.access.rights import read_usable_prompts, recheck_usable_prompts
+from registry.access.usable_set import UsablePromptSet
 from registry.storage.errors import ObjectDamaged, ObjectMissing
 from service.concurrency import look
 from service.engine.compose import check_composition, compose
@@ -49,10 +49,12 @@ async def run_prediction(context: RequestContext, query: PredictionQuery) -> byt
         raise
 
 
-async def read_rights(context: RequestContext, task: str) -> UsableSet:
+async def read_rights(context: RequestContext, task: str) -> UsablePromptSet:
     """What the caller may use of a task now."""
     state = context.state
-    return await look(state.thread_pool, lambda: usable(state.registry.database, context.proof, task=task))
+    return await look(
+        state.thread_pool, lambda: read_usable_prompts(state.registry.database, context.credential, task=task)
+    )
 
 
 async def _predict_until_authorized(context: RequestContext, query: PredictionQuery, deadline: float) -> bytes:
@@ -74,7 +76,7 @@ async def _predict_until_authorized(context: RequestContext, query: PredictionQu
 
 
 async def _predict_once(
-    context: RequestContext, query: PredictionQuery, allowed: UsableSet, deadline: float
+    context: RequestContext, query: PredictionQuery, allowed: UsablePromptSet, deadline: float
 ) -> CheckedResponse:
     state = context.state
     check_composition(*_composition(query, allowed))
@@ -86,7 +88,7 @@ async def _predict_once(
 
 
 def _respond(
-    context: RequestContext, query: PredictionQuery, allowed: UsableSet, logits: Sequence[PictureLogits]
+    context: RequestContext, query: PredictionQuery, allowed: UsablePromptSet, logits: Sequence[PictureLogits]
 ) -> CheckedResponse:
     """Compose, serialise, recheck the rights. Nothing is left to do afterwards but to send the body; blocks."""
     composition, weighting = _composition(query, allowed)
@@ -101,7 +103,7 @@ def _serialize(result: PredictionResult, query: PredictionQuery) -> bytes:
     return serialize_inference(result, query.oip, query.options.top_k)
 
 
-def _composition(query: PredictionQuery, allowed: UsableSet) -> tuple[Composition, Weighting]:
+def _composition(query: PredictionQuery, allowed: UsablePromptSet) -> tuple[Composition, Weighting]:
     """As the query asks for it; the task's own where the query does not say."""
     options, task = query.options, allowed.task
     return options.composition or task.composition, options.weighting or task.weighting
@@ -109,28 +111,32 @@ def _composition(query: PredictionQuery, allowed: UsableSet) -> tuple[Compositio
 
 async def _read_query_rights(
     context: RequestContext, query: PredictionQuery, which: Literal["first", "again"]
-) -> UsableSet:
+) -> UsablePromptSet:
     state, options = context.state, query.options
 
-    def read() -> UsableSet:
-        return usable(
-            state.registry.database, context.proof, task=options.task, release=options.release, sources=options.sources
+    def read() -> UsablePromptSet:
+        return read_usable_prompts(
+            state.registry.database,
+            context.credential,
+            task=options.task,
+            release=options.release,
+            sources=options.sources,
         )
 
     with state.metrics.rights_seconds.labels(which).time():
         return await look(state.thread_pool, read)
 
 
-def _is_still_authorized(context: RequestContext, query: PredictionQuery, allowed: UsableSet) -> bool:
+def _is_still_authorized(context: RequestContext, query: PredictionQuery, allowed: UsablePromptSet) -> bool:
     """Whether the caller may use every prompt of the set at this moment; blocks."""
     state, options = context.state, query.options
     with state.metrics.rights_seconds.labels("again").time():
-        return still_usable(
-            state.registry.database, context.proof, allowed, release=options.release, sources=options.sources
+        return recheck_usable_prompts(
+            state.registry.database, context.credential, allowed, release=options.release, sources=options.sources
         )
 
 
-def _require_prompts(allowed: UsableSet) -> None:
+def _require_prompts(allowed: UsablePromptSet) -> None:
     if allowed.prompts:
         return
     if allowed.sources:

@@ -15,7 +15,7 @@ from alacarte.api.predictions import (
     SourceExplanation,
 )
 from alacarte.prompting.predict import ImagePrediction, MemberScores
-from registry.access.usable_set import UsablePrompt, UsableSet
+from registry.access.usable_set import UsablePrompt, UsablePromptSet
 
 
 @dataclass(frozen=True)
@@ -23,7 +23,7 @@ class PredictionResult:
     """The answers in the order of the pictures, and the usable set that they were computed with."""
 
     answers: tuple[ImagePrediction, ...]
-    used: UsableSet
+    used: UsablePromptSet
     composition: Composition
     weighting: Weighting
 

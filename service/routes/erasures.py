@@ -88,7 +88,7 @@ async def verdict(context: Context, erasure_id: UUID) -> ReceiptVerdictResponse:
     """Checks the signature of the erasure's receipt, and looks again for what it says is gone."""
 
     def work(registry: Registry, caller: Caller) -> ReceiptVerdictResponse:
-        with registry.database.reading() as session:
+        with registry.database.read_transaction() as session:
             progress = show_erasure(session, caller, erasure_id)
         if progress.receipt is None:
             raise Conflict("the erasure is not complete, so there is no receipt yet: wait for it")
@@ -105,7 +105,7 @@ async def _forget(
 ) -> ErasureResponse:
     def work(registry: Registry, caller: Caller) -> ErasureResponse:
         erasure = begin(registry, caller)
-        with registry.database.reading() as session:
+        with registry.database.read_transaction() as session:
             return _told(progress_of(session, erasure))
 
     begun = await context.do(work)

@@ -8,7 +8,7 @@ from fastapi import APIRouter, Query
 from alacarte.api.base import PageResponse
 from alacarte.api.literals import Right
 from alacarte.api.users import GrantCreate, GrantResponse
-from registry.access.grants import grant, list_grants, revoke
+from registry.access.grants import grant_right, list_grants, revoke_right
 from registry.db.paging import DEFAULT_LIMIT
 from service.http.openapi import problems
 from service.http.request_context import Context
@@ -40,7 +40,7 @@ async def give(context: Context, given: GrantCreate) -> GrantResponse:
     """Gives a user or group a right to a source; one that they have already stays as it is."""
     return await context.write(
         lambda session, caller: GrantResponse.model_validate(
-            grant(session, caller, given.user, given.source, given.right)
+            grant_right(session, caller, given.user, given.source, given.right)
         )
     )
 
@@ -53,4 +53,4 @@ async def take_back(
     right: Annotated[Right, Query(description="The right.")] = "use",
 ) -> None:
     """Takes a right back at once: also from requests that are under way."""
-    await context.write(lambda session, caller: revoke(session, caller, user, source, right))
+    await context.write(lambda session, caller: revoke_right(session, caller, user, source, right))

@@ -10,7 +10,7 @@ from alacarte.prompting.predict import check_backbone
 from alacarte.prompting.prompt.artifact import prompt_from_bytes, prompt_to_bytes
 from registry.access.caller import Caller
 from registry.access.rights import require_right
-from registry.access.usable_set import TaskFacts
+from registry.access.usable_set import TaskConfig
 from registry.catalog.tasks import find_task
 from registry.registry import Registry
 from registry.training.publish import PublishedMetadata, publish_remote
@@ -53,9 +53,9 @@ async def publish(request: Request, context: Context, source_id: UUID) -> Prompt
     return await context.do(keep)
 
 
-def _task_to_manage(session: Session, caller: Caller, source_id: UUID) -> TaskFacts:
+def _task_to_manage(session: Session, caller: Caller, source_id: UUID) -> TaskConfig:
     task = find_task(session, require_right(session, caller, "manage", source_id).task_id)
-    return TaskFacts(
+    return TaskConfig(
         id=task.id,
         name=task.name,
         backbone=task.backbone,

@@ -15,7 +15,7 @@ from alacarte.api.releases import (
     ReleaseResponse,
 )
 from registry.access.caller import Caller
-from registry.catalog.releases import list_releases, pin_release, remove_release, show_release
+from registry.catalog.releases import list_releases, pin_release, read_release, remove_release
 from registry.catalog.tasks import find_task
 from registry.db.paging import DEFAULT_LIMIT
 from service.http.openapi import located, problems
@@ -57,7 +57,7 @@ async def show(context: Context, release_id: UUID) -> ReleaseDetailResponse:
     """What the release pins and what it lost to erasures, as far as you may see the sources."""
 
     def work(session: Session, caller: Caller) -> ReleaseDetailResponse:
-        contents = show_release(session, caller, release_id)
+        contents = read_release(session, caller, release_id)
         return ReleaseDetailResponse(
             **ReleaseResponse.model_validate(contents.release).model_dump(),
             members=[ReleaseMemberResponse.model_validate(member) for member in contents.members],

@@ -16,7 +16,7 @@ from alacarte.api.sources import (
 )
 from registry.access.caller import Caller
 from registry.catalog.samples import list_samples
-from registry.catalog.source_status import SourceState, show_source
+from registry.catalog.source_status import SourceStatus, read_source_status
 from registry.catalog.sources import list_sources
 from registry.catalog.tasks import find_task
 from registry.db.paging import DEFAULT_LIMIT
@@ -46,7 +46,7 @@ async def index(
 @router.get("/sources/{source_id}", summary="Show a source", responses=problems(404))
 async def show(context: Context, source_id: UUID) -> SourceDetailResponse:
     """What the source holds, and how far the training of each shard has come."""
-    return await context.read(lambda session, caller: _told(show_source(session, caller, source_id)))
+    return await context.read(lambda session, caller: _told(read_source_status(session, caller, source_id)))
 
 
 @router.get("/sources/{source_id}/samples", summary="List a source's samples", responses=problems(403, 404))
@@ -81,7 +81,7 @@ async def resume(context: Context, source_id: UUID) -> TrainingControlResponse:
     )
 
 
-def _told(state: SourceState) -> SourceDetailResponse:
+def _told(state: SourceStatus) -> SourceDetailResponse:
     return SourceDetailResponse(
         id=state.id,
         task_id=state.task_id,

@@ -16,10 +16,10 @@ from alacarte.api.sources import (
     UploadResponse,
 )
 from registry.access.caller import Caller
-from registry.access.quotas import require_room
+from registry.access.quotas import require_quota
 from registry.access.rights import require_right
-from registry.catalog.names import checked_name
-from registry.catalog.sources import create_source, require_new_source
+from registry.catalog.names import validate_name
+from registry.catalog.sources import create_source, precheck_new_source
 from registry.catalog.tasks import find_task
 from registry.ingest.pipeline import IngestResult
 from registry.ingest.upload import add_samples, upload_source
@@ -120,8 +120,8 @@ async def _take_source(context: RequestContext, request: Request) -> UploadRespo
     def approach(session: Session, caller: Caller) -> UUID:
         # Refused before the archive is read, not after.
         task_id = find_task(session, said.task).id
-        require_new_source(session, caller, task_id, checked_name("source", said.name), said.owner)
-        require_room(session, said.owner or caller.user_id, context.state.registry.quota_bytes)
+        precheck_new_source(session, caller, task_id, validate_name("source", said.name), said.owner)
+        require_quota(session, said.owner or caller.user_id, context.state.registry.quota_bytes)
         return task_id
 
     task_id = await context.read(approach)
@@ -155,7 +155,7 @@ async def _make_empty(context: RequestContext, body: bytes) -> UploadResponse:
 
 
 def _require_to_add(session: Session, caller: Caller, source_id: UUID, quota_bytes: int | None) -> None:
-    require_room(session, require_right(session, caller, "manage", source_id).owner_id, quota_bytes)
+    require_quota(session, require_right(session, caller, "manage", source_id).owner_id, quota_bytes)
 
 
 def _told(admission: IngestResult) -> UploadResponse:

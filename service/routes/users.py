@@ -9,14 +9,14 @@ from alacarte.api.base import PageResponse
 from alacarte.api.users import QuotaRequest, QuotaResponse, SubjectRequest, UserCreate, UserResponse
 from registry.access.caller import Caller
 from registry.access.oidc_subjects import bind_subject, unbind_subject
-from registry.access.quotas import set_quota, show_quota
+from registry.access.quotas import read_quota, set_quota
 from registry.access.users import (
     add_member,
     create_user,
     find_user,
-    groups_of,
+    list_groups,
+    list_members,
     list_users,
-    members_of,
     remove_member,
     remove_user,
 )
@@ -75,7 +75,7 @@ async def groups(context: Context, user_id: UUID, after: PageCursor = None, limi
     """The groups that a user is in, for admins and for the user."""
     return await context.read(
         lambda session, caller: to_page_response(
-            groups_of(session, caller, user_id, after, limit), UserResponse.model_validate
+            list_groups(session, caller, user_id, after, limit), UserResponse.model_validate
         )
     )
 
@@ -87,7 +87,7 @@ async def members(
     """The members of a group, for admins."""
     return await context.read(
         lambda session, caller: to_page_response(
-            members_of(session, caller, group_id, after, limit), UserResponse.model_validate
+            list_members(session, caller, group_id, after, limit), UserResponse.model_validate
         )
     )
 
@@ -132,7 +132,7 @@ async def quota(context: Context, user_id: UUID) -> QuotaResponse:
     """What a user that you may see stores, and may store."""
     default = context.state.registry.quota_bytes
     return await context.read(
-        lambda session, caller: QuotaResponse.model_validate(show_quota(session, caller, user_id, default))
+        lambda session, caller: QuotaResponse.model_validate(read_quota(session, caller, user_id, default))
     )
 
 
@@ -143,6 +143,6 @@ async def allow(context: Context, user_id: UUID, told: QuotaRequest) -> QuotaRes
 
     def work(session: Session, caller: Caller) -> QuotaResponse:
         set_quota(session, caller, user_id, told.quota_bytes)
-        return QuotaResponse.model_validate(show_quota(session, caller, user_id, default))
+        return QuotaResponse.model_validate(read_quota(session, caller, user_id, default))
 
     return await context.write(work)

@@ -10,7 +10,7 @@ from pathlib import Path
 from registry.access.caller import OPERATOR
 from registry.access.tokens import issue_token
 from registry.access.users import create_user
-from registry.bootstrap import make_registry, open_registry
+from registry.bootstrap import open_registry, upgrade_registry
 from registry.registry import Registry
 from registry.settings import RegistrySettings
 from tests.e2e.process import ManagedProcess, answers, has_logged, proxy_process
@@ -92,7 +92,7 @@ def start_cluster(
             {name.removeprefix("ALACARTE_").lower(): value for name, value in shared.items()}
             | {"home": folder / "test"}
         )
-        make_registry(settings)
+        upgrade_registry(settings)
         registry = open_registry(settings)
         stack.callback(registry.database.close)
         ports = free_ports(replicas)
@@ -134,5 +134,5 @@ def _environment(shared: dict[str, str], home: Path, port: int = 0) -> dict[str,
 
 
 def _make_admin(registry: Registry) -> str:
-    with registry.database.writing() as session:
+    with registry.database.write_transaction() as session:
         return issue_token(session, OPERATOR, create_user(session, OPERATOR, "admin", "admin").id).text

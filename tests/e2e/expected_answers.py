@@ -20,7 +20,7 @@ from trainer.train import train_shard
 
 def published(registry: Registry, *sources: str) -> dict[str, bytes]:
     """Read the bytes of the sources' prompts by prompt id."""
-    with registry.database.reading() as session:
+    with registry.database.read_transaction() as session:
         rows = [row for row in session.scalars(select(Prompt)) if str(row.source_id) in sources]
     return {str(row.id): registry.objects.read(row.key, row.digest) for row in rows}
 
@@ -34,7 +34,7 @@ def predict_directly(backbone: Backbone, prompts: dict[str, bytes], picture: Pat
 
 def digest_without_forgotten(registry: Registry, backbone: Backbone, shard: str, pictures: Path) -> str:
     """Train a prompt on exactly the shard's current samples and return its digest."""
-    with registry.database.reading() as session:
+    with registry.database.read_transaction() as session:
         [row] = [row for row in session.scalars(select(Shard)) if str(row.id) == shard]
         rows = session.scalars(select(Sample).where(Sample.shard_id == row.id)).all()
     samples = [as_sample(pictures / sample.name, sample.label) for sample in rows]

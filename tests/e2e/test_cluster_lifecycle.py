@@ -98,5 +98,5 @@ def test_upload_train_grant_predict_forget_through_the_proxy(production: Cluster
             assert answer.set_digest == predict_directly(backbone, published(registry, second), picture).set_digest
 
     assert published(registry, first) == {}
-    assert list(registry.objects.traces(source_prefix(UUID(first)))) == []
+    assert list(registry.objects.list_all(source_prefix(UUID(first)))) == []
     assert [part.terminate() for part in (*production.replicas, *production.workers)] == [0, 0, 0, 0]

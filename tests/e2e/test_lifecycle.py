@@ -55,7 +55,7 @@ def worker(environment: dict[str, str], log: Path) -> Iterator[None]:
 
 
 def admin_token(registry: Registry) -> str:
-    with registry.database.writing() as session:
+    with registry.database.write_transaction() as session:
         return issue_token(session, OPERATOR, create_user(session, OPERATOR, "admin", "admin").id).text
 
 
@@ -115,7 +115,7 @@ def test_upload_train_grant_predict_forget(
             assert admin.verify(erasure.id).holds
             assert published(registry, first) == {}
 
-    assert list(registry.objects.traces(source_prefix(UUID(first)))) == []
+    assert list(registry.objects.list_all(source_prefix(UUID(first)))) == []
     assert {file.name for file in registry.scratch.folder.iterdir()} <= {"home-id"}
 
 

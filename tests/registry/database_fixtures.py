@@ -11,7 +11,7 @@ from registry.db.database import Database
 from registry.log.signing import open_signer
 from registry.registry import Registry
 from registry.storage.ownership import mark_store
-from registry.storage.scratch import ScratchHome
+from registry.storage.scratch import ScratchSpace
 from registry.storage.store import ObjectStore
 from tests.servers.postgres import PostgresServer
 
@@ -83,7 +83,7 @@ def objects(home: str, request: pytest.FixtureRequest) -> ObjectStore:
 def registry(database: Database, objects: ObjectStore, tmp_path: Path) -> Registry:
     """A registry with all tables and nothing in them."""
     mark_store(database, objects)
-    return Registry(database, objects, ScratchHome(tmp_path / "scratch"), open_signer(tmp_path / "signing-key.pem"))
+    return Registry(database, objects, ScratchSpace(tmp_path / "scratch"), open_signer(tmp_path / "signing-key.pem"))
 
 
 @pytest.fixture

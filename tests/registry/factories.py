@@ -70,7 +70,7 @@ def make_shard(session: Session, source: Source, samples: int = 0, *, is_remote:
         is_remote=is_remote,
         priority=0,
         attempts=0,
-        is_held=False,
+        is_paused=False,
     )
     session.add(shard)
     session.flush()
@@ -94,22 +94,22 @@ def make_sample(session: Session, shard: Shard, body: bytes, label: str = "cat")
     return sample
 
 
-def make_prompt(session: Session, shard: Shard, holding: UUID | None = None) -> Prompt:
+def make_prompt(session: Session, shard: Shard, claim: UUID | None = None) -> Prompt:
     """The prompt of a shard's current generation, which has a row and no object."""
     source = session.get_one(Source, shard.source_id)
-    body, holding = secrets.token_bytes(64), holding or new_id()
+    body, claim = secrets.token_bytes(64), claim or new_id()
     prompt = Prompt(
-        id=holding,
+        id=claim,
         shard_id=shard.id,
         source_id=source.id,
         task_id=source.task_id,
         generation=shard.generation,
-        key=prompt_key(source.id, shard.id, shard.generation, holding),
+        key=prompt_key(source.id, shard.id, shard.generation, claim),
         digest=hashlib.sha256(body).hexdigest(),
         size_bytes=len(body),
         labels=["cat"],
         samples=1,
-        facts={},
+        artifact_metadata={},
         worker="test",
         published_at=now(),
     )

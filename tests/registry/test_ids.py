@@ -6,7 +6,7 @@ from uuid import RFC_4122, UUID
 
 import pytest
 
-from registry.ids import made_at, new_id
+from registry.ids import id_timestamp, new_id
 
 
 def test_ids_sort_in_the_order_of_their_making() -> None:
@@ -24,8 +24,8 @@ def test_an_id_is_a_uuid_of_version_7_and_carries_its_millisecond() -> None:
 
     assert (made.version, made.variant) == (7, RFC_4122)
     assert before <= made.int >> 80 <= after + 1
-    assert made_at(made) == (made.int >> 80) / 1000
-    assert made_at(UUID(int=made.int ^ 0x3 << 76)) is None  # of version 4
+    assert id_timestamp(made) == (made.int >> 80) / 1000
+    assert id_timestamp(UUID(int=made.int ^ 0x3 << 76)) is None  # of version 4
 
 
 def test_ids_of_threads_are_all_different() -> None:

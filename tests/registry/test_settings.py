@@ -4,16 +4,16 @@ from pathlib import Path
 
 import pytest
 
-from registry.bootstrap import make_registry, open_registry
+from registry.bootstrap import open_registry, upgrade_registry
 from registry.db import migrate
-from registry.errors import DatabaseRefused
-from registry.settings import RegistrySettings, SettingsRefused, read_settings
+from registry.errors import DatabaseUnusable
+from registry.settings import InvalidSettings, RegistrySettings, load_registry_settings
 from registry.storage.folder import FolderStore
 
 
 def test_everything_is_under_one_folder_by_default(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("ALACARTE_HOME", str(tmp_path / "h"))
-    settings = read_settings()
+    settings = load_registry_settings()
 
     assert settings.database_url == f"sqlite:///{tmp_path / 'h' / 'registry.db'}"
     assert Path(settings.objects_location).parent == settings.scratch_folder.parent == tmp_path / "h"
@@ -24,14 +24,14 @@ def test_the_default_home_is_the_users_data_folder(tmp_path: Path, monkeypatch: 
     monkeypatch.delenv("ALACARTE_HOME", raising=False)
     monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path))
 
-    assert read_settings().home == tmp_path / "alacarte"
+    assert load_registry_settings().home == tmp_path / "alacarte"
 
 
 def test_no_secret_is_shown(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("ALACARTE_DATABASE", "postgresql://ann:sesame@host/x")
     monkeypatch.setenv("ALACARTE_S3_SECRET_KEY", "sesame")
 
-    settings = read_settings()
+    settings = load_registry_settings()
 
     assert "sesame" in settings.database_url
     assert "sesame" not in repr(settings) + str(settings)
@@ -42,16 +42,16 @@ def test_a_setting_that_cannot_be_read_is_named(monkeypatch: pytest.MonkeyPatch)
         "registry.settings.RegistrySettings", lambda: RegistrySettings.model_validate({"home": ["not a path"]})
     )
 
-    with pytest.raises(SettingsRefused, match="ALACARTE_HOME"):
-        read_settings()
+    with pytest.raises(InvalidSettings, match="ALACARTE_HOME"):
+        load_registry_settings()
 
 
 def test_a_registry_opens_once_its_database_has_tables(tmp_path: Path) -> None:
     settings = RegistrySettings(home=tmp_path / "new")
-    with pytest.raises(DatabaseRefused, match="alacarte db upgrade"):
+    with pytest.raises(DatabaseUnusable, match="alacarte db upgrade"):
         open_registry(settings)
     assert list(tmp_path.iterdir()) == []  # looking made nothing
-    assert make_registry(settings) == (None, migrate.revisions()[-1])
+    assert upgrade_registry(settings) == (None, migrate.revisions()[-1])
 
     registry = open_registry(settings)
 

@@ -16,7 +16,7 @@ from registry.fsck.scan import scan
 from registry.ingest.upload import upload_source
 from registry.registry import Registry
 from registry.storage.folder import FolderStore
-from registry.storage.ownership import MARK, StoreNotOurs, mark_store, require_own_store
+from registry.storage.ownership import OWNERSHIP_KEY, StoreOwnershipError, mark_store, require_own_store
 from tests.registry.crash.conftest import pack
 
 on_sqlite = pytest.mark.parametrize("home", ["sqlite-folder"], indirect=True)
@@ -32,7 +32,7 @@ def empty(tmp_path: Path) -> FolderStore:
 
 def upload(registry: Registry, tmp_path: Path) -> UUID:
     pack(tmp_path / "pictures.zip", seed=1)
-    with registry.database.writing() as session:
+    with registry.database.write_transaction() as session:
         task = create_task(session, OPERATOR, "animals", backbone="vit_tiny_patch16_224").id
     return upload_source(registry, OPERATOR, task, "pets", tmp_path / "pictures.zip").source_id
 
@@ -44,10 +44,10 @@ def test_a_marked_store_is_ours_and_marking_twice_is_no_fault(registry: Registry
 
 
 def test_a_store_without_our_mark_takes_no_upload(registry: Registry, empty: FolderStore, tmp_path: Path) -> None:
-    with pytest.raises(StoreNotOurs, match="disk is mounted"):
+    with pytest.raises(StoreOwnershipError, match="disk is mounted"):
         upload(replace(registry, objects=empty), tmp_path)
 
-    assert list(empty.traces("")) == []
+    assert list(empty.list_all("")) == []
 
 
 @on_sqlite
@@ -57,12 +57,12 @@ def test_nothing_is_signed_while_the_disk_is_away(registry: Registry, empty: Fol
     erasure = forget_source(away, OPERATOR, source)
 
     assert finish_erasure(away, erasure.id).state == "running"
-    with pytest.raises(StoreNotOurs):  # nor can the empty place be made ours meanwhile
+    with pytest.raises(StoreOwnershipError):  # nor can the empty place be made ours meanwhile
         mark_store(registry.database, empty)
     assert finish_erasure(away, erasure.id).state == "running"
 
     assert finish_erasure(registry, erasure.id).state == "complete"
-    assert list(registry.objects.traces("sources/")) == []
+    assert list(registry.objects.list_all("sources/")) == []
 
 
 @on_sqlite
@@ -73,17 +73,17 @@ def test_anothers_store_is_neither_marked_nor_mended(registry: Registry, sqlite_
     with other.engine.begin() as connection:
         connection.exec_driver_sql("UPDATE installation SET registry_id = '00000000000070008000000000000001'")
     strange = replace(registry, database=other)
-    before = [found.key for found in registry.objects.traces("")]
+    before = [found.key for found in registry.objects.list_all("")]
 
-    with pytest.raises(StoreNotOurs, match="another registry"):
+    with pytest.raises(StoreOwnershipError, match="another registry"):
         mark_store(other, registry.objects)
     findings = list(scan(strange))
     assert findings
-    with pytest.raises(StoreNotOurs, match="another registry"):
+    with pytest.raises(StoreOwnershipError, match="another registry"):
         repair(strange, OPERATOR, findings)
     other.close()
 
-    assert [found.key for found in registry.objects.traces("")] == before
+    assert [found.key for found in registry.objects.list_all("")] == before
 
 
 @on_sqlite
@@ -91,9 +91,9 @@ def test_a_registry_from_before_there_were_marks_gets_one_if_its_objects_are_the
     registry: Registry, empty: FolderStore, tmp_path: Path
 ) -> None:
     upload(registry, tmp_path)
-    registry.objects.remove(MARK)
+    registry.objects.remove(OWNERSHIP_KEY)
 
-    with pytest.raises(StoreNotOurs):
+    with pytest.raises(StoreOwnershipError):
         mark_store(registry.database, empty)
     mark_store(registry.database, registry.objects)
 

@@ -23,7 +23,7 @@ def make_world(sqlite_template: Path, tmp_path_factory: pytest.TempPathFactory) 
     from registry.registry import Registry
     from registry.storage.folder import FolderStore
     from registry.storage.ownership import mark_store
-    from registry.storage.scratch import ScratchHome
+    from registry.storage.scratch import ScratchSpace
     from service.settings import ServiceSettings
     from tests.service.deployment import World
     from tests.service.processes import serve
@@ -40,7 +40,7 @@ def make_world(sqlite_template: Path, tmp_path_factory: pytest.TempPathFactory) 
             stack.callback(database.close)
             mark_store(database, objects)
             world = World(
-                Registry(database, objects, ScratchHome(told.scratch_folder), open_signer(told.signing_key_file))
+                Registry(database, objects, ScratchSpace(told.scratch_folder), open_signer(told.signing_key_file))
             )
             stack.callback(world.client.close)
             world.url = stack.enter_context(serve(told))

@@ -18,7 +18,7 @@ from alacarte.prompting.backbone.build import build_backbone
 from alacarte.prompting.backbone.vit import Backbone
 from alacarte.prompting.prompt.artifact import prompt_to_bytes
 from registry.access.caller import OPERATOR, Caller
-from registry.access.grants import grant
+from registry.access.grants import grant_right
 from registry.access.tokens import issue_token
 from registry.access.users import create_user
 from registry.catalog.sources import create_source
@@ -84,7 +84,7 @@ class World:
     client: httpx.Client = field(default_factory=lambda: httpx.Client(verify=False, timeout=60))
 
     def __post_init__(self) -> None:
-        with self.registry.database.writing() as session:
+        with self.registry.database.write_transaction() as session:
             for name in PEOPLE:
                 role = name if name in ("admin", "owner") else "predictor"
                 self.users[name] = create_user(session, OPERATOR, name, role).id  # type: ignore[arg-type]
@@ -109,16 +109,16 @@ class World:
 
     def add_source(self, samples: int = 0) -> UUID:
         """A source of the owner, with a grant to each of those who have one; its samples have rows and no objects."""
-        with self.registry.database.writing() as session:
+        with self.registry.database.write_transaction() as session:
             made = create_source(session, OPERATOR, self.task, self.name("source"), self.users["owner"])
             for who, right in GRANTED.items():
-                grant(session, OPERATOR, self.users[who], made.id, right)
+                grant_right(session, OPERATOR, self.users[who], made.id, right)
             if samples:
                 make_shard(session, made, samples)
         return made.id
 
     def add_user(self, *, is_group: bool = False) -> UUID:
-        with self.registry.database.writing() as session:
+        with self.registry.database.write_transaction() as session:
             return create_user(session, OPERATOR, self.name("user"), is_group=is_group).id
 
     def publish(self, source: UUID, seed: int = 0, labels: tuple[str, ...] = LABELS) -> UUID:
@@ -127,13 +127,13 @@ class World:
         return publish_remote(self.registry, OPERATOR, source, prompt_bytes(seed, labels), facts).shard_id
 
     def shard_of(self, source: UUID) -> UUID:
-        with self.registry.database.reading() as session:
+        with self.registry.database.read_transaction() as session:
             return session.scalars(select(Shard.id).where(Shard.source_id == source)).first() or UUID(int=0)
 
     def sample_of(self, source: UUID) -> str:
-        with self.registry.database.reading() as session:
+        with self.registry.database.read_transaction() as session:
             return session.scalars(select(Sample.digest).where(Sample.source_id == source)).first() or "0" * 64
 
     def name_of(self, user: UUID) -> str:
-        with self.registry.database.reading() as session:
+        with self.registry.database.read_transaction() as session:
             return session.get_one(User, user).name

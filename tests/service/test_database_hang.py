@@ -11,7 +11,7 @@ from registry.log.signing import open_signer
 from registry.registry import Registry
 from registry.storage.folder import FolderStore
 from registry.storage.ownership import mark_store
-from registry.storage.scratch import ScratchHome
+from registry.storage.scratch import ScratchSpace
 from service.prediction import predict as prediction
 from service.settings import ServiceSettings
 from tests.servers.postgres import PostgresServer
@@ -36,7 +36,7 @@ def world(
     objects.prepare()
     database = Database(migrated_postgres_url)
     mark_store(database, objects)
-    world = World(Registry(database, objects, ScratchHome(told.scratch_folder), open_signer(told.signing_key_file)))
+    world = World(Registry(database, objects, ScratchSpace(told.scratch_folder), open_signer(told.signing_key_file)))
     try:
         with serve(told) as world.url:
             assert predict(world) == 200
@@ -73,12 +73,12 @@ def test_a_database_that_hangs_under_a_prediction_ends_it(
 ) -> None:
     def usable(*given: object, **named: object) -> object:
         postgres_server.freeze()
-        return rights.usable(*given, **named)  # type: ignore[arg-type]
+        return rights.read_usable_prompts(*given, **named)  # type: ignore[arg-type]
 
     monkeypatch.setattr(prediction, "usable", usable)
 
     assert predict(world) == 503
 
     postgres_server.thaw()
-    monkeypatch.setattr(prediction, "usable", rights.usable)
+    monkeypatch.setattr(prediction, "usable", rights.read_usable_prompts)
     wait_for(lambda: predict(world) == 200)

@@ -29,7 +29,7 @@ def client(
     for name, value in environment.items():
         if name.startswith("ALACARTE_"):
             monkeypatch.setenv(name, value)
-    with registry.database.writing() as session:
+    with registry.database.write_transaction() as session:
         admin = create_user(session, OPERATOR, "admin", "admin")
         token = issue_token(session, OPERATOR, admin.id).text
     with serve(ServiceSettings(weights="random")) as url, httpx.Client(base_url=url, timeout=60) as client:
@@ -104,4 +104,4 @@ def test_a_source_comes_is_trained_granted_asked_and_forgotten(client: httpx.Cli
     for begun in (erasure, last):
         wait_for(partial(is_complete, client, f"/erasures/{begun['id']}", as_owner))
     assert told(client.get(f"/erasures/{last['id']}/verdict", headers=as_owner), 200)["holds"]
-    assert list(registry.objects.traces(f"sources/{source}/")) == []
+    assert list(registry.objects.list_all(f"sources/{source}/")) == []

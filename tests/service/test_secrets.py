@@ -12,8 +12,8 @@ from pydantic import SecretStr
 
 from registry.access import credentials
 from registry.access.caller import OPERATOR
-from registry.access.credentials import authenticate
-from registry.access.tokens import issue_token, proof_of, revoke_token
+from registry.access.credentials import authenticate_in_session
+from registry.access.tokens import issue_token, parse_token, revoke_token
 from registry.access.users import create_user
 from registry.catalog.tasks import create_task
 from registry.errors import Unauthenticated
@@ -68,12 +68,12 @@ def holds(data: bytes, secrets: list[str]) -> list[str]:
 
 
 def test_a_secret_is_found_nowhere_afterwards(registry: Registry, environment: dict[str, str], tmp_path: Path) -> None:
-    with registry.database.writing() as session:
+    with registry.database.write_transaction() as session:
         admin = create_user(session, OPERATOR, "admin", "admin")
         valid = issue_token(session, OPERATOR, admin.id).text
         revoked = issue_token(session, OPERATOR, admin.id)
         create_task(session, OPERATOR, "animals", backbone="vit")
-    with registry.database.writing() as session:
+    with registry.database.write_transaction() as session:
         revoke_token(session, OPERATOR, revoked.token.id)
     nowhere = LocalIssuer("http://127.0.0.1:9")
     nowhere.add_key("one", "EdDSA")
@@ -129,7 +129,7 @@ def test_nothing_but_a_comparison_in_constant_time_tells_a_token_from_another(
     assert credentials.compare_digest is hmac.compare_digest
     text = world.tokens["user"]
     wrong = text[:17] + "A" * 43
-    with world.registry.database.reading() as session:
+    with world.registry.database.read_transaction() as session:
         compared: list[tuple[str, str]] = []
 
         def decide(given: str, kept: str, /) -> bool:
@@ -137,11 +137,11 @@ def test_nothing_but_a_comparison_in_constant_time_tells_a_token_from_another(
             return True
 
         monkeypatch.setattr(credentials, "compare_digest", decide)
-        assert authenticate(session, proof_of(wrong)).user_id == world.users["user"]
+        assert authenticate_in_session(session, parse_token(wrong)).user_id == world.users["user"]
         assert [(len(given), len(kept)) for given, kept in compared] == [(64, 64)]
         monkeypatch.setattr(credentials, "compare_digest", lambda *_: False)
         with pytest.raises(Unauthenticated):
-            authenticate(session, proof_of(text))
+            authenticate_in_session(session, parse_token(text))
 
 
 ANSWERS: dict[int, tuple[str | None, str, str, dict[str, Any]]] = {

@@ -17,7 +17,7 @@ import pytest
 from registry.access.caller import OPERATOR
 from registry.access.tokens import issue_token
 from registry.access.users import create_user
-from registry.bootstrap import make_registry
+from registry.bootstrap import upgrade_registry
 from registry.catalog.tasks import create_task
 from registry.registry import Registry
 from registry.settings import RegistrySettings
@@ -35,7 +35,7 @@ from functools import partial
 from registry import bootstrap
 from service.background import maintenance
 from service.background import replica_sync
-bootstrap.Database = partial(bootstrap.Database, answer_seconds=3)
+bootstrap.Database = partial(bootstrap.Database, response_timeout_seconds=3)
 maintenance.LEAVE_SECONDS = replica_sync.LEAVE_SECONDS = 1
 """
 
@@ -82,7 +82,7 @@ def is_refused(port: int) -> bool:
 def test_what_was_begun_is_finished_before_the_end(
     registry: Registry, environment: dict[str, str], tmp_path: Path
 ) -> None:
-    with registry.database.writing() as session:
+    with registry.database.write_transaction() as session:
         admin = create_user(session, OPERATOR, "admin", "admin")
         token = issue_token(session, OPERATOR, admin.id).text
         create_task(session, OPERATOR, "animals", backbone="vit")
@@ -117,7 +117,7 @@ def test_what_was_begun_is_finished_before_the_end(
 def test_what_is_not_finished_in_time_is_told_to_ask_again(
     registry: Registry, environment: dict[str, str], tmp_path: Path
 ) -> None:
-    with registry.database.writing() as session:
+    with registry.database.write_transaction() as session:
         admin = create_user(session, OPERATOR, "admin", "admin")
         token = issue_token(session, OPERATOR, admin.id).text
         create_task(session, OPERATOR, "animals", backbone="vit")
@@ -144,7 +144,7 @@ def test_a_database_that_hangs_does_not_keep_a_service_from_its_end(tmp_path: Pa
     log = tmp_path / "log"
     command = [*COMMAND[:2], IMPATIENT + COMMAND[2]]
     with serve_postgres() as server:
-        make_registry(RegistrySettings(home=tmp_path, database=server.url, objects=""))
+        upgrade_registry(RegistrySettings(home=tmp_path, database=server.url, objects=""))
         environment = os.environ | {"ALACARTE_HOME": str(tmp_path), "ALACARTE_DATABASE": server.url}
         with process(environment | {"ALACARTE_OBJECTS": "", "ALACARTE_DRAIN_S": "1"}, log, command) as started:
             port = port_of(log, started)

@@ -14,7 +14,7 @@ import pytest
 
 from registry.fsck.scan import scan
 from registry.log import chain
-from registry.storage.keys import probed_at
+from registry.storage.keys import probe_timestamp
 from tests.stress.crash.checks import Evidence, find_violations, prompts_in
 from tests.stress.crash.final_state import (
     misplaced_uploads,
@@ -100,12 +100,12 @@ def assert_sound(cluster: Cluster, run: Run, folder: Path) -> None:
 
     # `alacarte doctor` finds nothing.
     assert [one for one in scan(registry) if one.is_fault] == []
-    with registry.database.reading() as session:
-        assert list(chain.breaks(session)) == []
+    with registry.database.read_transaction() as session:
+        assert list(chain.find_breaks(session)) == []
 
     # What must not exist: objects without a row, and anything forgotten. A probe of a killed replica is empty, and
     # `alacarte doctor` removes it when it is old.
-    assert {key for key, body in bodies.items() if body or probed_at(key) is None} == rows.keys
+    assert {key for key, body in bodies.items() if body or probe_timestamp(key) is None} == rows.keys
     assert [key for key, body in bodies.items() if "/samples/" in key and not is_body_of(key, body)] == []
     served = {copies.by_prompt[str(one.id)].data for one in rows.prompts}
     # Another worker has trained what a killed one had trained, to the same bytes.

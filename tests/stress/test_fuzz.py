@@ -27,7 +27,7 @@ from alacarte.prompting.prompt.artifact import prompt_from_bytes, prompt_to_byte
 from registry.datasets import picture as reading
 from registry.datasets.limits import DEFAULT_LIMITS
 from registry.datasets.loader import open_dataset
-from registry.errors import DatasetRejected, DomainError, Invalid, PictureUnreadable
+from registry.errors import DatasetRejected, DomainError, Invalid, InvalidPicture
 from registry.fsck.scan import scan
 from registry.registry import Registry
 from tests.registry.conftest import Workshop
@@ -117,7 +117,7 @@ def test_every_accepted_format_is_covered_and_valid(tmp_path: Path) -> None:
 
 def test_a_damaged_picture_is_refused_or_can_be_trained_on(inputs: Inputs, outcomes: Counter[str]) -> None:
     def check(data: bytes) -> None:
-        stored = outcome(lambda: reading.decode_picture(io.BytesIO(data), DEFAULT_LIMITS.max_pixels), PictureUnreadable)
+        stored = outcome(lambda: reading.decode_picture(io.BytesIO(data), DEFAULT_LIMITS.max_pixels), InvalidPicture)
         decoded = outcome(lambda: _preprocess(data), NotSeen)
         outcomes[f"stored {stored}, decoded {decoded}"] += 1
         assert stored != "accepted" or decoded == "accepted"

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from registry.access.caller import OPERATOR
-from registry.access.grants import grant
+from registry.access.grants import grant_right
 from tests.e2e.process import proxy_process
 from tests.servers.nginx import NGINX, NO_NGINX
 from tests.servers.processes import until
@@ -78,8 +78,8 @@ def server(scale: Scale, sqlite_template: Path, tmp_path_factory: pytest.TempPat
         send_timeout_s=scale.timeout_s,
         rate_per_s=0,  # the rate limit would hide the limits under test
     ) as server:
-        with server.world.registry.database.writing() as session:
-            grant(session, OPERATOR, server.world.users[OTHER], server.world.source, "use")
+        with server.world.registry.database.write_transaction() as session:
+            grant_right(session, OPERATOR, server.world.users[OTHER], server.world.source, "use")
         yield server
 
 

@@ -10,7 +10,7 @@ from alacarte.prompting.backbone.build import build_backbone
 from alacarte.prompting.backbone.vit import Backbone
 from alacarte.prompting.predict import ImagePrediction, Predictor
 from alacarte.prompting.prompt.tensors import TrainedPrompt
-from registry.catalog.shards import split
+from registry.catalog.shards import split_into_shards
 from registry.datasets.sample import LabelledPicture
 from tests.trainer.pictures import WEIGHTS, needs_pictures, samples_below, unpack_clothing
 from trainer.optimize import TrainingProgress
@@ -39,7 +39,7 @@ class Lesson:
 def lesson(tmp_path_factory: pytest.TempPathFactory) -> Lesson:
     folder = unpack_clothing(tmp_path_factory.mktemp("clothing"))
     backbone = build_backbone("vit_tiny_patch16_224", WEIGHTS, size=96, log=lambda _: None)
-    shards = split(samples_below(folder / "train"), b"a key", SHARDS)
+    shards = split_into_shards(samples_below(folder / "train"), b"a key", SHARDS)
     prompts: dict[str, TrainedPrompt] = {}
     progress: dict[str, list[TrainingProgress]] = {}
     with StateCache(backbone, 2**28, sum(map(len, shards))) as cache:

@@ -6,7 +6,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from registry.catalog.shards import shard_of, split
+from registry.catalog.shards import assign_shard, split_into_shards
 from registry.datasets.dataset import Domain, open_domains
 from registry.datasets.sample import LabelledPicture
 from registry.datasets.validate import Unreadable
@@ -69,7 +69,7 @@ class StudyPlan:
     def shards(self, count: int) -> tuple[Samples, ...]:
         """Split the training pictures into `count` shards as a source would, without the empty ones."""
         key = hashlib.sha256(f"shards of seed {self.recipe.seed}".encode()).digest()
-        return tuple(shard for shard in split(self.train, key, count) if shard)
+        return tuple(shard for shard in split_into_shards(self.train, key, count) if shard)
 
     def feasible_shard_counts(self) -> tuple[int, ...]:
         """The shard counts that leave at least two pictures to a shard on average."""
@@ -100,7 +100,7 @@ def _split_domain(domain: Domain, seed: int) -> DomainSplit:
 def hold_out(samples: Sequence[LabelledPicture], key_name: str) -> tuple[Samples, Samples]:
     """Split samples into a large and a held-out part by a keyed hash, so that a picture never changes sides."""
     key = hashlib.sha256(key_name.encode()).digest()
-    is_held_out = {sample.digest: shard_of(sample.digest, key, HELD_OUT_FRACTION) == 0 for sample in samples}
+    is_held_out = {sample.digest: assign_shard(sample.digest, key, HELD_OUT_FRACTION) == 0 for sample in samples}
     return (
         tuple(sample for sample in samples if not is_held_out[sample.digest]),
         tuple(sample for sample in samples if is_held_out[sample.digest]),

@@ -19,7 +19,7 @@ def download_samples(
     folder.mkdir()
 
     def fetch(sample: LeasedSample) -> None:
-        store.fetch(sample.key, sample.digest, folder / sample.digest)
+        store.download(sample.key, sample.digest, folder / sample.digest)
 
     with ThreadPoolExecutor(READERS, thread_name_prefix="fetch") as pool:
         try:

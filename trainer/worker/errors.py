@@ -8,9 +8,9 @@ from pathlib import Path
 import torch
 
 from alacarte.prompting.errors import BackboneMismatch, BackboneUnsupported, PromptingError, WeightsUnavailable
-from registry.errors import DatabaseRefused, DatabaseUnreachable, DomainError
+from registry.errors import DatabaseUnreachable, DatabaseUnusable, DomainError
 from registry.storage.errors import ObjectDamaged, ObjectMissing, StoreUnreachable
-from registry.storage.scratch import ScratchUnusable
+from registry.storage.scratch import ScratchUnavailable
 from trainer.errors import LossNotFinite, RecipeInvalid, ScratchFull, TrainingError
 
 
@@ -30,7 +30,7 @@ class FailedUnexpectedly(TrainingError):
 _TELLABLE = (
     BackboneMismatch,
     BackboneUnsupported,
-    DatabaseRefused,
+    DatabaseUnusable,
     DatabaseUnreachable,
     FailedUnexpectedly,
     LossNotFinite,
@@ -39,7 +39,7 @@ _TELLABLE = (
     ObjectMissing,
     RecipeInvalid,
     ScratchFull,
-    ScratchUnusable,
+    ScratchUnavailable,
     StoreUnreachable,
     WeightsUnavailable,
 )

@@ -58,7 +58,9 @@ def run_maintenance(registry: Registry) -> None:
 
 def clear_up(registry: Registry) -> None:
     """The dead leave nothing behind, as far as it can be reached from here."""
-    _attempt("cleared up", lambda: write_claims.clear_up(registry.database, registry.objects, registry.scratch))
+    _attempt(
+        "cleared up", lambda: write_claims.clean_up_abandoned(registry.database, registry.objects, registry.scratch)
+    )
 
 
 def _attempt(event: str, work: Callable[[], int]) -> None:

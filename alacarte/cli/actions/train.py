@@ -13,7 +13,7 @@ from alacarte.cli.progress import watch
 from alacarte.cli.prompt_files import SUFFIX, name_shards, require_room
 from alacarte.prompting.backbone.vit import Backbone
 from alacarte.prompting.prompt.artifact import prompt_digest, prompt_to_bytes, write_prompt
-from registry.catalog.shards import split
+from registry.catalog.shards import split_into_shards
 from registry.datasets.loader import open_dataset
 from registry.datasets.sample import LabelledPicture, SkippedFile
 from trainer.errors import ShardRefused
@@ -131,7 +131,7 @@ def _split(samples: Sequence[LabelledPicture], plan: Plan) -> dict[str, tuple[La
     if plan.shards > len(samples):
         raise ShardRefused(f"{len(samples)} pictures cannot make {plan.shards} shards: use fewer")
     key = hashlib.sha256(f"shards of seed {plan.recipe.seed}".encode()).digest()
-    shards = dict(zip(name_shards(plan.shards), split(samples, key, plan.shards), strict=True))
+    shards = dict(zip(name_shards(plan.shards), split_into_shards(samples, key, plan.shards), strict=True))
     for name, part in shards.items():
         try:
             shard_labels(part)

@@ -48,12 +48,12 @@ def up(
 def _run(port: int | None, home: Path | None, weights: str | None, demo: bool) -> None:
     from alacarte.cli.up import messages
     from alacarte.cli.up.worker_process import WorkerProcess
-    from registry.bootstrap import make_registry, open_registry
+    from registry.bootstrap import open_registry, upgrade_registry
     from service.observability.logging import log_to
     from service.process_tuning import prepare_process
 
     settings = _read_settings(port, home, weights)
-    make_registry(settings)
+    upgrade_registry(settings)
     registry = open_registry(settings)
     logs = settings.home / "log"
     logs.mkdir(parents=True, exist_ok=True)
@@ -176,7 +176,7 @@ def create_first_admin(registry: "Registry") -> str | None:
     from registry.access.tokens import issue_token
     from registry.access.users import create_user, list_users
 
-    with registry.database.writing() as session:
+    with registry.database.write_transaction() as session:
         if any(user.role == "admin" for user in all_pages(lambda after: list_users(session, OPERATOR, after))):
             return None
         admin = create_user(session, OPERATOR, ADMIN, "admin")

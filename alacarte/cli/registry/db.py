@@ -11,12 +11,12 @@ app = typer.Typer(no_args_is_help=True, help="The registry's database: its table
 @app.command()
 def upgrade(as_json: Json = False) -> None:
     """Bring the database to the tables of this version; it and the object store are made if there are none."""
-    from registry.bootstrap import make_registry, open_database, open_objects
-    from registry.settings import read_settings
+    from registry.bootstrap import open_database, open_object_store, upgrade_registry
+    from registry.settings import load_registry_settings
 
-    settings = read_settings()
-    before, after = make_registry(settings)
-    names = {"database": open_database(settings).name, "objects": open_objects(settings).name}
+    settings = load_registry_settings()
+    before, after = upgrade_registry(settings)
+    names = {"database": open_database(settings).name, "objects": open_object_store(settings).name}
     print_object({**names, "before": before, "after": after}, as_json=as_json)
 
 
@@ -25,9 +25,9 @@ def status(as_json: Json = False) -> None:
     """Show where the registry lives, and whether its tables are those of this version."""
     from registry.bootstrap import open_database
     from registry.db import migrate
-    from registry.settings import read_settings
+    from registry.settings import load_registry_settings
 
-    settings = read_settings()
+    settings = load_registry_settings()
     database = open_database(settings)
     try:
         here, newest = migrate.current(database), migrate.revisions()[-1]

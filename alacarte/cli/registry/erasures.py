@@ -65,7 +65,7 @@ def run(as_json: Json = False) -> None:
     from registry.erasure.status import list_erasures
 
     with opened() as registry:
-        with registry.database.reading() as session:
+        with registry.database.read_transaction() as session:
             found = all_pages(lambda after: list_erasures(session, OPERATOR, after=after))
             waiting = [erasure.id for erasure in found if erasure.state != "complete"]
         ended = [finish_erasure(registry, erasure) for erasure in waiting]

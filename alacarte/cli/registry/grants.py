@@ -26,12 +26,12 @@ def add(
 ) -> None:
     """Grant a right to a user or group."""
     from registry.access.caller import OPERATOR
-    from registry.access.grants import grant
+    from registry.access.grants import grant_right
     from registry.access.users import find_user
 
     with writing() as session:
         who, what = find_user(session, OPERATOR, user), named_source(session, source, task)
-        made = grant(session, OPERATOR, who.id, what.id, right)
+        made = grant_right(session, OPERATOR, who.id, what.id, right)
         document = {"user": who.name, "source": what.name, **_document(made)}
     print_object(document, as_json=as_json)
 
@@ -42,7 +42,7 @@ def revoke(
 ) -> None:
     """Take a right back, at once."""
     from registry.access.caller import OPERATOR
-    from registry.access.grants import revoke as revoke_grant
+    from registry.access.grants import revoke_right as revoke_grant
     from registry.access.users import find_user
 
     with writing() as session:

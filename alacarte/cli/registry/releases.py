@@ -53,12 +53,12 @@ def list_all(
 def show(release: ReleaseName, task: OfTask, as_json: Json = False) -> None:
     """Show the prompts of a release, and those that it lost because they were forgotten."""
     from registry.access.caller import OPERATOR
-    from registry.catalog.releases import find_release, show_release
+    from registry.catalog.releases import find_release, read_release
     from registry.catalog.tasks import find_task
 
     with reading() as session:
         found = find_release(session, find_task(session, task).id, release)
-        contents = show_release(session, OPERATOR, found.id)
+        contents = read_release(session, OPERATOR, found.id)
         document = _document(found)
         members = [document_of(member, "prompt_id", "source_id", "shard_id", "digest") for member in contents.members]
         losses = [

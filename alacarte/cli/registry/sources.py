@@ -43,10 +43,10 @@ def list_all(
 def show(source: SourceName, task: InTask = None, as_json: Json = False) -> None:
     """Show a source, its shards, and how far their training is."""
     from registry.access.caller import OPERATOR
-    from registry.catalog.source_status import show_source
+    from registry.catalog.source_status import read_source_status
 
     with reading() as session:
-        state = show_source(session, OPERATOR, named_source(session, source, task).id)
+        state = read_source_status(session, OPERATOR, named_source(session, source, task).id)
     document = document_of(
         state, "id", "name", "task_id", "owner_id", "samples", "size_bytes", "labels", "progress", "created_at"
     )
@@ -127,11 +127,11 @@ def owner(source: SourceName, user: UserName, task: InTask = None, as_json: Json
     """Hand a source to another owner; whoever had it keeps no right by that."""
     from registry.access.caller import OPERATOR
     from registry.access.users import find_user
-    from registry.catalog.sources import set_owner
+    from registry.catalog.sources import transfer_source
 
     with writing() as session:
         found, who = named_source(session, source, task), find_user(session, OPERATOR, user)
-        handed = set_owner(session, OPERATOR, found.id, who.id)
+        handed = transfer_source(session, OPERATOR, found.id, who.id)
         document = {"source": handed.name, "id": str(handed.id), "owner": who.name, "owner_id": str(who.id)}
     print_object(document, as_json=as_json)
 
@@ -165,7 +165,7 @@ def forget(
     if shard is not None and sample is not None:
         raise CommandError("name a shard or a sample, not both")
     with opened() as registry:
-        with registry.database.reading() as session:
+        with registry.database.read_transaction() as session:
             source_id = named_source(session, source, task).id
             digest = None if sample is None else find_sample(session, OPERATOR, source_id, sample).digest
         if digest is not None:

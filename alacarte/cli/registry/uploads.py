@@ -59,7 +59,7 @@ def add(
     from registry.ingest.upload import upload_source
 
     with opened() as registry:
-        with registry.database.reading() as session:
+        with registry.database.read_transaction() as session:
             task_id = find_task(session, task).id
             owner_id = None if owner is None else find_user(session, OPERATOR, owner).id
         admission = upload_source(
@@ -94,7 +94,7 @@ def extend(
     from registry.ingest.upload import add_samples
 
     with opened() as registry:
-        with registry.database.reading() as session:
+        with registry.database.read_transaction() as session:
             source_id = named_source(session, source, task).id
         admission = add_samples(
             registry,

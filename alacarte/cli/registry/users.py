@@ -51,11 +51,11 @@ def list_all(as_json: Json = False) -> None:
 def show(name: UserName, as_json: Json = False) -> None:
     """Show a user with their groups, or a group with its members."""
     from registry.access.caller import OPERATOR
-    from registry.access.users import find_user, groups_of, members_of
+    from registry.access.users import find_user, list_groups, list_members
 
     with reading() as session:
         user = find_user(session, OPERATOR, name)
-        ask = members_of if user.is_group else groups_of
+        ask = list_members if user.is_group else list_groups
         others = [other.name for other in all_pages(lambda after: ask(session, OPERATOR, user.id, after))]
         document = {**_document(user), "members" if user.is_group else "groups": others}
     print_object(document, as_json=as_json)
@@ -148,16 +148,16 @@ def quota(
 ) -> None:
     """Show what a user stores and may store, or say what they may."""
     from registry.access.caller import OPERATOR
-    from registry.access.quotas import set_quota, show_quota
+    from registry.access.quotas import read_quota, set_quota
     from registry.access.users import find_user
 
     if default and size is not None:
         raise typer.BadParameter("say --bytes or --default, not both")
-    with opened() as registry, registry.database.writing() as session:
+    with opened() as registry, registry.database.write_transaction() as session:
         user = find_user(session, OPERATOR, name)
         if default or size is not None:
             set_quota(session, OPERATOR, user.id, size)
-        found = show_quota(session, OPERATOR, user.id, registry.quota_bytes)
+        found = read_quota(session, OPERATOR, user.id, registry.quota_bytes)
         document = {"user": user.name, **document_of(found, "used_bytes", "quota_bytes", "is_default")}
     print_object(document, as_json=as_json)
 

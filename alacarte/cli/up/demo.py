@@ -13,7 +13,7 @@ from sqlalchemy.orm import Session
 
 from alacarte.cli.up.digits import TestPicture, write_digits
 from registry.access.caller import OPERATOR
-from registry.access.grants import grant
+from registry.access.grants import grant_right
 from registry.access.tokens import issue_token
 from registry.access.users import create_user, find_user
 from registry.catalog.sources import find_source
@@ -47,7 +47,7 @@ def is_due(registry: Registry, folder: Path) -> bool:
     """Whether the registry is empty, or holds a demo that was not finished."""
     if folder.exists():
         return (folder / UNFINISHED).exists()
-    with registry.database.reading() as session:
+    with registry.database.read_transaction() as session:
         return not list_tasks(session, limit=1).items
 
 
@@ -65,17 +65,17 @@ def choose_backbone(weights: str | None, log: Callable[[str], None]) -> str:
 def create_sources(registry: Registry, folder: Path, backbone: str) -> Mapping[str, UUID]:
     """Create the task, its sources and its users where they do not exist; the worker trains the sources."""
     folders, _ = write_digits(folder / UNFINISHED, PICTURES, TESTS, SEED)
-    with registry.database.writing() as session:
+    with registry.database.write_transaction() as session:
         task_id = _find_or_create_task(session, backbone)
     sources: dict[str, UUID] = {}
     for name, pictures in folders.items():
         known = _find_source(registry, task_id, name)
         sources[name] = known or upload_source(registry, OPERATOR, task_id, name, pictures).source_id
-    with registry.database.writing() as session:
+    with registry.database.write_transaction() as session:
         for user, names in GRANTS.items():
             user_id = _find_or_create_user(session, user)
             for name in names:
-                grant(session, OPERATOR, user_id, sources[name], "use")
+                grant_right(session, OPERATOR, user_id, sources[name], "use")
     return sources
 
 
@@ -85,7 +85,7 @@ def issue_demo_tokens(registry: Registry, folder: Path, sources: Mapping[str, UU
     kept = folder / "pictures"
     kept.mkdir(exist_ok=True)
     pictures = tuple(TestPicture(Path(shutil.copy(test.path, kept)), test.label) for test in tests)
-    with registry.database.writing() as session:
+    with registry.database.write_transaction() as session:
         tokens = {
             user: issue_token(session, OPERATOR, _find_or_create_user(session, user), note="demo").text
             for user in GRANTS
@@ -107,7 +107,7 @@ def _find_or_create_task(session: Session, backbone: str) -> UUID:
 
 def _find_source(registry: Registry, task_id: UUID, name: str) -> UUID | None:
     try:
-        with registry.database.reading() as session:
+        with registry.database.read_transaction() as session:
             return find_source(session, OPERATOR, task_id, name).id
     except NotFound:
         return None

@@ -12,7 +12,7 @@ from rich.progress import BarColumn, Progress, TaskID, TaskProgressColumn, TextC
 from alacarte.cli.local_options import all_pages
 from alacarte.cli.output import print_message, replace_control_characters
 from registry.access.caller import OPERATOR
-from registry.catalog.source_status import SourceState, show_source
+from registry.catalog.source_status import SourceStatus, read_source_status
 from registry.catalog.sources import list_sources
 from registry.errors import DatabaseUnreachable, NotFound
 from registry.registry import Registry
@@ -20,7 +20,7 @@ from registry.registry import Registry
 EVERY_SECONDS = 1.0
 STEP = 0.25  # of a source's progress, between two lines
 
-Show = Callable[[SourceState], None]
+Show = Callable[[SourceStatus], None]
 
 
 class TrainingProgress:
@@ -42,15 +42,15 @@ class TrainingProgress:
             for state in self._read_states():
                 self._show(state)
 
-    def _read_states(self) -> list[SourceState]:
+    def _read_states(self) -> list[SourceStatus]:
         """Return the sources that are in training, or were at the last refresh."""
-        states: list[SourceState] = []
-        with self._registry.database.reading() as session:
+        states: list[SourceStatus] = []
+        with self._registry.database.read_transaction() as session:
             sources = list(all_pages(lambda after: list_sources(session, OPERATOR, None, after)))
             training = {source.id for source in sources if source.trained < source.shards}
             for source_id in sorted(training | self._open):
                 try:
-                    states.append(show_source(session, OPERATOR, source_id))
+                    states.append(read_source_status(session, OPERATOR, source_id))
                 except NotFound:
                     self._drop(source_id)
         self._open = training
@@ -59,8 +59,8 @@ class TrainingProgress:
     def is_trained(self, source_id: UUID) -> bool:
         """Whether all shards of a source are trained, or it is deleted."""
         try:
-            with self._registry.database.reading() as session:
-                return show_source(session, OPERATOR, source_id).progress >= 1
+            with self._registry.database.read_transaction() as session:
+                return read_source_status(session, OPERATOR, source_id).progress >= 1
         except NotFound:
             return True
         except DatabaseUnreachable:
@@ -86,7 +86,7 @@ class Bars:
         self._progress = progress
         self._bars: dict[UUID, TaskID] = {}
 
-    def show(self, state: SourceState) -> None:
+    def show(self, state: SourceStatus) -> None:
         """Move the source's bar; remove it when the source is trained."""
         if state.progress >= 1:
             self.drop(state.id)
@@ -109,7 +109,7 @@ class Lines:
         self._print = print_line
         self._printed: dict[UUID, tuple[int, str | None]] = {}
 
-    def __call__(self, state: SourceState) -> None:
+    def __call__(self, state: SourceStatus) -> None:
         step, error = int(state.progress / STEP), _first_error(state)
         if self._printed.get(state.id) == (step, error):
             return
@@ -118,5 +118,5 @@ class Lines:
         self._print(f"{state.name}: {status}" + (f"; {error}" if error else ""))
 
 
-def _first_error(state: SourceState) -> str | None:
+def _first_error(state: SourceStatus) -> str | None:
     return next((shard.error for shard in state.shards if shard.error), None)

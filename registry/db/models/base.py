@@ -7,7 +7,7 @@ from uuid import UUID
 from sqlalchemy import JSON, LargeBinary, MetaData, Text, Uuid
 from sqlalchemy.orm import DeclarativeBase
 
-from registry.db.clock import Moment
+from registry.db.clock import UtcDateTime
 
 # Constraints need names for migrations to find them again.
 NAMES = {
@@ -25,7 +25,7 @@ class Base(DeclarativeBase):
     metadata = MetaData(naming_convention=NAMES)
     type_annotation_map = {  # noqa: RUF012  # as SQLAlchemy wants it
         UUID: Uuid(),
-        datetime: Moment(),
+        datetime: UtcDateTime(),
         str: Text(),
         bytes: LargeBinary(),
         list[str]: JSON(none_as_null=True),
@@ -33,6 +33,6 @@ class Base(DeclarativeBase):
     }
 
 
-def one_of(column: str, values: tuple[str, ...]) -> str:
+def is_one_of(column: str, values: tuple[str, ...]) -> str:
     """The condition that a column of words holds one of these."""
     return f"{column} IN ({', '.join(repr(value) for value in values)})"

@@ -8,7 +8,7 @@ from sqlalchemy import CheckConstraint, ForeignKey, ForeignKeyConstraint, Index,
 from sqlalchemy.orm import Mapped, mapped_column
 
 from alacarte.api.literals import Composition, Weighting
-from registry.db.models.base import Base, one_of
+from registry.db.models.base import Base, is_one_of
 
 COMPOSITIONS: tuple[Composition, ...] = get_args(Composition)
 WEIGHTINGS: tuple[Weighting, ...] = get_args(Weighting)
@@ -19,8 +19,8 @@ class Task(Base):
 
     __tablename__ = "tasks"
     __table_args__ = (
-        CheckConstraint(one_of("composition", COMPOSITIONS), name="composition"),
-        CheckConstraint(one_of("weighting", WEIGHTINGS), name="weighting"),
+        CheckConstraint(is_one_of("composition", COMPOSITIONS), name="composition"),
+        CheckConstraint(is_one_of("weighting", WEIGHTINGS), name="weighting"),
     )
 
     id: Mapped[UUID] = mapped_column(primary_key=True)
@@ -80,7 +80,7 @@ class Shard(Base):
     attempts: Mapped[int]  # at this generation
     not_before: Mapped[datetime | None]  # back-off after a failure
     error: Mapped[str | None]  # of the last attempt that failed
-    is_held: Mapped[bool]  # cancelled: no work until it is resumed
+    is_paused: Mapped[bool]  # cancelled: no work until it is resumed
 
     lease_id: Mapped[UUID | None] = mapped_column(unique=True)
     worker: Mapped[str | None]
@@ -110,6 +110,6 @@ class Tombstone(Base):
     __table_args__ = (ForeignKeyConstraint(["source_id"], ["sources.id"], ondelete="CASCADE"),)
 
     source_id: Mapped[UUID] = mapped_column(primary_key=True)
-    mark: Mapped[str] = mapped_column(primary_key=True)
+    hash: Mapped[str] = mapped_column(primary_key=True)
     erasure_id: Mapped[UUID]
-    made_at: Mapped[datetime]
+    created_at: Mapped[datetime]

@@ -8,7 +8,7 @@ from sqlalchemy import CheckConstraint, ForeignKey, Index
 from sqlalchemy.orm import Mapped, mapped_column
 
 from alacarte.api.literals import ErasureScope
-from registry.db.models.base import Base, one_of
+from registry.db.models.base import Base, is_one_of
 
 SCOPES: tuple[ErasureScope, ...] = get_args(ErasureScope)
 
@@ -17,7 +17,10 @@ class Erasure(Base):
     """A request to forget. It outlives what it removed, and holds ids and digests of it, never data."""
 
     __tablename__ = "erasures"
-    __table_args__ = (CheckConstraint(one_of("scope", SCOPES), name="scope"), Index(None, "completed_at", "not_before"))
+    __table_args__ = (
+        CheckConstraint(is_one_of("scope", SCOPES), name="scope"),
+        Index(None, "completed_at", "not_before"),
+    )
 
     id: Mapped[UUID] = mapped_column(primary_key=True)
     scope: Mapped[str]
@@ -26,7 +29,7 @@ class Erasure(Base):
     shard_id: Mapped[UUID | None]
     sample: Mapped[str | None]  # its digest
     prefixes: Mapped[list[str]]  # of the objects to remove
-    holdings: Mapped[list[str]]  # ids of those who held bytes of it when it began
+    write_claims: Mapped[list[str]]  # ids of those who held bytes of it when it began
     requested_by: Mapped[UUID | None]
     requested_at: Mapped[datetime]
     epoch: Mapped[int] = mapped_column(

@@ -10,10 +10,10 @@ from sqlalchemy.orm import Mapped, mapped_column
 from registry.db.models.base import Base
 
 
-class AuditLine(Base):
+class LogEntry(Base):
     """One act. It speaks of ids and counts, never of names or data, since it is never erased."""
 
-    __tablename__ = "audit_lines"
+    __tablename__ = "log_entries"
 
     number: Mapped[int] = mapped_column(primary_key=True, autoincrement=False)
     at: Mapped[datetime]
@@ -24,10 +24,10 @@ class AuditLine(Base):
     hash: Mapped[str]
 
 
-class AuditHead(Base):
+class LogHead(Base):
     """The last line's number and hash: the one row that every append locks, and that shows a cut end."""
 
-    __tablename__ = "audit_head"
+    __tablename__ = "log_head"
     __table_args__ = (CheckConstraint("id = 1", name="single"),)
 
     id: Mapped[int] = mapped_column(primary_key=True, autoincrement=False)

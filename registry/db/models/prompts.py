@@ -16,7 +16,7 @@ class Prompt(Base):
     __tablename__ = "prompts"
     __table_args__ = (Index(None, "task_id", "source_id"), Index(None, "source_id"))
 
-    id: Mapped[UUID] = mapped_column(primary_key=True)  # of the lease, or holding, under which it came
+    id: Mapped[UUID] = mapped_column(primary_key=True)  # of the lease, or claim, under which it came
     shard_id: Mapped[UUID] = mapped_column(ForeignKey("shards.id", ondelete="CASCADE"), unique=True)
     source_id: Mapped[UUID] = mapped_column(ForeignKey("sources.id", ondelete="CASCADE"))
     task_id: Mapped[UUID] = mapped_column(ForeignKey("tasks.id"))
@@ -26,7 +26,7 @@ class Prompt(Base):
     size_bytes: Mapped[int]
     labels: Mapped[list[str]]
     samples: Mapped[int]
-    facts: Mapped[dict[str, Any]]  # what else the artifact says of itself
+    artifact_metadata: Mapped[dict[str, Any]]  # what else the artifact says of itself
     worker: Mapped[str]
     published_at: Mapped[datetime]
 

@@ -8,7 +8,7 @@ from sqlalchemy import BigInteger, CheckConstraint, ForeignKey, Index, UniqueCon
 from sqlalchemy.orm import Mapped, mapped_column
 
 from alacarte.api.literals import Right, Role
-from registry.db.models.base import Base, one_of
+from registry.db.models.base import Base, is_one_of
 
 ROLES: tuple[Role, ...] = get_args(Role)
 RIGHTS: tuple[Right, ...] = get_args(Right)
@@ -19,7 +19,7 @@ class User(Base):
 
     __tablename__ = "users"
     __table_args__ = (
-        CheckConstraint(one_of("role", ROLES), name="role"),
+        CheckConstraint(is_one_of("role", ROLES), name="role"),
         Index(None, "issuer", "subject", unique=True),
     )
 
@@ -61,7 +61,7 @@ class Grant(Base):
 
     __tablename__ = "grants"
     __table_args__ = (
-        CheckConstraint(one_of('"right"', RIGHTS), name="right"),
+        CheckConstraint(is_one_of('"right"', RIGHTS), name="right"),
         # In this order it also answers which sources a user may use, without a look at the table.
         UniqueConstraint("user_id", "right", "source_id"),
         Index(None, "source_id"),

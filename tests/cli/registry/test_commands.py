@@ -11,7 +11,7 @@ from typer.main import get_command
 from alacarte.cli.main import GROUPS, app
 from registry.bootstrap import open_registry
 from registry.ids import new_id
-from registry.settings import read_settings
+from registry.settings import load_registry_settings
 from registry.storage import write_claims
 from registry.training.leased_job import lease_shard
 from registry.training.publish import PublishedMetadata, publish
@@ -36,7 +36,7 @@ def told(*arguments: str | Path) -> Any:  # Any: a document
 
 
 def train_all() -> None:
-    registry = open_registry(read_settings())
+    registry = open_registry(load_registry_settings())
     while True:
         with lease_shard(registry, "test") as work:
             if work is None:
@@ -104,7 +104,7 @@ def test_an_edited_receipt_does_not_hold_and_the_exit_code_says_so(pictures: Pat
 
 @pytest.mark.usefixtures("at_home")
 def test_the_doctor_finds_a_stray_object_and_mends_it(environment: dict[str, str]) -> None:
-    registry = open_registry(read_settings())
+    registry = open_registry(load_registry_settings())
     stray = (
         "sources/00000000-0000-7000-8000-000000000001/shards/00000000-0000-7000-8000-000000000002/samples/" + "0" * 64
     )
@@ -124,9 +124,11 @@ def test_the_doctor_finds_a_stray_object_and_mends_it(environment: dict[str, str
 def test_forgetting_that_somebody_holds_up_is_told_by_the_exit_code(pictures: Path, tmp_path: Path) -> None:
     told("task", "add", "animals")
     source = told("source", "add", "pets", pictures, "--task", "animals")["source"]
-    registry = open_registry(read_settings())
-    with registry.database.writing() as session:
-        write_claims.take(session, new_id(), "train", UUID(source), shard=new_id(), home=new_id(), seconds=3600)
+    registry = open_registry(load_registry_settings())
+    with registry.database.write_transaction() as session:
+        write_claims.add_claim(
+            session, new_id(), "train", UUID(source), shard=new_id(), scratch_id=new_id(), seconds=3600
+        )
     registry.database.close()
 
     ended = run("source", "forget", "pets", "--timeout", "0", "--json")
@@ -190,7 +192,7 @@ def test_users_tokens_tasks_and_releases_can_be_removed_again(pictures: Path) ->
     told("grant", "add", "bob", "pets", "--right", "forget")
     told("grant", "revoke", "bob", "pets", "--right", "forget")
     assert told("source", "cancel", "pets")["shards"] == 1
-    assert told("source", "show", "pets")["shards"][0]["state"] == "held"
+    assert told("source", "show", "pets")["shards"][0]["state"] == "paused"
     assert told("source", "resume", "pets")["shards"] == 1
     train_all()
     told("release", "pin", "v1", "--task", "animals")

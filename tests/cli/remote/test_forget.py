@@ -15,8 +15,8 @@ from tests.service.deployment import TASK, World
 
 def let_somebody_hold(world: World, source: UUID) -> None:
     """A worker elsewhere has files of the source, and is alive."""
-    with world.registry.database.writing() as session:
-        write_claims.take(session, new_id(), "train", source, shard=new_id(), home=new_id(), seconds=3600)
+    with world.registry.database.write_transaction() as session:
+        write_claims.add_claim(session, new_id(), "train", source, shard=new_id(), scratch_id=new_id(), seconds=3600)
 
 
 def test_a_source_is_forgotten_with_a_receipt_that_verifies(world: World, ask: Ask, told: Told, tmp_path: Path) -> None:

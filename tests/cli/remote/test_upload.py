@@ -66,7 +66,7 @@ def test_training_is_stopped_resumed_and_not_waited_for_beyond_the_time(
     assert (late.code, late.out) == (75, "")
     assert "are not trained, after 0 s" in late.error
     assert told("owner", "cancel", name)["shards"] == 1
-    assert told("owner", "source", name)["shards"][0]["state"] == "held"
+    assert told("owner", "source", name)["shards"][0]["state"] == "paused"
     assert told("owner", "resume", name)["shards"] == 1
 
 

@@ -29,7 +29,7 @@ from alacarte.cli.up.worker_process import MODULE, WorkerProcess
 from alacarte.prompting.backbone.weights import DEFAULT_BACKBONE
 from registry.access.caller import OPERATOR
 from registry.access.users import create_user
-from registry.catalog.source_status import ShardState, SourceState
+from registry.catalog.source_status import ShardStatus, SourceStatus
 from registry.registry import Registry
 from service.settings import ServiceSettings
 from tests.servers.processes import until
@@ -155,7 +155,7 @@ def test_there_is_a_first_admin_once(registry: Registry) -> None:
 
 @on_sqlite
 def test_an_admin_who_is_there_is_the_first(registry: Registry) -> None:
-    with registry.database.writing() as session:
+    with registry.database.write_transaction() as session:
         create_user(session, OPERATOR, "root", "admin")
 
     assert create_first_admin(registry) is None
@@ -182,9 +182,9 @@ def test_the_service_is_reached_from_here_wherever_it_listens(host: str, url: st
     assert local_url(ServiceSettings(host=host, port=80)) == url
 
 
-def state(progress: float, error: str | None = None) -> SourceState:
-    shard = ShardState(UUID(int=1), 0, 1, 4, 9, "training", progress, 0, None, error, None)
-    return SourceState(
+def state(progress: float, error: str | None = None) -> SourceStatus:
+    shard = ShardStatus(UUID(int=1), 0, 1, 4, 9, "training", progress, 0, None, error, None)
+    return SourceStatus(
         UUID(int=2), UUID(int=3), "ann", None, datetime(2025, 1, 1, tzinfo=UTC), frozenset(), ("cat",), (shard,)
     )
 

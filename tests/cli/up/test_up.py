@@ -152,7 +152,7 @@ def test_a_second_start_finds_the_registry_and_ctrl_c_returns_the_shard_in_train
     assert not is_alive(worker)
     [shard] = shards_of(registry, source)
     assert (shard.lease_id, shard.attempts) == (None, 0)
-    with registry.database.reading() as session:
+    with registry.database.read_transaction() as session:
         names = [one.name for one in list_sources(session, OPERATOR).items]
     registry.database.close()
     assert names == ["ann", "cem", "dee", "birds"]  # what was forgotten does not come back

@@ -6,21 +6,21 @@ import pytest
 from sqlalchemy import text, update
 
 from registry.db.database import Database
-from registry.db.models.log import AuditHead
-from registry.log.chain import FIRST
+from registry.db.models.log import LogHead
+from registry.log.chain import GENESIS_HASH
 from tests.servers.postgres import PostgresServer
 
 
 def empty(database: Database) -> None:
     """Leaves the tables as a migration does."""
-    with database.writing() as session:
-        tables = [table for table in database.metadata.sorted_tables if table.name != AuditHead.__tablename__]
+    with database.write_transaction() as session:
+        tables = [table for table in database.metadata.sorted_tables if table.name != LogHead.__tablename__]
         if database.is_sqlite:
             for table in reversed(tables):
                 session.execute(table.delete())
         else:
             session.execute(text(f"TRUNCATE {', '.join(table.name for table in tables)}"))
-        session.execute(update(AuditHead).values(number=0, hash=FIRST))
+        session.execute(update(LogHead).values(number=0, hash=GENESIS_HASH))
 
 
 @pytest.fixture(scope="session")

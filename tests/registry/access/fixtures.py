@@ -9,7 +9,7 @@ from sqlalchemy import insert, text
 from sqlalchemy.orm import Session
 
 from registry.access.caller import OPERATOR
-from registry.access.tokens import PREFIX_ALPHABET, PREFIX_LENGTH, proof_of
+from registry.access.tokens import PREFIX_ALPHABET, PREFIX_LENGTH, parse_token
 from registry.catalog.releases import pin_release
 from registry.catalog.tasks import create_task
 from registry.db.database import Database
@@ -32,7 +32,7 @@ Rows = list[dict[str, Any]]  # Any: values of columns
 def seed(database: Database, sources: int, users: int, grants: int = 20) -> dict[str, list[UUID]]:
     """Fills the tables; some tokens, each with the sources that were granted to its holder by name."""
     chance = random.Random(0)
-    with database.writing() as session:
+    with database.write_transaction() as session:
         task = create_task(session, OPERATOR, TASK, backbone="vit_tiny_patch16_224", labels=_labels(100))
         people = [new_id() for _ in range(users)]
         groups = [new_id() for _ in range(max(1, users // MEMBERS))]
@@ -76,12 +76,12 @@ def _text(chance: random.Random) -> str:
 
 
 def _token(person: UUID, text: str) -> dict[str, Any]:
-    proof = proof_of(text)
+    credential = parse_token(text)
     return {
         "id": new_id(),
         "user_id": person,
-        "prefix": proof.prefix,
-        "hash": proof.hash,
+        "prefix": credential.prefix,
+        "hash": credential.hash,
         "note": "",
         "created_at": MADE,
     }
@@ -112,7 +112,7 @@ def _shard(source: UUID, number: int) -> dict[str, Any]:
         "is_remote": False,
         "priority": 0,
         "attempts": 0,
-        "is_held": False,
+        "is_paused": False,
     }
 
 
@@ -129,7 +129,7 @@ def _prompt(task_id: UUID, shard: dict[str, Any]) -> dict[str, Any]:
         "size_bytes": 100_000,
         "labels": [],
         "samples": 100,
-        "facts": {},
+        "artifact_metadata": {},
         "worker": "bench",
         "published_at": MADE,
     }

@@ -9,10 +9,10 @@ from sqlalchemy import func, select
 
 from alacarte.api.literals import Right
 from registry.access.caller import OPERATOR, Caller
-from registry.access.grants import grant, list_grants, revoke
+from registry.access.grants import grant_right, list_grants, revoke_right
 from registry.access.users import add_member, remove_user
 from registry.db.database import Database
-from registry.db.models.log import AuditLine
+from registry.db.models.log import LogEntry
 from registry.db.models.users import RIGHTS
 from registry.errors import DomainError, Forbidden, Invalid, NotFound
 from registry.ids import new_id
@@ -21,27 +21,27 @@ from tests.registry.factories import make_source, make_task, make_user
 
 
 def test_a_second_grant_is_the_first(database: Database) -> None:
-    with database.writing() as session:
+    with database.write_transaction() as session:
         user, source = make_user(session), make_source(session, make_task(session))
-        first = grant(session, OPERATOR, user.id, source.id, "use")
-        lines = session.scalar(select(func.count()).select_from(AuditLine))
-        again = grant(session, OPERATOR, user.id, source.id, "use")
+        first = grant_right(session, OPERATOR, user.id, source.id, "use")
+        lines = session.scalar(select(func.count()).select_from(LogEntry))
+        again = grant_right(session, OPERATOR, user.id, source.id, "use")
 
         assert again.id == first.id
         assert first.granted_at.tzinfo is not None
-        assert session.scalar(select(func.count()).select_from(AuditLine)) == lines
+        assert session.scalar(select(func.count()).select_from(LogEntry)) == lines
 
 
 def test_a_right_that_was_taken_back_is_gone(database: Database) -> None:
-    with database.writing() as session:
+    with database.write_transaction() as session:
         user, source = make_user(session), make_source(session, make_task(session))
-        grant(session, OPERATOR, user.id, source.id, "use")
-        grant(session, OPERATOR, user.id, source.id, "forget")
-        revoke(session, OPERATOR, user.id, source.id, "use")
+        grant_right(session, OPERATOR, user.id, source.id, "use")
+        grant_right(session, OPERATOR, user.id, source.id, "forget")
+        revoke_right(session, OPERATOR, user.id, source.id, "use")
 
         assert [given.right for given in list_grants(session, OPERATOR).items] == ["forget"]
         with pytest.raises(NotFound):
-            revoke(session, OPERATOR, user.id, source.id, "use")
+            revoke_right(session, OPERATOR, user.id, source.id, "use")
 
 
 # Whom the right to what lets hand out which rights; everybody else is refused, as one who sees the source or not.
@@ -56,32 +56,32 @@ MAY_HAND_OUT: dict[str, set[Right]] = {
 
 @pytest.mark.parametrize("standing", MAY_HAND_OUT)
 def test_rights_are_handed_out_by_those_who_may(database: Database, standing: str) -> None:
-    with database.writing() as session:
+    with database.write_transaction() as session:
         giver = make_user(session, role="admin" if standing == "admin" else "owner")
         source = make_source(session, make_task(session), giver if standing == "owner" else None)
         if standing in RIGHTS:
-            grant(session, OPERATOR, giver.id, source.id, standing)
+            grant_right(session, OPERATOR, giver.id, source.id, standing)
         for right in RIGHTS:
             user = make_user(session)
             if right in MAY_HAND_OUT[standing]:
-                given = grant(session, caller_of(giver), user.id, source.id, right)
+                given = grant_right(session, caller_of(giver), user.id, source.id, right)
                 assert given.granted_by == giver.id
-                revoke(session, caller_of(giver), user.id, source.id, right)
+                revoke_right(session, caller_of(giver), user.id, source.id, right)
             else:
                 with pytest.raises(Forbidden):
-                    grant(session, caller_of(giver), user.id, source.id, right)
-                grant(session, OPERATOR, user.id, source.id, right)
+                    grant_right(session, caller_of(giver), user.id, source.id, right)
+                grant_right(session, OPERATOR, user.id, source.id, right)
                 with pytest.raises(Forbidden):
-                    revoke(session, caller_of(giver), user.id, source.id, right)
+                    revoke_right(session, caller_of(giver), user.id, source.id, right)
 
 
 def test_what_a_stranger_may_not_see_and_what_is_not_there_look_alike(database: Database) -> None:
-    with database.writing() as session:
+    with database.write_transaction() as session:
         stranger, owner = make_user(session, role="owner"), make_user(session, role="owner")
         source = make_source(session, make_task(session), owner)
         told = []
         for source_id in (source.id, new_id()):
-            for act in (grant, revoke):
+            for act in (grant_right, revoke_right):
                 with pytest.raises(NotFound) as refusal:
                     act(session, caller_of(stranger), stranger.id, source_id, "use")
                 told.append(str(refusal.value).replace(str(source_id), "ID"))
@@ -90,43 +90,43 @@ def test_what_a_stranger_may_not_see_and_what_is_not_there_look_alike(database: 
 
 
 def test_a_source_that_is_being_forgotten_has_no_grants_any_more(database: Database) -> None:
-    with database.writing() as session:
+    with database.write_transaction() as session:
         user, source = make_user(session), make_source(session, make_task(session))
-        grant(session, OPERATOR, user.id, source.id, "use")
+        grant_right(session, OPERATOR, user.id, source.id, "use")
         source.name, source.erasure_id = None, new_id()
         session.flush()
 
         for caller in (OPERATOR, caller_of(user)):
             assert list_grants(session, caller).items == ()
         with pytest.raises(NotFound):
-            grant(session, OPERATOR, user.id, source.id, "use")
+            grant_right(session, OPERATOR, user.id, source.id, "use")
 
 
 def test_a_right_that_there_is_not_is_refused(database: Database) -> None:
-    with database.writing() as session:
+    with database.write_transaction() as session:
         user, source = make_user(session), make_source(session, make_task(session))
         with pytest.raises(Invalid, match="use, manage, forget"):
-            grant(session, OPERATOR, user.id, source.id, "own")  # type: ignore[arg-type]
+            grant_right(session, OPERATOR, user.id, source.id, "own")  # type: ignore[arg-type]
 
 
 def test_nobody_is_granted_to_a_user_who_is_not_there(database: Database) -> None:
-    with database.writing() as session:
+    with database.write_transaction() as session:
         source = make_source(session, make_task(session))
         with pytest.raises(NotFound, match="user"):
-            grant(session, OPERATOR, new_id(), source.id, "use")
+            grant_right(session, OPERATOR, new_id(), source.id, "use")
 
 
 def test_callers_see_the_grants_of_what_they_own_or_manage_and_their_own(database: Database) -> None:
-    with database.writing() as session:
+    with database.write_transaction() as session:
         task = make_task(session)
         owner, manager, reader, member, stranger = (make_user(session, role="owner") for _ in range(5))
         group = make_user(session, is_group=True)
         add_member(session, OPERATOR, group.id, member.id)
         source, other = make_source(session, task, owner), make_source(session, task)
-        managing = grant(session, OPERATOR, manager.id, source.id, "manage").id
-        reading = grant(session, OPERATOR, reader.id, source.id, "use").id
-        grouped = grant(session, OPERATOR, group.id, source.id, "use").id
-        foreign = grant(session, OPERATOR, stranger.id, other.id, "forget").id
+        managing = grant_right(session, OPERATOR, manager.id, source.id, "manage").id
+        reading = grant_right(session, OPERATOR, reader.id, source.id, "use").id
+        grouped = grant_right(session, OPERATOR, group.id, source.id, "use").id
+        foreign = grant_right(session, OPERATOR, stranger.id, other.id, "forget").id
         seen = {
             name: {given.id for given in list_grants(session, caller).items}
             for name, caller in {
@@ -165,15 +165,15 @@ def test_granting_to_a_user_who_is_being_removed_never_waits_in_a_circle(databas
             outcomes.append(f"{name} {type(error).__name__}")
 
     def give(user: UUID, source: UUID) -> None:
-        with database.writing() as session:
-            grant(session, OPERATOR, user, source, "use")
+        with database.write_transaction() as session:
+            grant_right(session, OPERATOR, user, source, "use")
 
     def remove(user: UUID) -> None:
-        with database.writing() as session:
+        with database.write_transaction() as session:
             remove_user(session, OPERATOR, user)
 
     for _ in range(15):
-        with database.writing() as session:
+        with database.write_transaction() as session:
             user = make_user(session)
             source = make_source(session, make_task(session), user)
         ready = threading.Barrier(2)
@@ -188,5 +188,5 @@ def test_granting_to_a_user_who_is_being_removed_never_waits_in_a_circle(databas
 
     assert outcomes.count("remove done") == 15
     assert set(outcomes) <= {"remove done", "give done", "give NotFound"}
-    with database.reading() as session:
+    with database.read_transaction() as session:
         assert list_grants(session, OPERATOR).items == ()

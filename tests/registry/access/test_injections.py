@@ -4,15 +4,15 @@ import pytest
 from sqlalchemy import func, select
 
 from registry.access.caller import OPERATOR
-from registry.access.grants import grant
-from registry.access.rights import usable
-from registry.access.tokens import issue_token, proof_of
+from registry.access.grants import grant_right
+from registry.access.rights import read_usable_prompts
+from registry.access.tokens import issue_token, parse_token
 from registry.access.users import create_user, find_user
 from registry.catalog.releases import find_release, pin_release
 from registry.catalog.tasks import create_task, find_task
 from registry.db.database import Database
 from registry.db.models.users import User
-from registry.db.paging import page
+from registry.db.paging import read_page
 from registry.errors import Invalid, NotFound
 from tests.registry.factories import make_prompt, make_shard, make_source, make_user
 
@@ -40,27 +40,27 @@ INJECTIONS = [
 def test_what_looks_like_sql_is_a_name(database: Database) -> None:
     for text in INJECTIONS:
         name = text.replace("/", "|")  # a task's name is part of addresses
-        with database.writing() as session:
+        with database.write_transaction() as session:
             task = create_task(session, OPERATOR, name, backbone=text, labels=[text], recipe={text: text})
             user = create_user(session, OPERATOR, text)
             token = issue_token(session, OPERATOR, user.id, note=text)
             source = make_source(session, task, name=text)
             prompt = make_prompt(session, make_shard(session, source))
-            grant(session, OPERATOR, user.id, source.id, "use")
+            grant_right(session, OPERATOR, user.id, source.id, "use")
             release = pin_release(session, OPERATOR, task.id, text)
-        with database.reading() as session:
+        with database.read_transaction() as session:
             assert find_user(session, OPERATOR, text).id == user.id
             assert find_task(session, name).labels == [text]
             assert find_release(session, task.id, text).id == release.id
-        found = usable(database, proof_of(token.text), task=name, release=text, sources=[text])
+        found = read_usable_prompts(database, parse_token(token.text), task=name, release=text, sources=[text])
         assert [p.id for p in found.prompts] == [prompt.id]
         assert token.token.note == text
-    with database.reading() as session:
+    with database.read_transaction() as session:
         assert session.scalar(select(func.count()).select_from(User)) == len(INJECTIONS)
 
 
 def test_what_looks_like_sql_finds_nothing_where_nothing_is_called_so(database: Database) -> None:
-    with database.writing() as session:
+    with database.write_transaction() as session:
         task = create_task(session, OPERATOR, "flowers", backbone="vit")
         user = make_user(session)
         source = make_source(session, task, user)
@@ -68,16 +68,16 @@ def test_what_looks_like_sql_finds_nothing_where_nothing_is_called_so(database: 
         pin_release(session, OPERATOR, task.id, "spring")
         token = issue_token(session, OPERATOR, user.id).text
     for text in INJECTIONS:
-        with database.reading() as session:
+        with database.read_transaction() as session:
             for look in (
                 lambda text=text: find_user(session, OPERATOR, text),
                 lambda text=text: find_task(session, text),
                 lambda text=text: find_release(session, task.id, text),
-                lambda text=text: usable(database, proof_of(token), task=text),
-                lambda text=text: usable(database, proof_of(token), release=text),
-                lambda text=text: usable(database, proof_of(token), sources=[text]),
+                lambda text=text: read_usable_prompts(database, parse_token(token), task=text),
+                lambda text=text: read_usable_prompts(database, parse_token(token), release=text),
+                lambda text=text: read_usable_prompts(database, parse_token(token), sources=[text]),
             ):
                 with pytest.raises(NotFound):
                     look()
             with pytest.raises(Invalid):
-                page(session, select(User), User.id, after=text, limit=1)
+                read_page(session, select(User), User.id, after=text, limit=1)

@@ -7,12 +7,12 @@ import pytest
 from sqlalchemy import select, text
 
 from registry.access.caller import OPERATOR, Caller
-from registry.access.credentials import SubjectProof, authenticate
+from registry.access.credentials import OidcCredential, authenticate_in_session
 from registry.access.oidc_subjects import bind_subject, is_subject, unbind_subject
-from registry.access.rights import usable
+from registry.access.rights import read_usable_prompts
 from registry.access.users import find_user, remove_user
 from registry.db.database import Database
-from registry.db.models.log import AuditLine
+from registry.db.models.log import LogEntry
 from registry.errors import Conflict, Forbidden, Invalid, NotFound, Unauthenticated
 from registry.ids import new_id
 from tests.registry.access.callers import caller_of
@@ -23,12 +23,12 @@ from tests.registry.factories import make_prompt, make_shard, make_source, make_
 ISSUER = "https://id.example/realm"
 
 
-def proof(subject: str = "ana", issuer: str = ISSUER, seconds: float = 600) -> SubjectProof:
-    return SubjectProof(issuer, subject, datetime.now(UTC) + timedelta(seconds=seconds))
+def credential(subject: str = "ana", issuer: str = ISSUER, seconds: float = 600) -> OidcCredential:
+    return OidcCredential(issuer, subject, datetime.now(UTC) + timedelta(seconds=seconds))
 
 
 def test_a_bound_subject_is_its_user_with_the_role_and_rights_of_the_rows(database: Database) -> None:
-    with database.writing() as session:
+    with database.write_transaction() as session:
         ana = make_user(session, role="owner")
         task = make_task(session)
         source = make_source(session, task, ana)
@@ -36,62 +36,62 @@ def test_a_bound_subject_is_its_user_with_the_role_and_rights_of_the_rows(databa
         foreign = make_source(session, task)
         make_prompt(session, make_shard(session, foreign))
         bind_subject(session, OPERATOR, ana.id, ISSUER, "ana")
-    with database.reading() as session:
-        assert authenticate(session, proof()) == Caller(ana.id, "owner")
+    with database.read_transaction() as session:
+        assert authenticate_in_session(session, credential()) == Caller(ana.id, "owner")
 
-    found = usable(database, proof(), task=task.id)
+    found = read_usable_prompts(database, credential(), task=task.id)
 
     assert found.caller == Caller(ana.id, "owner")
     assert [one.id for one in found.prompts] == [prompt.id]
 
 
-WRONG: dict[str, Callable[[], SubjectProof]] = {
-    "another subject": lambda: proof("bob"),
-    "the subject in other letters": lambda: proof("Ana"),
-    "the subject with a space behind it": lambda: proof("ana "),
-    "a pattern": lambda: proof("%"),
-    "another issuer": lambda: proof(issuer="https://id.example"),
-    "one that has expired": lambda: proof(seconds=-0.1),
+WRONG: dict[str, Callable[[], OidcCredential]] = {
+    "another subject": lambda: credential("bob"),
+    "the subject in other letters": lambda: credential("Ana"),
+    "the subject with a space behind it": lambda: credential("ana "),
+    "a pattern": lambda: credential("%"),
+    "another issuer": lambda: credential(issuer="https://id.example"),
+    "one that has expired": lambda: credential(seconds=-0.1),
 }
 
 
 @pytest.mark.parametrize("wrong", WRONG)
 def test_a_proof_proves_nothing_if_it_is_of(wrong: str, database: Database) -> None:
-    with database.writing() as session:
+    with database.write_transaction() as session:
         make_task(session)
         bind_subject(session, OPERATOR, make_user(session).id, ISSUER, "ana")
         make_user(session, "bob")
-    with database.reading() as session, pytest.raises(Unauthenticated):
-        authenticate(session, WRONG[wrong]())
+    with database.read_transaction() as session, pytest.raises(Unauthenticated):
+        authenticate_in_session(session, WRONG[wrong]())
     with pytest.raises(Unauthenticated):
-        usable(database, WRONG[wrong]())
+        read_usable_prompts(database, WRONG[wrong]())
 
 
 def test_users_without_a_subject_are_nobodys(database: Database) -> None:
-    with database.writing() as session:
+    with database.write_transaction() as session:
         make_user(session), make_user(session)
         for none in ("None", "null", "NULL", ""):
             with pytest.raises(Unauthenticated):
-                authenticate(session, proof(none, none))
+                authenticate_in_session(session, credential(none, none))
 
 
 def test_who_is_unbound_or_removed_is_nobody_at_once(database: Database) -> None:
-    with database.writing() as session:
+    with database.write_transaction() as session:
         make_task(session)
         ana, bob = make_user(session), make_user(session)
         bind_subject(session, OPERATOR, ana.id, ISSUER, "ana")
         bind_subject(session, OPERATOR, bob.id, ISSUER, "bob")
-    usable(database, proof())
-    with database.writing() as session:
+    read_usable_prompts(database, credential())
+    with database.write_transaction() as session:
         unbind_subject(session, OPERATOR, ana.id)
         remove_user(session, OPERATOR, bob.id)
     for subject in ("ana", "bob"):
         with pytest.raises(Unauthenticated):
-            usable(database, proof(subject))
+            read_usable_prompts(database, credential(subject))
 
 
 def test_a_subject_is_one_user_and_a_user_has_one_subject(database: Database) -> None:
-    with database.writing() as session:
+    with database.write_transaction() as session:
         ana, bob = make_user(session), make_user(session)
         bind_subject(session, OPERATOR, ana.id, ISSUER, "ana")
         with pytest.raises(Conflict, match="unbind it there first"):
@@ -99,15 +99,15 @@ def test_a_subject_is_one_user_and_a_user_has_one_subject(database: Database) ->
         bind_subject(session, OPERATOR, bob.id, "https://other.example", "ana")
         bind_subject(session, OPERATOR, ana.id, ISSUER, "ana 2")
 
-        assert authenticate(session, proof("ana 2")).user_id == ana.id
-        assert authenticate(session, proof("ana", "https://other.example")).user_id == bob.id
+        assert authenticate_in_session(session, credential("ana 2")).user_id == ana.id
+        assert authenticate_in_session(session, credential("ana", "https://other.example")).user_id == bob.id
         with pytest.raises(Unauthenticated):
-            authenticate(session, proof("ana"))
+            authenticate_in_session(session, credential("ana"))
         assert find_user(session, OPERATOR, bob.id).subject == "ana"
 
 
 def test_only_admins_bind(database: Database) -> None:
-    with database.writing() as session:
+    with database.write_transaction() as session:
         for role in ("owner", "predictor"):
             user = make_user(session, role=role)
             with pytest.raises(Forbidden):
@@ -117,7 +117,7 @@ def test_only_admins_bind(database: Database) -> None:
 
 
 def test_groups_and_nobody_have_no_subject(database: Database) -> None:
-    with database.writing() as session:
+    with database.write_transaction() as session:
         with pytest.raises(Invalid, match="bind its members"):
             bind_subject(session, OPERATOR, make_user(session, is_group=True).id, ISSUER, "x")
         with pytest.raises(NotFound):
@@ -135,12 +135,12 @@ def test_an_issuer_may_call_somebody(subject: str) -> None:
 
 
 def test_the_log_tells_who_bound_whom_and_not_as_what(database: Database) -> None:
-    with database.writing() as session:
+    with database.write_transaction() as session:
         admin, ana = make_user(session, role="admin"), make_user(session)
         bind_subject(session, caller_of(admin), ana.id, ISSUER, "a name to hide")
         bind_subject(session, caller_of(admin), ana.id, ISSUER, "a name to hide")
         unbind_subject(session, caller_of(admin), ana.id)
-        lines = session.scalars(select(AuditLine).order_by(AuditLine.number)).all()
+        lines = session.scalars(select(LogEntry).order_by(LogEntry.number)).all()
 
     assert [(line.action, line.actor, line.subject) for line in lines] == [
         ("user.bound", admin.id, {"user": str(ana.id)}),
@@ -150,17 +150,17 @@ def test_the_log_tells_who_bound_whom_and_not_as_what(database: Database) -> Non
 
 def test_what_a_subject_may_use_is_one_statement_by_indexes(database: Database) -> None:
     seed(database, sources=1500, users=1500, grants=5)
-    with database.writing() as session:
+    with database.write_transaction() as session:
         # As many subjects as users, or the planner would think of something else.
         session.execute(text("UPDATE users SET issuer = 'https://id.example/realm', subject = name WHERE NOT is_group"))
         name = session.execute(text("SELECT name FROM users WHERE NOT is_group LIMIT 1")).scalar_one()
         session.execute(text("ANALYZE"))
 
     with recorded() as sent:
-        usable(database, proof(name), task=TASK)
+        read_usable_prompts(database, credential(name), task=TASK)
 
     [(statement, parameters)] = sent
     explain = "EXPLAIN QUERY PLAN" if database.is_sqlite else "EXPLAIN"
-    with database.statement() as connection:
+    with database.autocommit_connection() as connection:
         plan = "\n".join(str(row) for row in connection.exec_driver_sql(f"{explain} {statement}", parameters))
     assert not SCANNED.search(plan), plan

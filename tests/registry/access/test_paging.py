@@ -12,7 +12,7 @@ from sqlalchemy.orm import Session
 from registry.db.database import Database
 from registry.db.models.catalog import Sample
 from registry.db.models.users import Membership, User
-from registry.db.paging import MAX_LIMIT, Page, page
+from registry.db.paging import MAX_LIMIT, Page, read_page
 from registry.errors import Invalid
 from registry.ids import new_id
 from tests.registry.access.fixtures import MADE
@@ -32,13 +32,13 @@ def add_users(session: Session, count: int) -> set[str]:
 
 
 def users_after(database: Database, after: str | None, limit: int) -> Page[User]:
-    with database.reading() as session:
-        return page(session, select(User), User.id, after=after, limit=limit)
+    with database.read_transaction() as session:
+        return read_page(session, select(User), User.id, after=after, limit=limit)
 
 
 def test_ten_thousand_rows_are_each_seen_once_while_others_come_and_go(database: Database) -> None:
     chance = random.Random(7)
-    with database.writing() as session:
+    with database.write_transaction() as session:
         there_all_along = add_users(session, 10_000)
     ever = set(there_all_along)
     seen: list[str] = []
@@ -49,7 +49,7 @@ def test_ten_thousand_rows_are_each_seen_once_while_others_come_and_go(database:
         after = found.next
         if after is None:
             break
-        with database.writing() as session:
+        with database.write_transaction() as session:
             gone = set(chance.sample(sorted(there_all_along), 50))
             session.execute(delete(User).where(User.name.in_(gone)))
             there_all_along -= gone
@@ -60,7 +60,7 @@ def test_ten_thousand_rows_are_each_seen_once_while_others_come_and_go(database:
 
 
 def test_a_list_that_ends_with_a_page_has_no_empty_page_after_it(database: Database) -> None:
-    with database.writing() as session:
+    with database.write_transaction() as session:
         add_users(session, 6)
 
     first = users_after(database, None, 3)
@@ -72,25 +72,25 @@ def test_a_list_that_ends_with_a_page_has_no_empty_page_after_it(database: Datab
 
 
 def test_the_end_of_a_page_may_be_removed_before_the_next_is_read(database: Database) -> None:
-    with database.writing() as session:
+    with database.write_transaction() as session:
         add_users(session, 4)
     first = users_after(database, None, 2)
-    with database.writing() as session:
+    with database.write_transaction() as session:
         session.execute(delete(User).where(User.id == first.items[-1].id))
 
     assert len(users_after(database, first.next, 10).items) == 2
 
 
 def test_rows_without_ids_are_paged_by_what_tells_them_apart(database: Database) -> None:
-    with database.writing() as session:
+    with database.write_transaction() as session:
         shard = make_shard(session, make_source(session, make_task(session)), samples=7)
     of_source = select(Sample).where(Sample.source_id == shard.source_id)
     digests: list[str] = []
     after: str | None = None
-    with database.reading() as session:
+    with database.read_transaction() as session:
         while after is not None or not digests:
-            found = page(session, of_source, Sample.digest, after=after, limit=3)
-            digests += found.each(lambda sample: sample.digest).items
+            found = read_page(session, of_source, Sample.digest, after=after, limit=3)
+            digests += found.map(lambda sample: sample.digest).items
             after = found.next
             if after is None:
                 break
@@ -100,16 +100,16 @@ def test_rows_without_ids_are_paged_by_what_tells_them_apart(database: Database)
 
 
 def test_two_keys_together_make_a_place(database: Database) -> None:
-    with database.writing() as session:
+    with database.write_transaction() as session:
         groups = [make_user(session, is_group=True) for _ in range(3)]
         members = [make_user(session) for _ in range(3)]
         session.add_all(Membership(group_id=g.id, member_id=m.id) for g in groups for m in members)
     seen: list[tuple[object, object]] = []
     after: str | None = None
-    with database.reading() as session:
+    with database.read_transaction() as session:
         for _ in range(5):
             keys = (Membership.group_id, Membership.member_id)
-            found = page(session, select(Membership), *keys, after=after, limit=2)
+            found = read_page(session, select(Membership), *keys, after=after, limit=2)
             seen += [(row.group_id, row.member_id) for row in found.items]
             after = found.next
 
@@ -149,15 +149,15 @@ GARBAGE = [
 @pytest.mark.parametrize("cursor", GARBAGE, ids=range(len(GARBAGE)))
 def test_a_cursor_that_was_never_given_out_is_refused(cursor: str) -> None:
     with pytest.raises(Invalid, match="begin again without one"):
-        page(Session(), select(User), User.id, after=cursor, limit=10)
+        read_page(Session(), select(User), User.id, after=cursor, limit=10)
 
 
 @given(st.text())
 def test_no_text_as_a_cursor_reaches_sql(text: str) -> None:
     with pytest.raises(Invalid):
-        page(Session(), select(User), User.id, after=text, limit=10)
+        read_page(Session(), select(User), User.id, after=text, limit=10)
 
 
 def test_a_cursor_of_texts_with_a_nul_is_refused() -> None:
     with pytest.raises(Invalid):
-        page(Session(), select(Sample), Sample.digest, after=encoded('["a\\u0000"]'), limit=10)
+        read_page(Session(), select(Sample), Sample.digest, after=encoded('["a\\u0000"]'), limit=10)

@@ -8,8 +8,8 @@ from sqlalchemy import select
 from sqlalchemy.orm import Session
 
 from registry.access.caller import OPERATOR
-from registry.access.grants import grant
-from registry.catalog.releases import find_release, list_releases, pin_release, remove_release, show_release
+from registry.access.grants import grant_right
+from registry.catalog.releases import find_release, list_releases, pin_release, read_release, remove_release
 from registry.db.clock import now
 from registry.db.database import Database
 from registry.db.models.prompts import ReleaseLoss, ReleasePrompt
@@ -25,7 +25,7 @@ def pins_of(session: Session, release: UUID) -> list[UUID]:
 
 
 def test_a_release_pins_the_prompts_of_its_task_and_no_later_ones(database: Database) -> None:
-    with database.writing() as session:
+    with database.write_transaction() as session:
         task, other = make_task(session), make_task(session)
         source = make_source(session, task)
         shards = [make_shard(session, source) for _ in range(3)]
@@ -33,7 +33,7 @@ def test_a_release_pins_the_prompts_of_its_task_and_no_later_ones(database: Data
         make_prompt(session, make_shard(session, make_source(session, other)))
         release = pin_release(session, OPERATOR, task.id, "spring")
         make_prompt(session, shards[2])
-        shown = show_release(session, OPERATOR, release.id)
+        shown = read_release(session, OPERATOR, release.id)
 
         assert [(m.prompt_id, m.source_id, m.shard_id, m.digest) for m in shown.members] == [
             (prompt.id, source.id, prompt.shard_id, prompt.digest) for prompt in prompts
@@ -43,7 +43,7 @@ def test_a_release_pins_the_prompts_of_its_task_and_no_later_ones(database: Data
 
 
 def test_what_is_being_forgotten_is_not_pinned(database: Database) -> None:
-    with database.writing() as session:
+    with database.write_transaction() as session:
         task = make_task(session)
         stays, goes = make_source(session, task), make_source(session, task)
         kept = make_prompt(session, make_shard(session, stays))
@@ -55,7 +55,7 @@ def test_what_is_being_forgotten_is_not_pinned(database: Database) -> None:
 
 
 def test_a_release_without_prompts_is_refused_and_not_kept(database: Database) -> None:
-    with database.writing() as session:
+    with database.write_transaction() as session:
         task = make_task(session)
         with pytest.raises(Conflict, match="wait"):
             pin_release(session, OPERATOR, task.id, "spring")
@@ -64,7 +64,7 @@ def test_a_release_without_prompts_is_refused_and_not_kept(database: Database) -
 
 
 def test_a_name_is_taken_once_in_each_task(database: Database) -> None:
-    with database.writing() as session:
+    with database.write_transaction() as session:
         tasks = [make_task(session) for _ in range(2)]
         made = {}
         for task in tasks:
@@ -82,7 +82,7 @@ def test_a_name_is_taken_once_in_each_task(database: Database) -> None:
 
 
 def test_only_admins_pin_and_remove(database: Database) -> None:
-    with database.writing() as session:
+    with database.write_transaction() as session:
         owner = make_user(session, role="owner")
         task = make_task(session)
         make_prompt(session, make_shard(session, make_source(session, task, owner)))
@@ -92,7 +92,7 @@ def test_only_admins_pin_and_remove(database: Database) -> None:
         with pytest.raises(Forbidden):
             remove_release(session, caller_of(owner), release.id)
         remove_release(session, OPERATOR, release.id)
-        for gone in (remove_release, show_release):
+        for gone in (remove_release, read_release):
             with pytest.raises(NotFound):
                 gone(session, OPERATOR, release.id)
         with pytest.raises(NotFound):
@@ -100,10 +100,10 @@ def test_only_admins_pin_and_remove(database: Database) -> None:
 
 
 def test_callers_see_as_much_of_a_release_as_of_its_sources(database: Database) -> None:
-    with database.writing() as session:
+    with database.write_transaction() as session:
         task, reader = make_task(session), make_user(session)
         mine, foreign = make_source(session, task), make_source(session, task)
-        grant(session, OPERATOR, reader.id, mine.id, "use")
+        grant_right(session, OPERATOR, reader.id, mine.id, "use")
         prompts = [make_prompt(session, make_shard(session, source)) for source in (mine, foreign)]
         release = pin_release(session, OPERATOR, task.id, "spring")
         for source in (mine, foreign):
@@ -118,8 +118,8 @@ def test_callers_see_as_much_of_a_release_as_of_its_sources(database: Database) 
                 )
             )
         session.flush()
-        all_of_it = show_release(session, OPERATOR, release.id)
-        part_of_it = show_release(session, caller_of(reader), release.id)
+        all_of_it = read_release(session, OPERATOR, release.id)
+        part_of_it = read_release(session, caller_of(reader), release.id)
 
         assert {m.prompt_id for m in all_of_it.members} == {prompt.id for prompt in prompts}
         assert [m.source_id for m in part_of_it.members] == [mine.id]
@@ -128,7 +128,7 @@ def test_callers_see_as_much_of_a_release_as_of_its_sources(database: Database) 
 
 
 def test_pinning_waits_for_a_source_that_is_being_forgotten(database: Database) -> None:
-    with database.writing() as session:
+    with database.write_transaction() as session:
         task = make_task(session)
         stays, goes = make_source(session, task), make_source(session, task)
         kept = make_prompt(session, make_shard(session, stays))
@@ -137,11 +137,11 @@ def test_pinning_waits_for_a_source_that_is_being_forgotten(database: Database) 
 
     def pin() -> None:
         begun.set()
-        with database.writing() as session:
+        with database.write_transaction() as session:
             pin_release(session, OPERATOR, task.id, "spring")
 
     thread = threading.Thread(target=pin)
-    with database.writing() as session:
+    with database.write_transaction() as session:
         source = session.merge(goes)
         source.name, source.erasure_id = None, new_id()
         session.flush()
@@ -150,5 +150,5 @@ def test_pinning_waits_for_a_source_that_is_being_forgotten(database: Database) 
         session.delete(session.merge(lost))
     thread.join()
 
-    with database.reading() as session:
+    with database.read_transaction() as session:
         assert pins_of(session, find_release(session, task.id, "spring").id) == [kept.id]

@@ -5,8 +5,8 @@ from sqlalchemy import select
 
 from alacarte.api.literals import Right
 from registry.access.caller import OPERATOR, Caller
-from registry.access.grants import grant, revoke
-from registry.access.rights import require_right, visible
+from registry.access.grants import grant_right, revoke_right
+from registry.access.rights import is_visible_to, require_right
 from registry.access.users import add_member, remove_member
 from registry.db.database import Database
 from registry.db.models.catalog import Source
@@ -32,7 +32,7 @@ STANDINGS: dict[str, set[Right] | None] = {
 
 @pytest.mark.parametrize("through", ["itself", "a group"])
 def test_each_standing_has_just_its_rights(database: Database, through: str) -> None:
-    with database.writing() as session:
+    with database.write_transaction() as session:
         task = make_task(session)
         owner = make_user(session, role="owner")
         source = make_source(session, task, owner)
@@ -46,14 +46,14 @@ def test_each_standing_has_just_its_rights(database: Database, through: str) -> 
             elif standing == "owner":
                 caller = caller_of(owner)
             elif standing == "owner of another":
-                grant(session, OPERATOR, user.id, make_source(session, task, user).id, "manage")
+                grant_right(session, OPERATOR, user.id, make_source(session, task, user).id, "manage")
             elif standing in RIGHTS:
                 holder = user if through == "itself" else make_user(session, is_group=True)
                 if holder is not user:
                     add_member(session, OPERATOR, holder.id, user.id)
-                grant(session, OPERATOR, holder.id, source.id, standing)
+                grant_right(session, OPERATOR, holder.id, source.id, standing)
 
-            listed = source.id in session.scalars(select(Source.id).where(visible(caller))).all()
+            listed = source.id in session.scalars(select(Source.id).where(is_visible_to(caller))).all()
             assert listed == (rights is not None), standing
             for right in RIGHTS:
                 if rights is None:
@@ -67,21 +67,21 @@ def test_each_standing_has_just_its_rights(database: Database, through: str) -> 
 
 
 def test_an_admin_uses_what_is_granted(database: Database) -> None:
-    with database.writing() as session:
+    with database.write_transaction() as session:
         admin, source = make_user(session, role="admin"), make_source(session, make_task(session))
-        grant(session, OPERATOR, admin.id, source.id, "use")
+        grant_right(session, OPERATOR, admin.id, source.id, "use")
 
         assert require_right(session, caller_of(admin), "use", source.id).id == source.id
 
 
 def test_a_right_ends_with_its_grant_and_with_the_membership(database: Database) -> None:
-    with database.writing() as session:
+    with database.write_transaction() as session:
         user, group = make_user(session), make_user(session, is_group=True)
         source = make_source(session, make_task(session))
         add_member(session, OPERATOR, group.id, user.id)
-        grant(session, OPERATOR, group.id, source.id, "use")
-        grant(session, OPERATOR, user.id, source.id, "forget")
-        revoke(session, OPERATOR, user.id, source.id, "forget")
+        grant_right(session, OPERATOR, group.id, source.id, "use")
+        grant_right(session, OPERATOR, user.id, source.id, "forget")
+        revoke_right(session, OPERATOR, user.id, source.id, "forget")
         with pytest.raises(Forbidden):
             require_right(session, caller_of(user), "forget", source.id)
         remove_member(session, OPERATOR, group.id, user.id)
@@ -90,20 +90,20 @@ def test_a_right_ends_with_its_grant_and_with_the_membership(database: Database)
 
 
 def test_nobody_has_a_right_to_what_is_being_forgotten(database: Database) -> None:
-    with database.writing() as session:
+    with database.write_transaction() as session:
         owner = make_user(session, role="owner")
         source = make_source(session, make_task(session), owner)
         source.name, source.erasure_id = None, new_id()
         session.flush()
         for caller in (OPERATOR, caller_of(owner)):
-            assert session.scalars(select(Source.id).where(visible(caller))).all() == []
+            assert session.scalars(select(Source.id).where(is_visible_to(caller))).all() == []
             for right in RIGHTS:
                 with pytest.raises(NotFound):
                     require_right(session, caller, right, source.id)
 
 
 def test_what_may_not_be_seen_and_what_is_not_there_look_alike(database: Database) -> None:
-    with database.writing() as session:
+    with database.write_transaction() as session:
         source, stranger = make_source(session, make_task(session)), caller_of(make_user(session))
         told = set()
         for source_id in (source.id, new_id()):

@@ -11,10 +11,10 @@ from sqlalchemy import delete, update
 
 from alacarte.api.literals import Right, Role
 from registry.access.caller import OPERATOR, Caller
-from registry.access.grants import grant, revoke
-from registry.access.rights import require_right, still_usable, usable
-from registry.access.tokens import issue_token, proof_of, revoke_token
-from registry.access.usable_set import UsableSet
+from registry.access.grants import grant_right, revoke_right
+from registry.access.rights import read_usable_prompts, recheck_usable_prompts, require_right
+from registry.access.tokens import issue_token, parse_token, revoke_token
+from registry.access.usable_set import UsablePromptSet
 from registry.access.users import add_member, create_user, remove_member, remove_user
 from registry.catalog.releases import pin_release, remove_release
 from registry.db.database import Database
@@ -40,7 +40,9 @@ class Rights(RuleBasedStateMachine):
         self.tasks: list[Task] = []
         self.gone: list[UUID] = [new_id()]  # sources that are not there, any more or at all
         self.dead: list[str] = []  # tokens likewise
-        self.earlier: dict[tuple[str, UUID], list[UsableSet]] = {}  # what was found for a token and a task, and when
+        self.earlier: dict[
+            tuple[str, UUID], list[UsablePromptSet]
+        ] = {}  # what was found for a token and a task, and when
 
     def any_of(self, things: object, number: int) -> UUID | None:
         known = sorted(things)  # type: ignore[call-overload]  # an iterable of ids
@@ -49,7 +51,7 @@ class Rights(RuleBasedStateMachine):
     @initialize()
     def begin(self) -> None:
         empty(self.database)
-        with self.database.writing() as session:
+        with self.database.write_transaction() as session:
             self.tasks = [make_task(session) for _ in range(2)]
         self.add_user("predictor")
         self.add_group()
@@ -61,7 +63,7 @@ class Rights(RuleBasedStateMachine):
 
     @rule(role=st.sampled_from(ROLES))
     def add_user(self, role: Role) -> None:
-        with self.database.writing() as session:
+        with self.database.write_transaction() as session:
             user = create_user(session, OPERATOR, f"user {new_id().hex}", role)
             issued = issue_token(session, OPERATOR, user.id)
         self.model.roles[user.id] = role
@@ -69,7 +71,7 @@ class Rights(RuleBasedStateMachine):
 
     @rule()
     def add_group(self) -> None:
-        with self.database.writing() as session:
+        with self.database.write_transaction() as session:
             group = create_user(session, OPERATOR, f"group {new_id().hex}", is_group=True)
         self.model.groups.add(group.id)
 
@@ -78,7 +80,7 @@ class Rights(RuleBasedStateMachine):
         chosen, member = self.any_of(self.model.groups, group), self.any_of(self.model.roles, user)
         if chosen is None or member is None:
             return
-        with self.database.writing() as session:
+        with self.database.write_transaction() as session:
             if (chosen, member) in self.model.members:
                 remove_member(session, OPERATOR, chosen, member)
             else:
@@ -91,7 +93,7 @@ class Rights(RuleBasedStateMachine):
         admins = [known for known, role in self.model.roles.items() if role == "admin"]
         if chosen is None or admins == [chosen]:
             return
-        with self.database.writing() as session:
+        with self.database.write_transaction() as session:
             remove_user(session, OPERATOR, chosen)
         model = self.model
         model.roles.pop(chosen, None)
@@ -108,14 +110,14 @@ class Rights(RuleBasedStateMachine):
         if not self.model.tokens:
             return
         text = sorted(self.model.tokens)[token % len(self.model.tokens)]
-        with self.database.writing() as session:
+        with self.database.write_transaction() as session:
             revoke_token(session, OPERATOR, self.model.tokens.pop(text)[0])
         self.dead.append(text)
 
     @rule(task=pick, owner=pick, is_owned=st.booleans())
     def add_source(self, task: int, owner: int, is_owned: bool) -> None:
         owner_id = self.any_of(self.model.roles, owner) if is_owned else None
-        with self.database.writing() as session:
+        with self.database.write_transaction() as session:
             source = make_source(session, session.merge(self.tasks[task % 2]), name=f"source {new_id().hex}")
             source.owner_id = owner_id
         assert source.name is not None
@@ -125,7 +127,7 @@ class Rights(RuleBasedStateMachine):
     def add_prompt(self, source: int) -> None:
         if (chosen := self.any_of(self.model.sources, source)) is None:
             return
-        with self.database.writing() as session:
+        with self.database.write_transaction() as session:
             prompt = make_prompt(session, make_shard(session, session.get_one(Source, chosen)))
         self.model.prompts[prompt.id] = chosen
 
@@ -133,7 +135,7 @@ class Rights(RuleBasedStateMachine):
     def take_prompt_away(self, prompt: int) -> None:
         if (chosen := self.any_of(self.model.prompts, prompt)) is None:
             return
-        with self.database.writing() as session:
+        with self.database.write_transaction() as session:
             session.execute(delete(Prompt).where(Prompt.id == chosen))
         del self.model.prompts[chosen]
 
@@ -141,7 +143,7 @@ class Rights(RuleBasedStateMachine):
     def begin_to_forget(self, source: int) -> None:
         if (chosen := self.any_of(self.model.sources, source)) is None:
             return
-        with self.database.writing() as session:
+        with self.database.write_transaction() as session:
             forgotten = update(Source).where(Source.id == chosen)
             session.execute(forgotten.values(name=None, erasure_id=new_id()))
         self.gone.append(chosen)
@@ -156,15 +158,18 @@ class Rights(RuleBasedStateMachine):
         if by is None or to is None or chosen is None:
             return
         given = (to, chosen, right)
-        is_held = given in self.model.grants
+        is_paused = given in self.model.grants
         expected: type[DomainError] | None = None
         if not is_operator and not self.model.rights(by, chosen):
             expected = NotFound
         elif not is_operator and right not in self.model.may_hand_out(by, chosen):
             expected = Forbidden
         as_whom = OPERATOR if is_operator else Caller(by, self.model.roles[by])
-        with nullcontext() if expected is None else pytest.raises(expected), self.database.writing() as session:
-            (revoke if is_held else grant)(session, as_whom, to, chosen, right)
+        with (
+            nullcontext() if expected is None else pytest.raises(expected),
+            self.database.write_transaction() as session,
+        ):
+            (revoke_right if is_paused else grant_right)(session, as_whom, to, chosen, right)
         if expected is None:
             self.model.grants ^= {given}
 
@@ -174,7 +179,7 @@ class Rights(RuleBasedStateMachine):
         pinned = {p for p, s in self.model.prompts.items() if self.model.sources[s][0] == its_task}
         if not pinned:
             return
-        with self.database.writing() as session:
+        with self.database.write_transaction() as session:
             release = pin_release(session, OPERATOR, its_task, f"release {new_id().hex}")
         self.model.releases[release.id] = (its_task, pinned)
 
@@ -182,7 +187,7 @@ class Rights(RuleBasedStateMachine):
     def take_release_away(self, release: int) -> None:
         if (chosen := self.any_of(self.model.releases, release)) is None:
             return
-        with self.database.writing() as session:
+        with self.database.write_transaction() as session:
             remove_release(session, OPERATOR, chosen)
         del self.model.releases[chosen]
 
@@ -191,7 +196,7 @@ class Rights(RuleBasedStateMachine):
         for text, (_, user) in self.model.tokens.items():
             for task in self.tasks:
                 sources = self.model.usable(user, task.id)
-                found = usable(self.database, proof_of(text), task=task.id)
+                found = read_usable_prompts(self.database, parse_token(text), task=task.id)
                 assert found.caller == Caller(user, self.model.roles[user])
                 assert set(found.sources) == sources
                 assert {(p.id, p.source_id) for p in found.prompts} == {
@@ -201,15 +206,15 @@ class Rights(RuleBasedStateMachine):
                 earlier = self.earlier.setdefault((text, task.id), [])
                 for before in earlier:
                     is_still_so = {prompt.id for prompt in before.prompts} <= now
-                    assert still_usable(self.database, proof_of(text), before) == is_still_so
+                    assert recheck_usable_prompts(self.database, parse_token(text), before) == is_still_so
                 if not earlier or earlier[-1].prompts != found.prompts:
                     earlier.append(found)
         for text in self.dead:
             with pytest.raises(Unauthenticated):
-                usable(self.database, proof_of(text), task=self.tasks[0].id)
+                read_usable_prompts(self.database, parse_token(text), task=self.tasks[0].id)
             for before in self.earlier.get((text, self.tasks[0].id), []):
                 with pytest.raises(Unauthenticated):
-                    still_usable(self.database, proof_of(text), before)
+                    recheck_usable_prompts(self.database, parse_token(text), before)
 
     @rule(token=pick, release=pick)
     def ask_for_a_release(self, token: int, release: int) -> None:
@@ -218,12 +223,12 @@ class Rights(RuleBasedStateMachine):
         text = sorted(self.model.tokens)[token % len(self.model.tokens)]
         task, pinned = self.model.releases[chosen]
         sources = self.model.usable(self.model.tokens[text][1], task)
-        found = usable(self.database, proof_of(text), task=task, release=chosen)
+        found = read_usable_prompts(self.database, parse_token(text), task=task, release=chosen)
         kept = {p for p in pinned if self.model.prompts.get(p) in sources}
         assert {p.id for p in found.prompts} == kept
-        whole = usable(self.database, proof_of(text), task=task)
+        whole = read_usable_prompts(self.database, parse_token(text), task=task)
         is_pinned = {p.id for p in whole.prompts} <= kept
-        assert still_usable(self.database, proof_of(text), whole, release=chosen) == is_pinned
+        assert recheck_usable_prompts(self.database, parse_token(text), whole, release=chosen) == is_pinned
 
     @rule(token=pick, wishes=st.lists(pick, max_size=3), by_name=st.booleans(), with_gone=st.booleans())
     def ask_for_some(self, token: int, wishes: list[int], by_name: bool, with_gone: bool) -> None:
@@ -238,14 +243,14 @@ class Rights(RuleBasedStateMachine):
             asked.append(self.gone[-1])
         if with_gone or not wished <= open_sources:
             with pytest.raises(NotFound):
-                usable(self.database, proof_of(text), task=task, sources=asked)
+                read_usable_prompts(self.database, parse_token(text), task=task, sources=asked)
         else:
-            found = usable(self.database, proof_of(text), task=task, sources=asked)
+            found = read_usable_prompts(self.database, parse_token(text), task=task, sources=asked)
             assert set(found.sources) == wished
-            assert still_usable(self.database, proof_of(text), found, sources=asked)
-            whole = usable(self.database, proof_of(text), task=task)
+            assert recheck_usable_prompts(self.database, parse_token(text), found, sources=asked)
+            whole = read_usable_prompts(self.database, parse_token(text), task=task)
             is_wished = all(prompt.source_id in wished for prompt in whole.prompts)
-            assert still_usable(self.database, proof_of(text), whole, sources=asked) == is_wished
+            assert recheck_usable_prompts(self.database, parse_token(text), whole, sources=asked) == is_wished
 
     @rule(user=pick, source=pick, is_gone=st.booleans())
     def require_each_right(self, user: int, source: int, is_gone: bool) -> None:
@@ -257,7 +262,7 @@ class Rights(RuleBasedStateMachine):
         for right in RIGHTS:
             found: type[DomainError] | None = None
             try:
-                with self.database.writing() as session:
+                with self.database.write_transaction() as session:
                     require_right(session, Caller(by, self.model.roles[by]), right, chosen)
             except DomainError as error:
                 found = type(error)

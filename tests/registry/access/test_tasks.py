@@ -19,7 +19,7 @@ BACKBONE = "vit_tiny_patch16_224"
 
 def test_a_task_is_found_by_name_and_by_id_with_what_it_was_given(database: Database) -> None:
     recipe: dict[str, Setting] = {"epochs": 20, "rate": 0.1, "augment": True, "variant": "deep"}
-    with database.writing() as session:
+    with database.write_transaction() as session:
         made = create_task(
             session,
             OPERATOR,
@@ -31,7 +31,7 @@ def test_a_task_is_found_by_name_and_by_id_with_what_it_was_given(database: Data
             weighting="prototypes",
             recipe=recipe,
         )
-    with database.reading() as session:
+    with database.read_transaction() as session:
         found = find_task(session, "flowers")
         assert found.id == made.id == find_task(session, str(made.id)).id
         assert found.labels == ["Zo\u00eb", "aster", "tulip"]
@@ -41,16 +41,16 @@ def test_a_task_is_found_by_name_and_by_id_with_what_it_was_given(database: Data
 
 
 def test_a_task_without_labels_takes_what_comes(database: Database) -> None:
-    with database.writing() as session:
+    with database.write_transaction() as session:
         create_task(session, OPERATOR, "flowers", backbone=BACKBONE)
-    with database.reading() as session:
+    with database.read_transaction() as session:
         found = find_task(session, "flowers")
         assert (found.labels, found.recipe, found.composition, found.weighting) == (None, {}, "average", "none")
 
 
 @pytest.mark.parametrize("name", ["a/b", "/", ".", ".."])
 def test_a_name_that_no_address_can_have_is_refused(name: str, database: Database) -> None:
-    with database.writing() as session, pytest.raises(Invalid, match="slash"):
+    with database.write_transaction() as session, pytest.raises(Invalid, match="slash"):
         create_task(session, OPERATOR, name, backbone=BACKBONE)
 
 
@@ -88,14 +88,14 @@ def test_a_bad_value_is_refused_in_one_line_before_any_sql(why: str) -> None:
 
 
 def test_a_name_that_is_taken_is_a_conflict(database: Database) -> None:
-    with database.writing() as session:
+    with database.write_transaction() as session:
         create_task(session, OPERATOR, "flowers", backbone=BACKBONE)
         with pytest.raises(Conflict):
             create_task(session, OPERATOR, "flowers", backbone=BACKBONE)
 
 
 def test_only_admins_make_and_remove_tasks(database: Database) -> None:
-    with database.writing() as session:
+    with database.write_transaction() as session:
         task = make_task(session)
         for role in ("owner", "predictor"):
             caller = caller_of(make_user(session, role=role))
@@ -111,7 +111,7 @@ def test_only_admins_make_and_remove_tasks(database: Database) -> None:
 
 
 def test_a_task_with_sources_or_releases_stays(database: Database) -> None:
-    with database.writing() as session:
+    with database.write_transaction() as session:
         task = make_task(session)
         source = make_source(session, task)
         prompt = make_prompt(session, make_shard(session, source))
@@ -132,7 +132,7 @@ def test_a_task_with_sources_or_releases_stays(database: Database) -> None:
 
 
 def test_tasks_are_listed_the_oldest_first(database: Database) -> None:
-    with database.writing() as session:
+    with database.write_transaction() as session:
         made = [make_task(session).id for _ in range(3)]
         first = list_tasks(session, limit=2)
         rest = list_tasks(session, after=first.next, limit=2)

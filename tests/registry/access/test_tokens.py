@@ -11,9 +11,9 @@ from sqlalchemy import select, text, update
 from sqlalchemy.orm import Session
 
 from registry.access.caller import OPERATOR, Caller
-from registry.access.credentials import authenticate
-from registry.access.tokens import issue_token, list_tokens, proof_of, revoke_token
-from registry.db.clock import after
+from registry.access.credentials import authenticate_in_session
+from registry.access.tokens import issue_token, list_tokens, parse_token, revoke_token
+from registry.db.clock import seconds_from_now
 from registry.db.database import Database
 from registry.db.models.users import Token
 from registry.errors import DomainError, Forbidden, Invalid, NotFound, Unauthenticated
@@ -23,12 +23,12 @@ from tests.registry.factories import make_user
 
 
 def test_the_holder_of_a_token_is_who_it_was_issued_to(database: Database) -> None:
-    with database.writing() as session:
+    with database.write_transaction() as session:
         ana = make_user(session, role="owner")
         make_user(session, role="admin")
         issued = issue_token(session, OPERATOR, ana.id, note="laptop", lifetime=timedelta(hours=1))
-    with database.reading() as session:
-        assert authenticate(session, proof_of(issued.text)) == Caller(ana.id, "owner")
+    with database.read_transaction() as session:
+        assert authenticate_in_session(session, parse_token(issued.text)) == Caller(ana.id, "owner")
 
     assert re.fullmatch(r"alc_[a-z2-7]{12}_[A-Za-z0-9_-]{43}", issued.text)
     assert issued.token.note == "laptop"
@@ -39,39 +39,39 @@ def test_the_holder_of_a_token_is_who_it_was_issued_to(database: Database) -> No
 
 
 def test_a_token_without_a_lifetime_does_not_expire(database: Database) -> None:
-    with database.writing() as session:
+    with database.write_transaction() as session:
         issued = issue_token(session, OPERATOR, make_user(session).id)
 
     assert issued.token.expires_at is None
 
 
 def test_an_expired_token_proves_nothing(database: Database) -> None:
-    with database.writing() as session:
+    with database.write_transaction() as session:
         issued = issue_token(session, OPERATOR, make_user(session).id, lifetime=timedelta(days=1))
-        session.execute(update(Token).values(expires_at=after(-0.001)))
+        session.execute(update(Token).values(expires_at=seconds_from_now(-0.001)))
         with pytest.raises(Unauthenticated):
-            authenticate(session, proof_of(issued.text))
+            authenticate_in_session(session, parse_token(issued.text))
 
 
 def test_a_revoked_token_proves_nothing_and_leaves_nothing(database: Database) -> None:
-    with database.writing() as session:
+    with database.write_transaction() as session:
         issued = issue_token(session, OPERATOR, make_user(session).id)
-    with database.writing() as session:
+    with database.write_transaction() as session:
         revoke_token(session, OPERATOR, issued.token.id)
-    with database.reading() as session:
+    with database.read_transaction() as session:
         with pytest.raises(Unauthenticated):
-            authenticate(session, proof_of(issued.text))
+            authenticate_in_session(session, parse_token(issued.text))
         assert session.scalars(select(Token)).all() == []
 
 
 def test_the_prefix_alone_proves_nothing(database: Database) -> None:
-    with database.writing() as session:
+    with database.write_transaction() as session:
         user = make_user(session)
         text_of_one, text_of_other = (issue_token(session, OPERATOR, user.id).text for _ in range(2))
         forged = text_of_one[:17] + text_of_other[17:]
         for wrong in (forged, text_of_one[:-1] + ("A" if text_of_one[-1] != "A" else "B")):
             with pytest.raises(Unauthenticated):
-                authenticate(session, proof_of(wrong))
+                authenticate_in_session(session, parse_token(wrong))
 
 
 GARBAGE = {
@@ -94,7 +94,7 @@ def test_what_cannot_be_a_token_is_refused_without_asking_the_database(garbage: 
     nowhere = Session()
 
     with pytest.raises(Unauthenticated) as refusal:
-        authenticate(nowhere, proof_of(GARBAGE[garbage]))
+        authenticate_in_session(nowhere, parse_token(GARBAGE[garbage]))
 
     assert len(str(refusal.value)) < 200
 
@@ -102,24 +102,24 @@ def test_what_cannot_be_a_token_is_refused_without_asking_the_database(garbage: 
 @given(st.text())
 def test_no_text_but_a_token_is_a_token(garbage: str) -> None:
     with pytest.raises(Unauthenticated):
-        authenticate(Session(), proof_of(garbage))
+        authenticate_in_session(Session(), parse_token(garbage))
 
 
 def test_the_text_is_kept_nowhere(database: Database, caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.DEBUG)
-    with database.writing() as session:
+    with database.write_transaction() as session:
         ana = make_user(session)
         issued = issue_token(session, OPERATOR, ana.id)
         secret = issued.text.rpartition(issued.token.prefix + "_")[2]
         kept = [
             str(row)
-            for table in ("tokens", "users", "audit_lines")
+            for table in ("tokens", "users", "log_entries")
             for row in session.execute(text(f"SELECT * FROM {table}"))
         ]
         other = caller_of(make_user(session))
         errors: list[DomainError] = []
         for refused in (
-            lambda: authenticate(session, proof_of(issued.text[:-1])),
+            lambda: authenticate_in_session(session, parse_token(issued.text[:-1])),
             lambda: list_tokens(session, other, ana.id),
         ):
             with pytest.raises(DomainError) as caught:
@@ -133,7 +133,7 @@ def test_the_text_is_kept_nowhere(database: Database, caplog: pytest.LogCaptureF
 
 
 def test_no_two_tokens_are_alike(database: Database) -> None:
-    with database.writing() as session:
+    with database.write_transaction() as session:
         user = make_user(session)
         texts = {issue_token(session, OPERATOR, user.id).text for _ in range(20)}
 
@@ -141,7 +141,7 @@ def test_no_two_tokens_are_alike(database: Database) -> None:
 
 
 def test_users_have_their_own_tokens_and_admins_everyones(database: Database) -> None:
-    with database.writing() as session:
+    with database.write_transaction() as session:
         ana, bob, admin = make_user(session), make_user(session), make_user(session, role="admin")
         mine = issue_token(session, caller_of(admin), ana.id).token
         foreign = issue_token(session, caller_of(admin), bob.id).token
@@ -168,7 +168,7 @@ def test_users_have_their_own_tokens_and_admins_everyones(database: Database) ->
 
 
 def test_a_group_has_no_tokens(database: Database) -> None:
-    with database.writing() as session, pytest.raises(Invalid, match="to its members"):
+    with database.write_transaction() as session, pytest.raises(Invalid, match="to its members"):
         issue_token(session, OPERATOR, make_user(session, is_group=True).id)
 
 
@@ -179,10 +179,10 @@ def test_a_lifetime_that_is_none_is_refused_before_any_sql(lifetime: timedelta) 
 
 
 def test_a_token_of_a_century_is_still_a_token(database: Database) -> None:
-    with database.writing() as session:
+    with database.write_transaction() as session:
         issued = issue_token(session, OPERATOR, make_user(session).id, lifetime=timedelta(days=36500))
 
-        assert authenticate(session, proof_of(issued.text)).role == "predictor"
+        assert authenticate_in_session(session, parse_token(issued.text)).role == "predictor"
 
 
 def test_a_note_with_a_line_break_is_refused_before_any_sql() -> None:

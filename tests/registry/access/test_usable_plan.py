@@ -7,8 +7,8 @@ from typing import Any
 
 from sqlalchemy import Engine, event
 
-from registry.access.rights import still_usable, usable
-from registry.access.tokens import proof_of
+from registry.access.rights import read_usable_prompts, recheck_usable_prompts
+from registry.access.tokens import parse_token
 from registry.db.database import Database
 from tests.registry.access.fixtures import RELEASE, TASK, seed
 
@@ -42,14 +42,17 @@ def test_each_question_is_one_statement_that_looks_everything_up_by_an_index(dat
     )
     for narrowed in shapes:
         with recorded() as sent:
-            found = usable(database, proof_of(token), **narrowed)
+            found = read_usable_prompts(database, parse_token(token), **narrowed)
         with recorded() as sent_again:
-            assert still_usable(
-                database, proof_of(token), found, **{name: value for name, value in narrowed.items() if name != "task"}
+            assert recheck_usable_prompts(
+                database,
+                parse_token(token),
+                found,
+                **{name: value for name, value in narrowed.items() if name != "task"},
             )
         assert len(sent) == len(sent_again) == 1
         explain = "EXPLAIN QUERY PLAN" if database.is_sqlite else "EXPLAIN"
         for statement, parameters in (*sent, *sent_again):
-            with database.statement() as connection:
+            with database.autocommit_connection() as connection:
                 plan = "\n".join(str(row) for row in connection.exec_driver_sql(f"{explain} {statement}", parameters))
             assert not SCANNED.search(plan), plan

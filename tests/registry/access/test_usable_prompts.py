@@ -9,12 +9,12 @@ from sqlalchemy import update
 
 from alacarte.api.limits import MAX_NAMED_SOURCES
 from registry.access.caller import OPERATOR, Caller
-from registry.access.grants import grant, revoke
-from registry.access.rights import usable
-from registry.access.tokens import issue_token, proof_of, revoke_token
+from registry.access.grants import grant_right, revoke_right
+from registry.access.rights import read_usable_prompts
+from registry.access.tokens import issue_token, parse_token, revoke_token
 from registry.access.users import add_member, remove_member
 from registry.catalog.releases import pin_release
-from registry.db.clock import after
+from registry.db.clock import seconds_from_now
 from registry.db.database import Database
 from registry.db.models.catalog import Source, Task
 from registry.db.models.prompts import Prompt
@@ -28,7 +28,7 @@ class Scene:
     """A task with two sources of two prompts each; the holder of the token may use the first."""
 
     def __init__(self, database: Database) -> None:
-        with database.writing() as session:
+        with database.write_transaction() as session:
             self.task = make_task(session, "flowers", labels=["aster", "tulip"])
             self.user = make_user(session)
             self.issued = issue_token(session, OPERATOR, self.user.id, lifetime=timedelta(hours=1))
@@ -37,7 +37,7 @@ class Scene:
             self.prompts: list[Prompt] = []
             for source in (self.mine, self.foreign):
                 self.prompts += [make_prompt(session, make_shard(session, source)) for _ in range(2)]
-            grant(session, OPERATOR, self.user.id, self.mine.id, "use")
+            grant_right(session, OPERATOR, self.user.id, self.mine.id, "use")
 
 
 @pytest.fixture
@@ -45,12 +45,12 @@ def scene(database: Database) -> Scene:
     return Scene(database)
 
 
-def ids_of(database: Database, token: str, **narrowed: Any) -> list[UUID]:  # Any: as `usable` has them
-    return [prompt.id for prompt in usable(database, proof_of(token), **narrowed).prompts]
+def ids_of(database: Database, token: str, **narrowed: Any) -> list[UUID]:  # Any: as `read_usable_prompts` has them
+    return [prompt.id for prompt in read_usable_prompts(database, parse_token(token), **narrowed).prompts]
 
 
 def test_the_set_has_all_that_serving_needs(database: Database, scene: Scene) -> None:
-    found = usable(database, proof_of(scene.token))
+    found = read_usable_prompts(database, parse_token(scene.token))
 
     assert found.caller == Caller(scene.user.id, "predictor")
     assert (found.task.id, found.task.name, found.task.backbone) == (scene.task.id, "flowers", scene.task.backbone)
@@ -64,107 +64,111 @@ def test_the_set_has_all_that_serving_needs(database: Database, scene: Scene) ->
 
 
 def test_a_source_that_is_not_trained_yet_is_usable_and_has_no_prompts(database: Database, scene: Scene) -> None:
-    with database.writing() as session:
+    with database.write_transaction() as session:
         own = make_source(session, scene.task, scene.user)
         make_shard(session, own)
-    found = usable(database, proof_of(scene.token))
+    found = read_usable_prompts(database, parse_token(scene.token))
 
     assert found.sources == (scene.mine.id, own.id)
     assert {prompt.source_id for prompt in found.prompts} == {scene.mine.id}
 
 
 def test_a_right_by_two_ways_counts_once(database: Database, scene: Scene) -> None:
-    with database.writing() as session:
+    with database.write_transaction() as session:
         session.execute(update(Source).where(Source.id == scene.mine.id).values(owner_id=scene.user.id))
         for _ in range(2):
             group = make_user(session, is_group=True)
             add_member(session, OPERATOR, group.id, scene.user.id)
-            grant(session, OPERATOR, group.id, scene.mine.id, "use")
+            grant_right(session, OPERATOR, group.id, scene.mine.id, "use")
 
     assert ids_of(database, scene.token) == [prompt.id for prompt in scene.prompts[:2]]
 
 
 def test_what_is_granted_to_a_group_is_usable_by_its_members_alone(database: Database, scene: Scene) -> None:
-    with database.writing() as session:
+    with database.write_transaction() as session:
         group = make_user(session, is_group=True)
-        grant(session, OPERATOR, group.id, scene.foreign.id, "use")
-    assert usable(database, proof_of(scene.token)).sources == (scene.mine.id,)
-    with database.writing() as session:
+        grant_right(session, OPERATOR, group.id, scene.foreign.id, "use")
+    assert read_usable_prompts(database, parse_token(scene.token)).sources == (scene.mine.id,)
+    with database.write_transaction() as session:
         add_member(session, OPERATOR, group.id, scene.user.id)
-    assert usable(database, proof_of(scene.token)).sources == (scene.mine.id, scene.foreign.id)
+    assert read_usable_prompts(database, parse_token(scene.token)).sources == (scene.mine.id, scene.foreign.id)
     assert ids_of(database, scene.token) == [prompt.id for prompt in scene.prompts]
-    with database.writing() as session:
+    with database.write_transaction() as session:
         remove_member(session, OPERATOR, group.id, scene.user.id)
-    assert usable(database, proof_of(scene.token)).sources == (scene.mine.id,)
+    assert read_usable_prompts(database, parse_token(scene.token)).sources == (scene.mine.id,)
 
 
 @pytest.mark.parametrize("role", ["admin", "owner"])
 def test_no_role_and_no_other_right_lets_use(database: Database, scene: Scene, role: str) -> None:
-    with database.writing() as session:
+    with database.write_transaction() as session:
         session.execute(update(User).where(User.id == scene.user.id).values(role=role))
-        revoke(session, OPERATOR, scene.user.id, scene.mine.id, "use")
-        grant(session, OPERATOR, scene.user.id, scene.mine.id, "manage")
-        grant(session, OPERATOR, scene.user.id, scene.mine.id, "forget")
-    found = usable(database, proof_of(scene.token))
+        revoke_right(session, OPERATOR, scene.user.id, scene.mine.id, "use")
+        grant_right(session, OPERATOR, scene.user.id, scene.mine.id, "manage")
+        grant_right(session, OPERATOR, scene.user.id, scene.mine.id, "forget")
+    found = read_usable_prompts(database, parse_token(scene.token))
 
     assert (found.prompts, found.sources) == ((), ())
     assert found.caller.role == role
 
 
 def test_wishes_by_id_and_by_name_narrow(database: Database, scene: Scene) -> None:
-    with database.writing() as session:
+    with database.write_transaction() as session:
         more = [make_source(session, scene.task, scene.user, name=f"s{number}") for number in range(5)]
-    wished = usable(database, proof_of(scene.token), sources=["mine", str(more[0].id), more[1].id, "s2", "s2"])
+    wished = read_usable_prompts(
+        database, parse_token(scene.token), sources=["mine", str(more[0].id), more[1].id, "s2", "s2"]
+    )
 
     assert wished.sources == (scene.mine.id, more[0].id, more[1].id, more[2].id)
-    assert usable(database, proof_of(scene.token), sources=[]).sources == ()
+    assert read_usable_prompts(database, parse_token(scene.token), sources=[]).sources == ()
     assert [prompt.source_id for prompt in wished.prompts] == [scene.mine.id] * 2
 
 
 def test_a_wish_that_is_not_usable_is_not_found_whether_it_is_there_or_not(database: Database, scene: Scene) -> None:
-    with database.writing() as session:
+    with database.write_transaction() as session:
         elsewhere = make_source(session, make_task(session), scene.user, name="elsewhere")
         own_name = str(session.get_one(Source, scene.foreign.id).name)
     unusable: list[str | UUID] = [scene.foreign.id, own_name, elsewhere.id, "elsewhere", new_id(), "nothing", "a\0b"]
     for wish in unusable:
         for wishes in ([wish], ["mine", wish]):
             with pytest.raises(NotFound, match="no source"):
-                usable(database, proof_of(scene.token), task="flowers", sources=wishes)
+                read_usable_prompts(database, parse_token(scene.token), task="flowers", sources=wishes)
 
 
 def test_more_wishes_than_anyone_has_are_refused(database: Database, scene: Scene) -> None:
     with pytest.raises(Invalid, match=str(MAX_NAMED_SOURCES)):
-        usable(database, proof_of(scene.token), sources=[new_id() for _ in range(MAX_NAMED_SOURCES + 1)])
+        read_usable_prompts(
+            database, parse_token(scene.token), sources=[new_id() for _ in range(MAX_NAMED_SOURCES + 1)]
+        )
     with pytest.raises(NotFound):
-        usable(database, proof_of(scene.token), sources=[new_id() for _ in range(MAX_NAMED_SOURCES)])
+        read_usable_prompts(database, parse_token(scene.token), sources=[new_id() for _ in range(MAX_NAMED_SOURCES)])
 
 
 def test_a_task_is_named_where_there_are_several(database: Database, scene: Scene) -> None:
-    with database.writing() as session:
+    with database.write_transaction() as session:
         other = make_task(session, "birds")
         prompt = make_prompt(session, make_shard(session, make_source(session, other, scene.user)))
 
     with pytest.raises(Invalid, match="name one"):
-        usable(database, proof_of(scene.token))
+        read_usable_prompts(database, parse_token(scene.token))
     for name in ("birds", str(other.id), other.id):
-        found = usable(database, proof_of(scene.token), task=name)
+        found = read_usable_prompts(database, parse_token(scene.token), task=name)
         assert [p.id for p in found.prompts] == [prompt.id]
         assert found.task.labels is None
     for unknown in ("fish", new_id(), "\0"):
         with pytest.raises(NotFound, match="no task"):
-            usable(database, proof_of(scene.token), task=unknown)
+            read_usable_prompts(database, parse_token(scene.token), task=unknown)
 
 
 def test_without_any_task_the_message_says_so(database: Database) -> None:
-    with database.writing() as session:
+    with database.write_transaction() as session:
         token = issue_token(session, OPERATOR, make_user(session).id).text
 
     with pytest.raises(Invalid, match="no task yet"):
-        usable(database, proof_of(token))
+        read_usable_prompts(database, parse_token(token))
 
 
 def test_a_release_is_its_members_that_may_be_used(database: Database, scene: Scene) -> None:
-    with database.writing() as session:
+    with database.write_transaction() as session:
         release = pin_release(session, OPERATOR, scene.task.id, "spring")
         later = make_prompt(session, make_shard(session, session.get_one(Source, scene.mine.id)))
         other = make_task(session)
@@ -178,43 +182,43 @@ def test_a_release_is_its_members_that_may_be_used(database: Database, scene: Sc
         assert ids_of(database, scene.token, task="flowers", release=name, sources=["mine"]) == mine
     for unknown in ("autumn", foreign.id, new_id(), "a\nb"):
         with pytest.raises(NotFound, match="no release"):
-            usable(database, proof_of(scene.token), task="flowers", release=unknown)
+            read_usable_prompts(database, parse_token(scene.token), task="flowers", release=unknown)
 
 
 def test_what_is_being_forgotten_is_not_usable_even_while_its_rows_are_there(database: Database, scene: Scene) -> None:
-    with database.writing() as session:
+    with database.write_transaction() as session:
         pin_release(session, OPERATOR, scene.task.id, "spring")
         session.execute(update(Source).where(Source.id == scene.mine.id).values(name=None, erasure_id=new_id()))
 
     for narrowed in ({}, {"release": "spring"}):
-        found = usable(database, proof_of(scene.token), **narrowed)
+        found = read_usable_prompts(database, parse_token(scene.token), **narrowed)
         assert (found.prompts, found.sources) == ((), ())
     for wish in ("mine", scene.mine.id):
         with pytest.raises(NotFound):
-            usable(database, proof_of(scene.token), sources=[wish])
+            read_usable_prompts(database, parse_token(scene.token), sources=[wish])
 
 
 def test_a_token_that_proves_nothing_uses_nothing(database: Database, scene: Scene) -> None:
     forged = scene.token[:-1] + ("A" if scene.token[-1] != "A" else "B")
     for garbage in (forged, "", "alc_x", "x" * 100_000):
         with pytest.raises(Unauthenticated):
-            usable(database, proof_of(garbage))
-    with database.writing() as session:
-        session.execute(update(Token).values(expires_at=after(-0.001)))
+            read_usable_prompts(database, parse_token(garbage))
+    with database.write_transaction() as session:
+        session.execute(update(Token).values(expires_at=seconds_from_now(-0.001)))
     with pytest.raises(Unauthenticated):
-        usable(database, proof_of(scene.token), task="nothing")
-    with database.writing() as session:
+        read_usable_prompts(database, parse_token(scene.token), task="nothing")
+    with database.write_transaction() as session:
         session.execute(update(Token).values(expires_at=None))
-    usable(database, proof_of(scene.token))
-    with database.writing() as session:
+    read_usable_prompts(database, parse_token(scene.token))
+    with database.write_transaction() as session:
         revoke_token(session, OPERATOR, scene.issued.token.id)
     with pytest.raises(Unauthenticated):
-        usable(database, proof_of(scene.token))
+        read_usable_prompts(database, parse_token(scene.token))
 
 
 def test_the_identity_of_the_backbone_is_read_each_time(database: Database, scene: Scene) -> None:
-    assert usable(database, proof_of(scene.token)).task.identity is None
-    with database.writing() as session:
+    assert read_usable_prompts(database, parse_token(scene.token)).task.identity is None
+    with database.write_transaction() as session:
         session.execute(update(Task).values(identity="abc"))
 
-    assert usable(database, proof_of(scene.token)).task.identity == "abc"
+    assert read_usable_prompts(database, parse_token(scene.token)).task.identity == "abc"

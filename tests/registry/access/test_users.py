@@ -8,21 +8,21 @@ from sqlalchemy import func, select
 from sqlalchemy.orm import Session
 
 from registry.access.caller import OPERATOR, Caller
-from registry.access.grants import grant
+from registry.access.grants import grant_right
 from registry.access.tokens import issue_token
 from registry.access.users import (
     add_member,
     create_user,
     find_user,
-    groups_of,
+    list_groups,
+    list_members,
     list_users,
-    members_of,
     remove_member,
     remove_user,
 )
 from registry.db.database import Database
 from registry.db.models.catalog import Source
-from registry.db.models.log import AuditLine
+from registry.db.models.log import LogEntry
 from registry.db.models.users import Grant, Membership, Token, User
 from registry.errors import Conflict, DomainError, Forbidden, Invalid, NotFound
 from registry.ids import new_id
@@ -35,9 +35,9 @@ def count_of(session: Session, table: type[Grant | Token | Membership]) -> int:
 
 
 def test_a_new_user_is_found_by_name_and_by_id(database: Database) -> None:
-    with database.writing() as session:
+    with database.write_transaction() as session:
         made = create_user(session, OPERATOR, "Zoe\u0308", "owner")
-    with database.reading() as session:
+    with database.read_transaction() as session:
         assert find_user(session, OPERATOR, "Zo\u00eb").id == made.id
         assert find_user(session, OPERATOR, str(made.id)).name == "Zo\u00eb"
         assert find_user(session, OPERATOR, made.id).role == "owner"
@@ -45,12 +45,12 @@ def test_a_new_user_is_found_by_name_and_by_id(database: Database) -> None:
 
 
 def test_a_name_that_is_taken_is_a_conflict_and_leaves_the_transaction_whole(database: Database) -> None:
-    with database.writing() as session:
+    with database.write_transaction() as session:
         create_user(session, OPERATOR, "ana")
         with pytest.raises(Conflict, match="choose another name"):
             create_user(session, OPERATOR, "ana")
         create_user(session, OPERATOR, "Ana")
-    with database.reading() as session:
+    with database.read_transaction() as session:
         assert {user.name for user in list_users(session, OPERATOR).items} == {"ana", "Ana"}
 
 
@@ -65,7 +65,7 @@ def test_a_group_has_no_role() -> None:
 
 
 def test_only_admins_change_users(database: Database) -> None:
-    with database.writing() as session:
+    with database.write_transaction() as session:
         for role in ("owner", "predictor"):
             user = make_user(session, role=role)
             group = make_user(session, is_group=True)
@@ -82,7 +82,7 @@ def test_only_admins_change_users(database: Database) -> None:
 
 
 def test_a_user_sees_themselves_and_their_groups_and_nobody_else(database: Database) -> None:
-    with database.writing() as session:
+    with database.write_transaction() as session:
         ana, other = make_user(session, "ana"), make_user(session, "other")
         mine, foreign = make_user(session, "mine", is_group=True), make_user(session, "foreign", is_group=True)
         add_member(session, OPERATOR, mine.id, ana.id)
@@ -92,38 +92,38 @@ def test_a_user_sees_themselves_and_their_groups_and_nobody_else(database: Datab
 
         assert {user.name for user in list_users(session, caller).items} == {"ana", "mine"}
         assert find_user(session, caller, "mine").id == mine.id
-        assert [group.name for group in groups_of(session, caller, ana.id).items] == ["mine"]
+        assert [group.name for group in list_groups(session, caller, ana.id).items] == ["mine"]
         for hidden in (other, foreign):
             for unseen in (hidden.name, hidden.id):
                 with pytest.raises(NotFound):
                     find_user(session, caller, unseen)
         with pytest.raises(NotFound):
-            groups_of(session, caller, other.id)
+            list_groups(session, caller, other.id)
         with pytest.raises(NotFound):
-            members_of(session, caller, foreign.id)
+            list_members(session, caller, foreign.id)
         with pytest.raises(Forbidden):
-            members_of(session, caller, mine.id)
-        assert {user.name for user in members_of(session, OPERATOR, mine.id).items} == {"ana", "other"}
+            list_members(session, caller, mine.id)
+        assert {user.name for user in list_members(session, OPERATOR, mine.id).items} == {"ana", "other"}
 
 
 def test_a_caller_without_user_or_role_sees_nobody(database: Database) -> None:
-    with database.writing() as session:
+    with database.write_transaction() as session:
         make_user(session)
 
         assert list_users(session, Caller(None, "predictor")).items == ()
 
 
 def test_what_a_removed_user_had_is_gone_and_their_sources_stay(database: Database) -> None:
-    with database.writing() as session:
+    with database.write_transaction() as session:
         ana, group = make_user(session, role="owner"), make_user(session, is_group=True)
         source = make_source(session, make_task(session), ana)
         foreign = make_source(session, make_task(session))
         add_member(session, OPERATOR, group.id, ana.id)
-        grant(session, OPERATOR, ana.id, foreign.id, "use")
+        grant_right(session, OPERATOR, ana.id, foreign.id, "use")
         issue_token(session, OPERATOR, ana.id)
-    with database.writing() as session:
+    with database.write_transaction() as session:
         remove_user(session, OPERATOR, ana.id)
-    with database.reading() as session:
+    with database.read_transaction() as session:
         assert [count_of(session, table) for table in (Grant, Token, Membership)] == [0, 0, 0]
         assert session.get_one(Source, source.id).owner_id is None
         with pytest.raises(NotFound):
@@ -131,10 +131,10 @@ def test_what_a_removed_user_had_is_gone_and_their_sources_stay(database: Databa
 
 
 def test_a_removed_group_takes_its_grants_along(database: Database) -> None:
-    with database.writing() as session:
+    with database.write_transaction() as session:
         ana, group = make_user(session), make_user(session, is_group=True)
         add_member(session, OPERATOR, group.id, ana.id)
-        grant(session, OPERATOR, group.id, make_source(session, make_task(session)).id, "use")
+        grant_right(session, OPERATOR, group.id, make_source(session, make_task(session)).id, "use")
         remove_user(session, OPERATOR, group.id)
 
         assert [count_of(session, table) for table in (Grant, Membership)] == [0, 0]
@@ -142,7 +142,7 @@ def test_a_removed_group_takes_its_grants_along(database: Database) -> None:
 
 
 def test_the_last_admin_stays(database: Database) -> None:
-    with database.writing() as session:
+    with database.write_transaction() as session:
         first, second = make_user(session, role="admin"), make_user(session, role="admin")
         remove_user(session, OPERATOR, first.id)
         with pytest.raises(Conflict, match="make another admin first"):
@@ -150,14 +150,14 @@ def test_the_last_admin_stays(database: Database) -> None:
 
 
 def test_a_user_who_is_not_there_cannot_be_removed(database: Database) -> None:
-    with database.writing() as session:
+    with database.write_transaction() as session:
         make_user(session, role="admin")
         with pytest.raises(NotFound):
             remove_user(session, OPERATOR, new_id())
 
 
 def test_of_two_admins_who_remove_each_other_at_once_one_stays(database: Database) -> None:
-    with database.writing() as session:
+    with database.write_transaction() as session:
         pair = [make_user(session, role="admin") for _ in range(2)]
     both_ready = threading.Barrier(2)
     refused: list[DomainError] = []
@@ -165,7 +165,7 @@ def test_of_two_admins_who_remove_each_other_at_once_one_stays(database: Databas
     def remove(caller: User, other: User) -> None:
         both_ready.wait()
         try:
-            with database.writing() as session:
+            with database.write_transaction() as session:
                 remove_user(session, caller_of(caller), other.id)
         except DomainError as error:
             refused.append(error)
@@ -177,12 +177,12 @@ def test_of_two_admins_who_remove_each_other_at_once_one_stays(database: Databas
         thread.join()
 
     assert [type(error) for error in refused] == [Conflict]
-    with database.reading() as session:
+    with database.read_transaction() as session:
         assert len(list_users(session, OPERATOR).items) == 1
 
 
 def test_groups_do_not_nest_and_users_have_no_members(database: Database) -> None:
-    with database.writing() as session:
+    with database.write_transaction() as session:
         user, group, inner = make_user(session), make_user(session, is_group=True), make_user(session, is_group=True)
         with pytest.raises(Invalid, match="group cannot be in a group"):
             add_member(session, OPERATOR, group.id, inner.id)
@@ -197,22 +197,22 @@ def test_groups_do_not_nest_and_users_have_no_members(database: Database) -> Non
 
 
 def test_adding_a_member_twice_is_adding_them_once(database: Database) -> None:
-    with database.writing() as session:
+    with database.write_transaction() as session:
         user, group = make_user(session), make_user(session, is_group=True)
         add_member(session, OPERATOR, group.id, user.id)
-        lines = session.scalar(select(func.count()).select_from(AuditLine))
+        lines = session.scalar(select(func.count()).select_from(LogEntry))
         add_member(session, OPERATOR, group.id, user.id)
 
         assert count_of(session, Membership) == 1
-        assert session.scalar(select(func.count()).select_from(AuditLine)) == lines
+        assert session.scalar(select(func.count()).select_from(LogEntry)) == lines
 
 
 def test_the_log_tells_who_did_it_and_no_names(database: Database) -> None:
-    with database.writing() as session:
+    with database.write_transaction() as session:
         admin = make_user(session, role="admin")
         made = create_user(session, caller_of(admin), "a name to hide")
         remove_user(session, caller_of(admin), made.id)
-        lines = session.scalars(select(AuditLine).order_by(AuditLine.number)).all()
+        lines = session.scalars(select(LogEntry).order_by(LogEntry.number)).all()
 
     assert [(line.action, line.actor, line.subject["user"]) for line in lines] == [
         ("user.created", admin.id, str(made.id)),

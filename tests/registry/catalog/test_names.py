@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from registry.catalog.names import MAX_LENGTH, checked_name, known_as, parsed_id
+from registry.catalog.names import MAX_LENGTH, parse_id, parse_name_or_id, validate_name
 from registry.errors import Invalid, NotFound
 
 GOOD = ["a", "Ana", "花の庭", "قطة", "Ζωή", "x" * MAX_LENGTH, "a  b", "👩‍🔬", "'; DROP TABLE users; --", "0" * 32]
@@ -31,13 +31,13 @@ BAD = {
 
 @pytest.mark.parametrize("name", GOOD)
 def test_a_name_of_any_script_is_kept_as_it_is(name: str) -> None:
-    assert checked_name("user", name) == name
+    assert validate_name("user", name) == name
 
 
 @pytest.mark.parametrize("why", BAD)
 def test_a_bad_name_is_refused_in_one_line(why: str) -> None:
     with pytest.raises(Invalid) as refusal:
-        checked_name("user", BAD[why])
+        validate_name("user", BAD[why])
 
     assert str(refusal.value).isprintable()
     assert len(str(refusal.value)) < 300
@@ -46,38 +46,38 @@ def test_a_bad_name_is_refused_in_one_line(why: str) -> None:
 @pytest.mark.parametrize("why", [why for why in BAD if not why.startswith("an id")])
 def test_nothing_is_found_under_a_name_that_nothing_can_have(why: str) -> None:
     with pytest.raises(NotFound) as refusal:
-        known_as("user", BAD[why])
+        parse_name_or_id("user", BAD[why])
 
     assert len(str(refusal.value)) < 300
 
 
 def test_two_spellings_of_one_name_are_one_name() -> None:
-    assert checked_name("user", "Zoe\u0308") == checked_name("user", "Zo\u00eb") == "Zo\u00eb"
+    assert validate_name("user", "Zoe\u0308") == validate_name("user", "Zo\u00eb") == "Zo\u00eb"
 
 
 def test_a_name_that_only_fits_when_composed_is_kept() -> None:
     apart = unicodedata.normalize("NFD", "각" * MAX_LENGTH)
     assert len(apart) > MAX_LENGTH
 
-    assert checked_name("user", apart) == "각" * MAX_LENGTH
+    assert validate_name("user", apart) == "각" * MAX_LENGTH
 
 
 def test_case_tells_names_apart() -> None:
-    assert checked_name("user", "ana") != checked_name("user", "Ana")
+    assert validate_name("user", "ana") != validate_name("user", "Ana")
 
 
 @given(st.text())
 def test_a_kept_name_is_kept_again(text: str) -> None:
     try:
-        name = checked_name("user", text)
+        name = validate_name("user", text)
     except Invalid:
         return
 
-    assert checked_name("user", name) == known_as("user", name) == name
-    assert parsed_id(name) is None
+    assert validate_name("user", name) == parse_name_or_id("user", name) == name
+    assert parse_id(name) is None
     name.encode()
 
 
 @given(st.uuids())
 def test_an_id_is_read_from_its_text(value: object) -> None:
-    assert parsed_id(str(value)) == known_as("user", str(value)) == value
+    assert parse_id(str(value)) == parse_name_or_id("user", str(value)) == value

@@ -32,7 +32,7 @@ def holder_of(session: Session, source: Source, right: Right) -> Caller:
 
 
 def test_all_samples_come_in_pages_in_the_order_of_their_digests(database: Database) -> None:
-    with database.writing() as session:
+    with database.write_transaction() as session:
         source, shard = make_full(session)
         made = sorted(make_sample(session, shard, bytes([number])).digest for number in range(7))
         make_sample(session, make_full(session)[1], b"of another source")
@@ -46,7 +46,7 @@ def test_all_samples_come_in_pages_in_the_order_of_their_digests(database: Datab
 
 @embedded
 def test_the_samples_of_one_label_can_be_asked_for(database: Database) -> None:
-    with database.writing() as session:
+    with database.write_transaction() as session:
         source, shard = make_full(session)
         make_sample(session, shard, b"1", label="cat")
         dog = make_sample(session, shard, b"2", label="dog")
@@ -56,7 +56,7 @@ def test_the_samples_of_one_label_can_be_asked_for(database: Database) -> None:
 
 @embedded
 def test_who_may_only_use_a_source_does_not_look_into_it(database: Database) -> None:
-    with database.writing() as session:
+    with database.write_transaction() as session:
         source, shard = make_full(session)
         sample = make_sample(session, shard, b"1")
 
@@ -74,7 +74,7 @@ def test_who_may_only_use_a_source_does_not_look_into_it(database: Database) -> 
 
 @embedded
 def test_nothing_is_listed_of_a_source_that_is_being_forgotten(database: Database) -> None:
-    with database.writing() as session:
+    with database.write_transaction() as session:
         source, shard = make_full(session)
         make_sample(session, shard, b"1")
         source.name, source.erasure_id = None, new_id()
@@ -85,7 +85,7 @@ def test_nothing_is_listed_of_a_source_that_is_being_forgotten(database: Databas
 
 
 def test_a_sample_is_found_by_its_digest_or_by_a_name_that_is_its_own(database: Database) -> None:
-    with database.writing() as session:
+    with database.write_transaction() as session:
         source, shard = make_full(session)
         first, second, third = (make_sample(session, shard, bytes([number])) for number in range(3))
         first.name, second.name, third.name = "cat/Größe.png", "cat/2.png", "cat/2.png"
@@ -101,7 +101,7 @@ def test_a_sample_is_found_by_its_digest_or_by_a_name_that_is_its_own(database: 
 
 @embedded
 def test_a_file_that_is_called_by_another_ones_digest_shields_nothing(database: Database) -> None:
-    with database.writing() as session:
+    with database.write_transaction() as session:
         source, shard = make_full(session)
         sample = make_sample(session, shard, b"1")
         make_sample(session, shard, b"2").name = sample.digest
@@ -113,7 +113,7 @@ def test_a_file_that_is_called_by_another_ones_digest_shields_nothing(database: 
 @pytest.mark.parametrize("text", ["", "\0", "a" * 513, "line\nbreak"])
 @embedded
 def test_what_can_be_no_name_is_refused(database: Database, text: str) -> None:
-    with database.writing() as session:
+    with database.write_transaction() as session:
         source, _ = make_full(session)
 
         with pytest.raises(Invalid):

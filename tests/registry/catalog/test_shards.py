@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from registry.catalog.shards import shard_of, split
+from registry.catalog.shards import assign_shard, split_into_shards
 from registry.datasets.sample import LabelledPicture
 
 KEY = b"a key of a source"
@@ -23,19 +23,19 @@ def sample(digest: str) -> LabelledPicture:
 
 @given(digests, keys, counts)
 def test_a_shard_is_one_of_the_shards_and_always_the_same(digest: str, key: bytes, shards: int) -> None:
-    shard = shard_of(digest, key, shards)
+    shard = assign_shard(digest, key, shards)
 
     assert 0 <= shard < shards
-    assert shard == shard_of(digest, key, shards)
-    assert shard == shard_of(digest.upper(), key, shards)
+    assert shard == assign_shard(digest, key, shards)
+    assert shard == assign_shard(digest.upper(), key, shards)
 
 
 @given(st.sets(digests, min_size=1, max_size=30), st.data(), keys, counts)
 def test_taking_samples_away_moves_no_other(names: set[str], data: st.DataObject, key: bytes, shards: int) -> None:
     gone = data.draw(st.sets(st.sampled_from(sorted(names))))
-    before = split([sample(name) for name in names], key, shards)
+    before = split_into_shards([sample(name) for name in names], key, shards)
 
-    after = split([sample(name) for name in names - gone], key, shards)
+    after = split_into_shards([sample(name) for name in names - gone], key, shards)
 
     assert after == tuple(tuple(s for s in part if s.digest not in gone) for part in before)
 
@@ -44,12 +44,12 @@ def test_taking_samples_away_moves_no_other(names: set[str], data: st.DataObject
 def test_the_order_of_the_samples_does_not_matter(data: st.DataObject, names: list[str], shards: int) -> None:
     shuffled = data.draw(st.permutations(names))
 
-    assert split(map(sample, names), KEY, shards) == split(map(sample, shuffled), KEY, shards)
+    assert split_into_shards(map(sample, names), KEY, shards) == split_into_shards(map(sample, shuffled), KEY, shards)
 
 
 @given(st.sets(digests, max_size=30), counts)
 def test_a_split_keeps_every_sample_once(names: set[str], shards: int) -> None:
-    parts = split(map(sample, names), KEY, shards)
+    parts = split_into_shards(map(sample, names), KEY, shards)
 
     assert len(parts) == shards
     assert sorted(s.digest for part in parts for s in part) == sorted(names)
@@ -58,8 +58,8 @@ def test_a_split_keeps_every_sample_once(names: set[str], shards: int) -> None:
 def test_shards_are_about_equal_and_another_key_deals_anew() -> None:
     names = [hashlib.sha256(str(number).encode()).hexdigest() for number in range(5000)]
 
-    sizes = [len(part) for part in split(map(sample, names), KEY, 5)]
-    stayed = sum(shard_of(name, KEY, 5) == shard_of(name, b"another", 5) for name in names)
+    sizes = [len(part) for part in split_into_shards(map(sample, names), KEY, 5)]
+    stayed = sum(assign_shard(name, KEY, 5) == assign_shard(name, b"another", 5) for name in names)
 
     assert all(abs(size - 1000) < 150 for size in sizes)  # 5 standard deviations
     assert abs(stayed - 1000) < 150
@@ -68,4 +68,4 @@ def test_shards_are_about_equal_and_another_key_deals_anew() -> None:
 @pytest.mark.parametrize(("digest", "key", "shards"), [("00" * 32, KEY, 0), ("00" * 32, b"", 2), ("no digest", KEY, 2)])
 def test_nonsense_is_refused(digest: str, key: bytes, shards: int) -> None:
     with pytest.raises(ValueError, match=r"\w"):
-        shard_of(digest, key, shards)
+        assign_shard(digest, key, shards)

@@ -4,8 +4,8 @@ import pytest
 from sqlalchemy.orm import Session
 
 from registry.access.caller import OPERATOR, Caller
-from registry.catalog.source_status import show_source
-from registry.db.clock import after, now
+from registry.catalog.source_status import read_source_status
+from registry.db.clock import now, seconds_from_now
 from registry.db.database import Database
 from registry.db.models.catalog import Shard, Source
 from registry.db.models.users import Grant
@@ -23,11 +23,11 @@ def make_owned(session: Session) -> tuple[Source, Caller]:
 
 def leased(shard: Shard, seconds: float) -> None:
     shard.lease_id, shard.worker, shard.progress = new_id(), "host:1", 0.5
-    shard.expires_at = after(seconds)
+    shard.expires_at = seconds_from_now(seconds)
 
 
 def test_each_shard_tells_what_becomes_of_it(database: Database) -> None:
-    with database.writing() as session:
+    with database.write_transaction() as session:
         source, owner = make_owned(session)
         waiting, training, late, failed, held, trained, leaving = (
             make_shard(session, source, samples=n) for n in range(1, 8)
@@ -36,14 +36,14 @@ def test_each_shard_tells_what_becomes_of_it(database: Database) -> None:
         leased(training, 60)
         leased(late, -60)
         failed.attempts, failed.error = 3, "out of memory"
-        failed.not_before = after(60)
-        held.is_held = True
+        failed.not_before = seconds_from_now(60)
+        held.is_paused = True
         leaving.erasure_id = new_id()
         make_prompt(session, trained)
         make_prompt(session, remote).labels = ["owl"]
         session.flush()
 
-        state = show_source(session, owner, source.id)
+        state = read_source_status(session, owner, source.id)
 
     told = [(s.id, s.number, s.samples, s.state, s.progress, s.worker, s.error) for s in state.shards]
     assert told == [
@@ -51,7 +51,7 @@ def test_each_shard_tells_what_becomes_of_it(database: Database) -> None:
         (training.id, 1, 2, "training", 0.5, "host:1", None),
         (late.id, 2, 3, "waiting", 0.0, None, None),
         (failed.id, 3, 4, "backing off", 0.0, None, "out of memory"),
-        (held.id, 4, 5, "held", 0.0, None, None),
+        (held.id, 4, 5, "paused", 0.0, None, None),
         (trained.id, 5, 6, "trained", 1.0, None, None),
         (remote.id, 7, 0, "remote", 1.0, None, None),
     ]
@@ -64,21 +64,21 @@ def test_each_shard_tells_what_becomes_of_it(database: Database) -> None:
 
 @embedded
 def test_a_prompt_of_an_earlier_generation_does_not_count(database: Database) -> None:
-    with database.writing() as session:
+    with database.write_transaction() as session:
         source, owner = make_owned(session)
         shard = make_shard(session, source, samples=1)
         make_prompt(session, shard)
         shard.generation = 2
         session.flush()
 
-        state = show_source(session, owner, source.id)
+        state = read_source_status(session, owner, source.id)
 
     assert (state.shards[0].state, state.progress) == ("waiting", 0.0)
 
 
 @embedded
 def test_who_may_only_use_a_source_hears_nothing_of_machines_and_errors(database: Database) -> None:
-    with database.writing() as session:
+    with database.write_transaction() as session:
         source, _ = make_owned(session)
         shard = make_shard(session, source, samples=1)
         leased(shard, 60)
@@ -86,30 +86,30 @@ def test_who_may_only_use_a_source_hears_nothing_of_machines_and_errors(database
         user = make_user(session)
         session.add(Grant(id=new_id(), user_id=user.id, source_id=source.id, right="use", granted_at=now()))
 
-        (told,) = show_source(session, Caller(user.id, "predictor"), source.id).shards
+        (told,) = read_source_status(session, Caller(user.id, "predictor"), source.id).shards
 
         assert (told.state, told.worker, told.error) == ("training", None, None)
 
 
 @embedded
 def test_an_empty_source_has_learnt_nothing(database: Database) -> None:
-    with database.writing() as session:
+    with database.write_transaction() as session:
         source, owner = make_owned(session)
 
-        state = show_source(session, owner, source.id)
+        state = read_source_status(session, owner, source.id)
 
     assert (state.progress, state.samples, state.labels, state.shards) == (0.0, 0, (), ())
 
 
 @embedded
 def test_a_source_that_is_hidden_or_being_forgotten_is_not_shown(database: Database) -> None:
-    with database.writing() as session:
+    with database.write_transaction() as session:
         source, owner = make_owned(session)
 
         with pytest.raises(NotFound):
-            show_source(session, Caller(new_id(), "predictor"), source.id)
+            read_source_status(session, Caller(new_id(), "predictor"), source.id)
         source.name, source.erasure_id = None, new_id()
         session.flush()
         for caller in (owner, OPERATOR):
             with pytest.raises(NotFound):
-                show_source(session, caller, source.id)
+                read_source_status(session, caller, source.id)

@@ -8,11 +8,11 @@ from sqlalchemy.orm import Session
 
 from alacarte.api.literals import Right, Role
 from registry.access.caller import OPERATOR, Caller
-from registry.catalog.sources import create_source, find_source, list_sources, rename_source, set_owner
+from registry.catalog.sources import create_source, find_source, list_sources, rename_source, transfer_source
 from registry.db.clock import now
 from registry.db.database import Database
 from registry.db.models.catalog import Source, Task
-from registry.db.models.log import AuditLine
+from registry.db.models.log import LogEntry
 from registry.db.models.users import Grant, Membership, User
 from registry.errors import Conflict, Forbidden, Invalid, NotFound
 from registry.ids import new_id
@@ -42,11 +42,11 @@ def forgotten(session: Session, source: Source) -> None:
 
 
 def actions(session: Session) -> list[str]:
-    return list(session.scalars(select(AuditLine.action).order_by(AuditLine.number)))
+    return list(session.scalars(select(LogEntry.action).order_by(LogEntry.number)))
 
 
 def test_a_source_without_pictures_belongs_to_who_makes_it(database: Database) -> None:
-    with database.writing() as session:
+    with database.write_transaction() as session:
         task, owner = make_task(session), make_user(session, role="owner")
 
         source = create_source(session, caller_of(owner, "owner"), task.id, "birds")
@@ -59,7 +59,7 @@ def test_a_source_without_pictures_belongs_to_who_makes_it(database: Database) -
 
 @embedded
 def test_two_sources_have_two_keys(database: Database) -> None:
-    with database.writing() as session:
+    with database.write_transaction() as session:
         task = make_task(session)
 
         keys = {create_source(session, OPERATOR, task.id, name).key for name in ("birds", "bees")}
@@ -69,7 +69,7 @@ def test_two_sources_have_two_keys(database: Database) -> None:
 
 @embedded
 def test_who_may_make_a_source_and_for_whom(database: Database) -> None:
-    with database.writing() as session:
+    with database.write_transaction() as session:
         task, owner, other = make_task(session), make_user(session), make_user(session)
         group = make_user(session, is_group=True)
 
@@ -87,7 +87,7 @@ def test_who_may_make_a_source_and_for_whom(database: Database) -> None:
 
 
 def test_a_name_is_free_in_another_task_and_taken_in_the_same(database: Database) -> None:
-    with database.writing() as session:
+    with database.write_transaction() as session:
         task, other = make_task(session), make_task(session)
         create_source(session, OPERATOR, task.id, "birds")
 
@@ -100,7 +100,7 @@ def test_a_name_is_free_in_another_task_and_taken_in_the_same(database: Database
 
 @embedded
 def test_a_name_is_free_again_as_soon_as_its_source_is_being_forgotten(database: Database) -> None:
-    with database.writing() as session:
+    with database.write_transaction() as session:
         task = make_task(session)
         forgotten(session, create_source(session, OPERATOR, task.id, "birds"))
 
@@ -109,7 +109,7 @@ def test_a_name_is_free_again_as_soon_as_its_source_is_being_forgotten(database:
 
 @embedded
 def test_a_source_is_found_by_id_and_by_name(database: Database) -> None:
-    with database.writing() as session:
+    with database.write_transaction() as session:
         source, owner = make_owned(session, "Vögel")
 
         for task_id in (None, source.task_id):
@@ -121,7 +121,7 @@ def test_a_source_is_found_by_id_and_by_name(database: Database) -> None:
 
 @embedded
 def test_a_name_in_two_tasks_needs_the_task(database: Database) -> None:
-    with database.writing() as session:
+    with database.write_transaction() as session:
         first = make_source(session, make_task(session), name="birds")
         make_source(session, make_task(session), name="birds")
 
@@ -133,7 +133,7 @@ def test_a_name_in_two_tasks_needs_the_task(database: Database) -> None:
 @pytest.mark.parametrize("called", ["bees", "\0", "", "a" * 5000, "01a1e350-5b27-702b-8104-63d38338c001"])
 @embedded
 def test_what_is_not_there_and_what_may_not_be_seen_look_alike(database: Database, called: str) -> None:
-    with database.writing() as session:
+    with database.write_transaction() as session:
         source, owner = make_owned(session)
 
         with pytest.raises(NotFound) as missing:
@@ -150,7 +150,7 @@ def names(session: Session, caller: Caller, task: Task | None = None) -> list[st
 
 
 def test_everybody_lists_what_they_may_see_and_nothing_else(database: Database) -> None:
-    with database.writing() as session:
+    with database.write_transaction() as session:
         task, owner, member = make_task(session), make_user(session), make_user(session)
         group = make_user(session, is_group=True)
         session.add(Membership(group_id=group.id, member_id=member.id))
@@ -169,7 +169,7 @@ def test_everybody_lists_what_they_may_see_and_nothing_else(database: Database) 
 
 
 def test_a_list_counts_what_each_source_holds(database: Database) -> None:
-    with database.writing() as session:
+    with database.write_transaction() as session:
         task = make_task(session)
         full, empty = make_source(session, task, name="full"), make_source(session, task, name="empty")
         make_prompt(session, make_shard(session, full, samples=2))
@@ -184,7 +184,7 @@ def test_a_list_counts_what_each_source_holds(database: Database) -> None:
 
 @embedded
 def test_a_long_list_comes_in_pages(database: Database) -> None:
-    with database.writing() as session:
+    with database.write_transaction() as session:
         task = make_task(session)
         made = [make_source(session, task).id for _ in range(5)]
 
@@ -201,7 +201,7 @@ def test_a_long_list_comes_in_pages(database: Database) -> None:
 
 
 def test_a_source_is_renamed_unless_the_name_is_taken(database: Database) -> None:
-    with database.writing() as session:
+    with database.write_transaction() as session:
         source, owner = make_owned(session)
         session.add(Source(id=new_id(), task_id=source.task_id, name="bees", key=b"k", created_at=now()))
 
@@ -216,7 +216,7 @@ def test_a_source_is_renamed_unless_the_name_is_taken(database: Database) -> Non
 
 @embedded
 def test_renaming_takes_the_right_to_manage(database: Database) -> None:
-    with database.writing() as session:
+    with database.write_transaction() as session:
         source, _ = make_owned(session)
         user = make_user(session)
 
@@ -231,25 +231,25 @@ def test_renaming_takes_the_right_to_manage(database: Database) -> None:
 
 @embedded
 def test_only_owner_and_admins_hand_a_source_on(database: Database) -> None:
-    with database.writing() as session:
+    with database.write_transaction() as session:
         source, owner = make_owned(session)
         heir, manager = make_user(session), make_user(session)
         grant(session, manager, source, "manage")
 
         with pytest.raises(Forbidden):
-            set_owner(session, caller_of(manager), source.id, manager.id)
+            transfer_source(session, caller_of(manager), source.id, manager.id)
         with pytest.raises(Invalid):
-            set_owner(session, owner, source.id, make_user(session, is_group=True).id)
-        assert set_owner(session, owner, source.id, heir.id).owner_id == heir.id
+            transfer_source(session, owner, source.id, make_user(session, is_group=True).id)
+        assert transfer_source(session, owner, source.id, heir.id).owner_id == heir.id
         with pytest.raises(NotFound):
-            set_owner(session, owner, source.id, heir.id)
-        assert set_owner(session, OPERATOR, source.id, manager.id).owner_id == manager.id
+            transfer_source(session, owner, source.id, heir.id)
+        assert transfer_source(session, OPERATOR, source.id, manager.id).owner_id == manager.id
         assert actions(session) == ["source.handed-on", "source.handed-on"]
 
 
 @embedded
 def test_a_source_that_is_being_forgotten_is_gone_for_everybody(database: Database) -> None:
-    with database.writing() as session:
+    with database.write_transaction() as session:
         source, owner = make_owned(session)
         forgotten(session, source)
 
@@ -259,4 +259,4 @@ def test_a_source_that_is_being_forgotten_is_gone_for_everybody(database: Databa
             with pytest.raises(NotFound):
                 rename_source(session, caller, source.id, "owls")
             with pytest.raises(NotFound):
-                set_owner(session, caller, source.id, new_id())
+                transfer_source(session, caller, source.id, new_id())

@@ -15,7 +15,7 @@ from registry.erasure.request import forget_sample, forget_shard, forget_source
 from registry.erasure.runner import finish_erasure
 from registry.ingest.upload import add_samples, upload_source
 from registry.registry import Registry
-from registry.settings import read_settings
+from registry.settings import load_registry_settings
 from registry.training.leased_job import lease_shard
 from registry.training.publish import PublishedMetadata, publish
 
@@ -36,7 +36,7 @@ def train(registry: Registry) -> None:
         assert work is not None
         lease, room = work
         for sample in lease.samples:
-            registry.objects.fetch(sample.key, sample.digest, room / sample.digest)
+            registry.objects.download(sample.key, sample.digest, room / sample.digest)
         publish(registry, lease, PROMPT + lease.id.bytes, FACTS)
 
 
@@ -61,5 +61,5 @@ def main(environment: dict[str, str], act: str, point: str, *arguments: str) -> 
         if reached == point:
             os.kill(os.getpid(), signal.SIGKILL)
 
-    failpoints.on_reach = die_there
-    ACTS[act](open_registry(read_settings()), *arguments)  # type: ignore[operator]  # as many as the act takes
+    failpoints.on_hit = die_there
+    ACTS[act](open_registry(load_registry_settings()), *arguments)  # type: ignore[operator]  # as many as the act takes

@@ -15,13 +15,13 @@ from sqlalchemy import update
 
 from registry.access.caller import OPERATOR
 from registry.catalog.tasks import create_task
-from registry.db.clock import after, now
+from registry.db.clock import now, seconds_from_now
 from registry.db.models.catalog import Shard
 from registry.db.models.erasures import Erasure
-from registry.db.models.write_claims import Holding
+from registry.db.models.write_claims import WriteClaim
 from registry.registry import Registry
 from registry.storage import write_claims
-from registry.storage.ownership import MARK
+from registry.storage.ownership import OWNERSHIP_KEY
 from registry.storage.s3 import S3Store
 from tests.registry.crash import child
 from tests.registry.crash.search_bytes import files_with, in_bucket
@@ -48,7 +48,7 @@ def kill(environment: dict[str, str]) -> Kill:
 
 @pytest.fixture
 def task_id(registry: Registry) -> UUID:
-    with registry.database.writing() as session:
+    with registry.database.write_transaction() as session:
         return create_task(session, OPERATOR, "animals", backbone="vit_tiny_patch16_224").id
 
 
@@ -68,9 +68,9 @@ def pack(path: Path, seed: int, each: int = 6) -> dict[str, bytes]:
 
 def pass_time(registry: Registry) -> None:
     """The leases and holdings of the dead run out, and nothing waits for its back-off any more."""
-    with registry.database.writing() as session:
-        session.execute(update(Holding).values(expires_at=after(-1)))
-        session.execute(update(Shard).where(Shard.lease_id.is_not(None)).values(expires_at=after(-1)))
+    with registry.database.write_transaction() as session:
+        session.execute(update(WriteClaim).values(expires_at=seconds_from_now(-1)))
+        session.execute(update(Shard).where(Shard.lease_id.is_not(None)).values(expires_at=seconds_from_now(-1)))
         session.execute(update(Shard).values(not_before=None))
         session.execute(update(Erasure).values(not_before=now()))
 
@@ -78,7 +78,7 @@ def pass_time(registry: Registry) -> None:
 def clear_up(registry: Registry) -> None:
     """What a service does from time to time."""
     pass_time(registry)
-    write_claims.clear_up(registry.database, registry.objects, registry.scratch)
+    write_claims.clean_up_abandoned(registry.database, registry.objects, registry.scratch)
 
 
 @pytest.fixture
@@ -93,7 +93,7 @@ def traces(registry: Registry, request: pytest.FixtureRequest, tmp_path: Path) -
         else:
             below = tmp_path / "objects"
             found = sorted(str(file.relative_to(below)) for file in below.rglob("*") if file.is_file())
-        return [key for key in found if key != MARK]
+        return [key for key in found if key != OWNERSHIP_KEY]
 
     return look
 

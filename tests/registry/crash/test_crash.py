@@ -15,7 +15,7 @@ from registry.db.models.catalog import Sample, Shard, Source
 from registry.db.models.erasures import Erasure
 from registry.db.models.prompts import Prompt
 from registry.db.models.users import Grant
-from registry.db.models.write_claims import Holding
+from registry.db.models.write_claims import WriteClaim
 from registry.erasure.runner import finish_erasure
 from registry.erasure.verify import verify_receipt
 from registry.ingest.pipeline import IngestResult
@@ -26,22 +26,22 @@ from registry.training.publish import publish
 from tests.registry.crash.child import FACTS, PROMPT
 from tests.registry.crash.conftest import Kill, Traces, clear_up, pack, pass_time
 
-UPLOAD_POINTS = [point for point in failpoints.POINTS if point.startswith("upload: ")]
-PUBLISH_POINTS = [point for point in failpoints.POINTS if point.startswith("publish: ")]
-ERASURE_POINTS = [point for point in failpoints.POINTS if point.startswith("erasure: ")]
+UPLOAD_POINTS = [point for point in failpoints.FAILPOINTS if point.startswith("upload: ")]
+PUBLISH_POINTS = [point for point in failpoints.FAILPOINTS if point.startswith("publish: ")]
+ERASURE_POINTS = [point for point in failpoints.FAILPOINTS if point.startswith("erasure: ")]
 BytesLeft = Callable[..., list[tuple[str, bytes]]]
 
 
 def test_every_point_belongs_to_something_that_is_killed_here() -> None:
-    assert sorted(UPLOAD_POINTS + PUBLISH_POINTS + ERASURE_POINTS) == sorted(failpoints.POINTS)
+    assert sorted(UPLOAD_POINTS + PUBLISH_POINTS + ERASURE_POINTS) == sorted(failpoints.FAILPOINTS)
     assert min(len(UPLOAD_POINTS), len(PUBLISH_POINTS), len(ERASURE_POINTS)) >= 2
 
 
 def counts(registry: Registry) -> dict[str, int]:
-    with registry.database.reading() as session:
+    with registry.database.read_transaction() as session:
         return {
             table.__tablename__: session.scalar(select(func.count()).select_from(table)) or 0
-            for table in (Source, Shard, Sample, Prompt, Grant, Holding)
+            for table in (Source, Shard, Sample, Prompt, Grant, WriteClaim)
         }
 
 
@@ -53,7 +53,7 @@ def bodies_of(registry: Registry, source: UUID) -> set[bytes]:
     """Every sample's bytes, read as training reads them."""
     from registry.storage.keys import sample_key
 
-    with registry.database.reading() as session:
+    with registry.database.read_transaction() as session:
         samples = session.scalars(select(Sample).where(Sample.source_id == source)).all()
     return {registry.objects.read(sample_key(source, one.shard_id, one.digest), one.digest) for one in samples}
 
@@ -83,14 +83,14 @@ def test_a_killed_upload_is_there_as_a_whole_or_not_at_all(
         assert bodies_of(registry, source) == set(bodies.values())
         assert len(traces()) == len(bodies)
     else:
-        assert {name: count for name, count in counts(registry).items() if count} == {"holdings": 1}
+        assert {name: count for name, count in counts(registry).items() if count} == {"write_claims": 1}
         clear_up(registry)
         assert traces() == []
         assert bytes_left(*bodies.values()) == []
         # And nothing stands in the way of doing it again.
         admission = upload_source(registry, OPERATOR, task_id, "lent", tmp_path / "pictures.zip", shards=2)
         assert bodies_of(registry, admission.source_id) == set(bodies.values())
-    assert counts(registry)["holdings"] == 0
+    assert counts(registry)["write_claims"] == 0
     assert rooms(registry) == []
 
 
@@ -125,7 +125,7 @@ def test_a_shard_whose_worker_was_killed_is_published_once_in_the_end(
     train_all(registry)
     assert counts(registry)["prompts"] == len(admission.shards)
     assert len([key for key in traces() if "/prompts/" in key]) == len(admission.shards)
-    assert counts(registry)["holdings"] == 0
+    assert counts(registry)["write_claims"] == 0
     assert rooms(registry) == []
 
 
@@ -169,7 +169,7 @@ def test_a_killed_erasure_has_stopped_serving_and_completes_when_somebody_goes_o
 
     kill("forget", point, forgotten.source_id, *told)
 
-    with registry.database.reading() as session:
+    with registry.database.read_transaction() as session:
         serving = session.scalars(select(Prompt.shard_id).where(Prompt.source_id == forgotten.source_id)).all()
         assert shard not in serving
         assert scope != "source" or serving == []
@@ -186,12 +186,12 @@ def test_a_killed_erasure_has_stopped_serving_and_completes_when_somebody_goes_o
     assert bytes_left(*gone) == []
     if scope == "sample":
         train_all(registry)
-        with registry.database.reading() as session:
+        with registry.database.read_transaction() as session:
             assert session.scalars(select(Prompt.generation).where(Prompt.shard_id == shard)).all() == [2]
 
 
 def _found(registry: Registry, task: UUID) -> UUID:
-    with registry.database.reading() as session:
+    with registry.database.read_transaction() as session:
         return find_source(session, OPERATOR, task, "lent").id
 
 
@@ -205,7 +205,7 @@ def _forget_and_finish(registry: Registry, source: UUID) -> None:
 
 def _first(registry: Registry, admission: IngestResult) -> tuple[UUID, str]:
     """A shard that has more than one sample, and one of its samples."""
-    with registry.database.reading() as session:
+    with registry.database.read_transaction() as session:
         many = select(Sample.shard_id).where(Sample.source_id == admission.source_id)
         shard = session.scalars(many.group_by(Sample.shard_id).having(func.count() > 1)).first()
         assert shard is not None
@@ -215,7 +215,7 @@ def _first(registry: Registry, admission: IngestResult) -> tuple[UUID, str]:
 def _bodies_that_go(
     registry: Registry, scope: str, admission: IngestResult, shard: UUID, sample: str, bodies: dict[str, bytes]
 ) -> list[bytes]:
-    with registry.database.reading() as session:
+    with registry.database.read_transaction() as session:
         of_shard = set(session.scalars(select(Sample.digest).where(Sample.shard_id == shard)))
     kept = {"source": lambda _: True, "shard": of_shard.__contains__, "sample": sample.__eq__}[scope]
     return [body for body in bodies.values() if kept(hashlib.sha256(body).hexdigest())]

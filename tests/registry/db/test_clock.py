@@ -9,7 +9,7 @@ from sqlalchemy import literal, select
 from sqlalchemy.dialects import sqlite
 from sqlalchemy.exc import StatementError
 
-from registry.db.clock import Moment, after, now
+from registry.db.clock import UtcDateTime, now, seconds_from_now
 from registry.db.database import Database
 
 moments = st.datetimes(min_value=datetime(1970, 1, 1), max_value=datetime(9000, 1, 1), timezones=st.just(UTC))
@@ -17,8 +17,8 @@ moments = st.datetimes(min_value=datetime(1970, 1, 1), max_value=datetime(9000, 
 
 def test_the_databases_now_is_now(database: Database) -> None:
     before = datetime.now(UTC)
-    with database.statement() as connection:
-        here, later = connection.execute(select(now(), after(90.5))).one()
+    with database.autocommit_connection() as connection:
+        here, later = connection.execute(select(now(), seconds_from_now(90.5))).one()
     slack = timedelta(seconds=2)
 
     assert before - slack < here < datetime.now(UTC) + slack
@@ -27,21 +27,21 @@ def test_the_databases_now_is_now(database: Database) -> None:
 
 def test_a_moment_comes_back_as_it_went_in_and_in_utc(database: Database) -> None:
     there = datetime(2026, 7, 1, 12, 30, 15, 123_000, timezone(timedelta(hours=5, minutes=30)))
-    with database.statement() as connection:
-        back = connection.execute(select(literal(there, Moment()))).scalar_one()
+    with database.autocommit_connection() as connection:
+        back = connection.execute(select(literal(there, UtcDateTime()))).scalar_one()
 
     assert back == there
     assert back.tzinfo == UTC
 
 
 def test_a_moment_without_a_zone_is_refused(database: Database) -> None:
-    with database.statement() as connection, pytest.raises(StatementError, match="time zone"):
-        connection.execute(select(literal(datetime(2026, 1, 1), Moment())))
+    with database.autocommit_connection() as connection, pytest.raises(StatementError, match="time zone"):
+        connection.execute(select(literal(datetime(2026, 1, 1), UtcDateTime())))
 
 
 @given(moments, moments)
 def test_texts_of_sqlite_sort_as_the_times_do(one: datetime, other: datetime) -> None:
-    kept = [Moment().process_bind_param(moment, sqlite.dialect()) for moment in (one, other)]
+    kept = [UtcDateTime().process_bind_param(moment, sqlite.dialect()) for moment in (one, other)]
     milliseconds = [moment.replace(microsecond=moment.microsecond // 1000 * 1000) for moment in (one, other)]
 
     assert (kept[0] < kept[1]) == (milliseconds[0] < milliseconds[1])  # type: ignore[operator]  # texts, there
@@ -49,9 +49,13 @@ def test_texts_of_sqlite_sort_as_the_times_do(one: datetime, other: datetime) ->
 
 def test_comparisons_with_now_hold_on_both_databases(database: Database) -> None:
     past, future = datetime.now(UTC) - timedelta(minutes=1), datetime.now(UTC) + timedelta(minutes=1)
-    with database.statement() as connection:
+    with database.autocommit_connection() as connection:
         compared = connection.execute(
-            select(literal(past, Moment()) < now(), literal(future, Moment()) < now(), now() < after(1))
+            select(
+                literal(past, UtcDateTime()) < now(),
+                literal(future, UtcDateTime()) < now(),
+                now() < seconds_from_now(1),
+            )
         ).one()
 
     assert tuple(map(bool, compared)) == (True, False, True)

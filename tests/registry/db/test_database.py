@@ -11,21 +11,21 @@ from sqlalchemy.orm import Session
 
 from registry.db.database import Database
 from registry.db.models.users import Membership, User
-from registry.errors import DatabaseRefused, DatabaseUnreachable
+from registry.errors import DatabaseUnreachable, DatabaseUnusable
 from tests.registry.factories import make_user
 from tests.servers.postgres import serve_postgres
 from tests.servers.processes import free_ports
 
 
 def names_of(database: Database) -> list[str]:
-    with database.reading() as session:
+    with database.read_transaction() as session:
         return sorted(session.scalars(select(User.name)))
 
 
 def test_what_a_transaction_wrote_is_there_and_what_failed_never_was(database: Database) -> None:
-    with database.writing() as session:
+    with database.write_transaction() as session:
         make_user(session, "ann")
-    with pytest.raises(RuntimeError), database.writing() as session:
+    with pytest.raises(RuntimeError), database.write_transaction() as session:
         make_user(session, "bob")
         raise RuntimeError
 
@@ -33,7 +33,7 @@ def test_what_a_transaction_wrote_is_there_and_what_failed_never_was(database: D
 
 
 def test_rows_that_belong_to_nothing_are_refused(database: Database) -> None:
-    with pytest.raises(IntegrityError), database.writing() as session:
+    with pytest.raises(IntegrityError), database.write_transaction() as session:
         user = make_user(session)
         session.add(Membership(group_id=user.id, member_id=user.id.__class__(int=7)))
 
@@ -41,7 +41,7 @@ def test_rows_that_belong_to_nothing_are_refused(database: Database) -> None:
 def test_writers_of_many_threads_wait_for_each_other(database: Database) -> None:
     def write(number: int) -> None:
         for step in range(10):
-            with database.writing() as session:
+            with database.write_transaction() as session:
                 counted = session.scalar(select(func.count()).select_from(User))  # a reader that becomes a writer
                 make_user(session, f"{number} {step} {counted}")
 
@@ -55,14 +55,14 @@ def test_writers_of_many_threads_wait_for_each_other(database: Database) -> None
 
 
 def test_a_reader_is_not_kept_waiting_by_a_writer(database: Database) -> None:
-    with database.writing() as session:
+    with database.write_transaction() as session:
         make_user(session, "ann")
         assert names_of(database) == []  # would wait for ever, were the writer in its way
     assert names_of(database) == ["ann"]
 
 
 def test_a_connection_that_is_in_use_while_all_are_let_go_of_is_closed_when_it_comes_back(database: Database) -> None:
-    with database.statement() as connection:
+    with database.autocommit_connection() as connection:
         late = connection.connection.dbapi_connection
         database.close()
         assert connection.execute(select(func.count(User.id))).scalar_one() == 0
@@ -75,7 +75,7 @@ def test_a_connection_that_is_in_use_while_all_are_let_go_of_is_closed_when_it_c
 
 def test_sqlite_is_set_up_to_keep_and_to_forget(tmp_path: Path) -> None:
     database = Database(f"sqlite:///{tmp_path / 'r.db'}")
-    with database.statement() as connection:
+    with database.autocommit_connection() as connection:
         found = {
             name: connection.exec_driver_sql(f"PRAGMA {name}").scalar_one()
             for name in ("journal_mode", "foreign_keys", "secure_delete", "synchronous", "busy_timeout")
@@ -91,14 +91,14 @@ def test_a_locked_database_is_out_of_reach_and_not_an_internal_error(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     database = Database(f"sqlite:///{tmp_path / 'r.db'}")
-    with database.statement() as connection:
+    with database.autocommit_connection() as connection:
         connection.exec_driver_sql("CREATE TABLE t (x)")
     other = sqlite3.connect(tmp_path / "r.db", isolation_level=None)
     other.execute("BEGIN IMMEDIATE")
     monkeypatch.setattr("registry.db.database._PRAGMAS", ("PRAGMA busy_timeout=20",))
     database.close()
 
-    with pytest.raises(DatabaseUnreachable, match="locked") as refusal, database.writing() as session:
+    with pytest.raises(DatabaseUnreachable, match="locked") as refusal, database.write_transaction() as session:
         session.execute(text("INSERT INTO t VALUES (1)"))
     other.close()
     database.close()
@@ -110,7 +110,7 @@ def test_a_server_that_is_not_there_is_told_in_one_line_without_the_password() -
     (port,) = free_ports(1)
     database = Database(f"postgresql://ann:sesame@127.0.0.1:{port}/registry")
 
-    with pytest.raises(DatabaseUnreachable) as refusal, database.reading() as session:
+    with pytest.raises(DatabaseUnreachable) as refusal, database.read_transaction() as session:
         session.execute(text("SELECT 1"))
 
     assert "\n" not in str(refusal.value)
@@ -119,14 +119,14 @@ def test_a_server_that_is_not_there_is_told_in_one_line_without_the_password() -
 
 @pytest.mark.parametrize("url", ["", "nonsense", "mysql://host/name", "sqlite://", "sqlite:///:memory:", "s3://x"])
 def test_a_url_that_names_no_database_of_ours_is_refused(url: str) -> None:
-    with pytest.raises(DatabaseRefused, match="sqlite:///FILE"):
+    with pytest.raises(DatabaseUnusable, match="sqlite:///FILE"):
         Database(url)
 
 
 def test_a_database_without_tables_says_what_to_run(tmp_path: Path) -> None:
     database = Database(f"sqlite:///{tmp_path / 'r.db'}")
 
-    with pytest.raises(DatabaseRefused, match="alacarte db upgrade"):
+    with pytest.raises(DatabaseUnusable, match="alacarte db upgrade"):
         names_of(database)
     database.close()
 
@@ -134,14 +134,14 @@ def test_a_database_without_tables_says_what_to_run(tmp_path: Path) -> None:
 def test_a_postgres_database_without_tables_says_what_to_run(postgres_url: str) -> None:
     database = Database(postgres_url)
 
-    with pytest.raises(DatabaseRefused, match="alacarte db upgrade"):
+    with pytest.raises(DatabaseUnusable, match="alacarte db upgrade"):
         names_of(database)
     database.close()
 
 
 def test_what_a_writer_locked_another_waits_for(database: Database) -> None:
     """Both read the same number and write one more: none of the steps is lost."""
-    with database.writing() as session:
+    with database.write_transaction() as session:
         user = make_user(session, "0")
 
     def count_up(session: Session) -> None:
@@ -150,7 +150,7 @@ def test_what_a_writer_locked_another_waits_for(database: Database) -> None:
 
     def work() -> None:
         for _ in range(10):
-            with database.writing() as session:
+            with database.write_transaction() as session:
                 count_up(session)
 
     threads = [threading.Thread(target=work) for _ in range(4)]
@@ -165,16 +165,16 @@ def test_what_a_writer_locked_another_waits_for(database: Database) -> None:
 def test_a_single_statement_survives_a_restart_of_the_server(tmp_path: Path) -> None:
     with serve_postgres() as server:
         database = Database(server.url)
-        assert database.fetch(text("SELECT 1"), {}) == [(1,)]
+        assert database.fetch_rows(text("SELECT 1"), {}) == [(1,)]
         server.kill()
         with pytest.raises(DatabaseUnreachable):
-            database.fetch(text("SELECT 1"), {})
+            database.fetch_rows(text("SELECT 1"), {})
         server.start()
-        assert database.fetch(text("SELECT 2"), {}) == [(2,)]
+        assert database.fetch_rows(text("SELECT 2"), {}) == [(2,)]
         server.kill()
         server.start()
-        assert database.fetch(text("SELECT 3"), {}) == [(3,)]  # by a connection that had died unseen
-        with database.writing() as session:
+        assert database.fetch_rows(text("SELECT 3"), {}) == [(3,)]  # by a connection that had died unseen
+        with database.write_transaction() as session:
             assert session.execute(text("SELECT 4")).all() == [(4,)]
         database.close()
 
@@ -182,24 +182,24 @@ def test_a_single_statement_survives_a_restart_of_the_server(tmp_path: Path) -> 
 def test_a_server_that_hangs_is_as_one_that_is_away(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("registry.db.database.CONNECT_SECONDS", 2)
     with serve_postgres() as server:
-        database = Database(server.url, answer_seconds=0.5)
-        with pytest.raises(DatabaseUnreachable, match="said nothing"), database.writing() as session:
+        database = Database(server.url, response_timeout_seconds=0.5)
+        with pytest.raises(DatabaseUnreachable, match="said nothing"), database.write_transaction() as session:
             session.execute(text("SELECT 1"))
             server.freeze()
             session.execute(text("SELECT 2"))
         with pytest.raises(DatabaseUnreachable):
-            database.fetch(text("SELECT 3"), {})
+            database.fetch_rows(text("SELECT 3"), {})
         server.thaw()
-        assert database.fetch(text("SELECT 4"), {}) == [(4,)]
-        with database.writing() as session:
+        assert database.fetch_rows(text("SELECT 4"), {}) == [(4,)]
+        with database.write_transaction() as session:
             assert session.execute(text("SELECT 5")).all() == [(5,)]
         database.close()
 
 
 def test_an_answer_that_takes_long_is_waited_for_where_it_may(postgres_url: str) -> None:
     for seconds in (None, 30.0):
-        database = Database(postgres_url, answer_seconds=seconds)
-        assert database.fetch(text("SELECT 1 FROM pg_sleep(0.3)"), {}) == [(1,)]
+        database = Database(postgres_url, response_timeout_seconds=seconds)
+        assert database.fetch_rows(text("SELECT 1 FROM pg_sleep(0.3)"), {}) == [(1,)]
         database.close()
 
 
@@ -208,7 +208,7 @@ def test_a_damaged_file_is_told_in_one_line(content: bytes, tmp_path: Path) -> N
     (tmp_path / "r.db").write_bytes(content)
     database = Database(f"sqlite:///{tmp_path / 'r.db'}")
 
-    with pytest.raises(DatabaseRefused, match="damaged"):
+    with pytest.raises(DatabaseUnusable, match="damaged"):
         names_of(database)
     database.close()
 
@@ -217,7 +217,7 @@ def test_a_damaged_file_is_told_in_one_line(content: bytes, tmp_path: Path) -> N
     "url", ["postgresql://u:p@h:abc/x", "sqlite:///x?uri=true", "sqlite:///file::memory:", "sqlite:////x?mode=ro"]
 )
 def test_a_url_that_would_mislead_is_refused(url: str) -> None:
-    with pytest.raises(DatabaseRefused, match="sqlite:///FILE"):
+    with pytest.raises(DatabaseUnusable, match="sqlite:///FILE"):
         Database(url)
 
 
@@ -228,12 +228,12 @@ def test_a_password_in_a_urls_query_is_not_shown() -> None:
 def test_who_waits_for_a_lock_gets_an_answer(migrated_postgres_url: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("registry.db.database.BUSY_SECONDS", 1)
     database = Database(migrated_postgres_url)
-    with database.writing() as session:
+    with database.write_transaction() as session:
         user = make_user(session, "ann")
     with (
-        database.writing() as holder,
+        database.write_transaction() as holder,
         pytest.raises(DatabaseUnreachable, match="lock timeout"),
-        database.writing() as session,
+        database.write_transaction() as session,
     ):
         holder.execute(select(User).where(User.id == user.id).with_for_update())
         session.execute(select(User).where(User.id == user.id).with_for_update())
@@ -241,7 +241,7 @@ def test_who_waits_for_a_lock_gets_an_answer(migrated_postgres_url: str, monkeyp
 
 
 def test_a_single_statement_waits_for_no_writer(database: Database) -> None:
-    with database.writing() as session:
+    with database.write_transaction() as session:
         session.execute(text("UPDATE users SET name = name"))
 
-        assert database.fetch(text("SELECT count(*) FROM users"), {})[0][0] == 0
+        assert database.fetch_rows(text("SELECT count(*) FROM users"), {})[0][0] == 0

@@ -22,7 +22,7 @@ from registry.storage import s3
 from registry.storage.errors import StoreUnreachable
 from registry.storage.folder import FolderStore
 from registry.storage.keys import sample_key, shard_prefix, source_prefix
-from registry.storage.store import Found, ObjectStore, Removed
+from registry.storage.store import ObjectStore, RemovedCount, StoredItem
 from tests.registry.factories import make_prompt, make_sample, make_shard, make_source, make_task, make_user
 
 
@@ -51,7 +51,7 @@ class Planted:
 
 def plant(registry: Registry, name: str | None = None, *, shards: int = 2, samples: int = 2) -> Planted:
     """A source with trained shards, a grant to somebody, and a release that pins all of it."""
-    with registry.database.writing() as session:
+    with registry.database.write_transaction() as session:
         owner = make_user(session, role="owner")
         task = make_task(session)
         source = make_source(session, task, owner, name)
@@ -80,12 +80,12 @@ def plant(registry: Registry, name: str | None = None, *, shards: int = 2, sampl
 
 
 def rows_of(registry: Registry, target: ErasureTarget) -> dict[str, int]:
-    with registry.database.reading() as session:
+    with registry.database.read_transaction() as session:
         return count_rows(session, target)
 
 
 def keys_of(registry: Registry, prefix: str = "sources/") -> list[str]:
-    return sorted(found.key for found in registry.objects.traces(prefix))
+    return sorted(found.key for found in registry.objects.list_all(prefix))
 
 
 def shard_keys(registry: Registry, planted: Planted, shard: UUID) -> list[str]:
@@ -94,17 +94,17 @@ def shard_keys(registry: Registry, planted: Planted, shard: UUID) -> list[str]:
 
 def served(registry: Registry, planted: Planted) -> list[UUID]:
     """The shards of the source whose prompts are served."""
-    with registry.database.reading() as session:
+    with registry.database.read_transaction() as session:
         return list(session.scalars(select(Prompt.shard_id).where(Prompt.source_id == planted.source)))
 
 
 def shard_row(registry: Registry, shard: UUID) -> Shard | None:
-    with registry.database.reading() as session:
+    with registry.database.read_transaction() as session:
         return session.get(Shard, shard)
 
 
 def source_row(registry: Registry, planted: Planted) -> Source | None:
-    with registry.database.reading() as session:
+    with registry.database.read_transaction() as session:
         return session.get(Source, planted.source)
 
 
@@ -120,11 +120,11 @@ def dying_at(point: str) -> Iterator[None]:
         if reached == point:
             raise Died(point)
 
-    failpoints.on_reach = die
+    failpoints.on_hit = die
     try:
         yield
     finally:
-        failpoints.on_reach = None
+        failpoints.on_hit = None
 
 
 def abandon_check(registry: Registry, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -135,7 +135,7 @@ def abandon_check(registry: Registry, monkeypatch: pytest.MonkeyPatch) -> None:
 
     with monkeypatch.context() as killed, pytest.raises(Died):
         killed.setattr(FolderStore, "remove", die)
-        killed.setattr(s3, "delete_all", die)
+        killed.setattr(s3, "delete_items", die)
         registry.objects.check()
 
 
@@ -146,16 +146,16 @@ class FailingStore:
         self._store = store
         self.failures = failures
         self.name = store.name
-        self.put, self.read, self.fetch = store.put, store.read, store.fetch
+        self.put, self.read, self.download = store.put, store.read, store.download
         self.check, self.prepare = store.check, store.prepare
 
-    def objects(self, prefix: str) -> Iterator[Found]:
-        return self._store.objects(prefix)
+    def list_objects(self, prefix: str) -> Iterator[StoredItem]:
+        return self._store.list_objects(prefix)
 
-    def traces(self, prefix: str) -> Iterator[Found]:
-        return self._store.traces(prefix)
+    def list_all(self, prefix: str) -> Iterator[StoredItem]:
+        return self._store.list_all(prefix)
 
-    def remove(self, prefix: str) -> Removed:
+    def remove(self, prefix: str) -> RemovedCount:
         if self.failures:
             self.failures -= 1
             raise StoreUnreachable("the store sleeps: wake it")

@@ -17,7 +17,7 @@ from sqlalchemy import update
 from registry.access.caller import OPERATOR
 from registry.db.clock import now
 from registry.db.models.catalog import Shard, Source, Tombstone
-from registry.db.models.log import AuditLine
+from registry.db.models.log import LogEntry
 from registry.erasure.receipts import NOT_COVERED, canonical_json, complete_erasure
 from registry.erasure.request import forget_sample, forget_shard, forget_source
 from registry.erasure.runner import finish_erasure
@@ -25,7 +25,7 @@ from registry.erasure.verify import ReceiptCheck, ReceiptVerification, verify_re
 from registry.errors import Conflict, Invalid
 from registry.ids import new_id
 from registry.log import chain
-from registry.log.signing import KeyUnusable, open_signer
+from registry.log.signing import SigningKeyUnusable, open_signer
 from registry.registry import Registry
 from registry.storage.keys import sample_key
 from registry.storage.ownership import mark_store
@@ -90,9 +90,9 @@ def test_a_receipt_tells_no_name_label_or_credential(registry: Registry) -> None
 def test_the_log_is_whole_and_names_the_receipt(registry: Registry) -> None:
     _, receipt = forgotten(registry)
 
-    with registry.database.reading() as session:
-        assert list(chain.breaks(session)) == []
-        line = session.get_one(AuditLine, receipt["audit"]["head"] + 1)
+    with registry.database.read_transaction() as session:
+        assert list(chain.find_breaks(session)) == []
+        line = session.get_one(LogEntry, receipt["audit"]["head"] + 1)
     assert line.action == "erasure.completed"
 
 
@@ -142,7 +142,7 @@ def test_an_edited_receipt_is_not_genuine_and_garbage_is_refused(registry: Regis
     for make in GARBAGE.values():
         with pytest.raises(Invalid, match="this is no receipt"):
             verify_receipt(registry, make(copy.deepcopy(receipt)))  # type: ignore[arg-type]  # which is the point
-    with pytest.raises(KeyUnusable):
+    with pytest.raises(SigningKeyUnusable):
         verify_receipt(registry, receipt, public="no key")
 
 
@@ -211,7 +211,7 @@ def test_a_hidden_old_version_is_found(registry: Registry, s3_server: S3Server, 
     key = sample_key(planted.source, planted.first_shard, planted.first_sample)
     store.put(key, b"once more")
     s3_client.delete_object(Bucket=bucket, Key=key)
-    assert list(store.objects("sources/")) == []
+    assert list(store.list_objects("sources/")) == []
 
     assert [check.name for check in failed(verify_receipt(registry, receipt))] == ["objects"]
 
@@ -219,7 +219,7 @@ def test_a_hidden_old_version_is_found(registry: Registry, s3_server: S3Server, 
 @pytest.mark.parametrize("scope", ["source", "shard", "sample"])
 def test_a_row_that_is_back_is_found(registry: Registry, scope: str) -> None:
     planted, receipt = forgotten(registry, scope)
-    with registry.database.writing() as session:
+    with registry.database.write_transaction() as session:
         if scope == "source":
             source = Source(id=planted.source, task_id=planted.task, name="back", key=b"k", created_at=now())
             session.add(source)
@@ -244,7 +244,7 @@ def test_a_row_that_is_back_is_found(registry: Registry, scope: str) -> None:
 def test_a_picture_that_was_uploaded_again_is_said_and_no_fault(registry: Registry) -> None:
     planted, receipt = forgotten(registry, "sample")
     body = f"picture 0 of {planted.first_shard}".encode()
-    with registry.database.writing() as session:
+    with registry.database.write_transaction() as session:
         session.query(Tombstone).delete()
         shard = make_shard(session, session.get_one(Source, planted.source))
         make_sample(session, shard, body)
@@ -259,9 +259,9 @@ def test_a_picture_that_was_uploaded_again_is_said_and_no_fault(registry: Regist
 @pytest.mark.parametrize("home", ["sqlite-folder"], indirect=True)
 def test_a_changed_log_is_found(registry: Registry) -> None:
     _, receipt = forgotten(registry)
-    with registry.database.writing() as session:
-        last = AuditLine.number == receipt["audit"]["head"] + 1
-        session.execute(update(AuditLine).where(last).values(subject={"erasure": receipt["erasure"], "receipt": "0"}))
+    with registry.database.write_transaction() as session:
+        last = LogEntry.number == receipt["audit"]["head"] + 1
+        session.execute(update(LogEntry).where(last).values(subject={"erasure": receipt["erasure"], "receipt": "0"}))
 
     assert [check.name for check in failed(verify_receipt(registry, receipt))] == ["log"]
 

@@ -8,8 +8,8 @@ import pytest
 from sqlalchemy import select, update
 
 from registry.access.caller import OPERATOR, Caller
-from registry.db.clock import after
-from registry.db.models.write_claims import Holding, Replica
+from registry.db.clock import seconds_from_now
+from registry.db.models.write_claims import Replica, WriteClaim
 from registry.erasure.manual_confirm import confirm_scratch
 from registry.erasure.replicas import current_epoch, erasures_since, register_replica, report_epoch, unregister_replica
 from registry.erasure.request import forget_sample, forget_source
@@ -19,27 +19,27 @@ from registry.ids import new_id
 from registry.registry import Registry
 from registry.storage import write_claims
 from registry.storage.keys import prompts_prefix
-from registry.storage.scratch import ScratchHome
+from registry.storage.scratch import ScratchSpace
 from tests.registry.erasure.fixtures import Planted, keys_of, plant
 
 
 def hold(registry: Registry, planted: Planted, home: UUID | None = None, prefixes: tuple[str, ...] = ()) -> UUID:
-    holding = new_id()
-    with registry.database.writing() as session:
+    claim = new_id()
+    with registry.database.write_transaction() as session:
         shard = planted.first_shard
-        write_claims.take(session, holding, "train", planted.source, shard=shard, home=home, prefixes=prefixes)
-    return holding
+        write_claims.add_claim(session, claim, "train", planted.source, shard=shard, scratch_id=home, prefixes=prefixes)
+    return claim
 
 
-def kill(registry: Registry, holding: UUID) -> None:
+def kill(registry: Registry, claim: UUID) -> None:
     """Lets the heartbeat have stopped long ago."""
-    with registry.database.writing() as session:
-        session.execute(update(Holding).where(Holding.id == holding).values(expires_at=after(-1)))
+    with registry.database.write_transaction() as session:
+        session.execute(update(WriteClaim).where(WriteClaim.id == claim).values(expires_at=seconds_from_now(-1)))
 
 
 def test_a_live_holder_is_waited_for(registry: Registry) -> None:
     planted = plant(registry)
-    holding = hold(registry, planted)
+    claim = hold(registry, planted)
     erasure = forget_source(registry, planted.owner, planted.source)
 
     waiting = finish_erasure(registry, erasure.id)
@@ -47,23 +47,23 @@ def test_a_live_holder_is_waited_for(registry: Registry) -> None:
     assert waiting.state == "running"
     assert [line for line in waiting.waits_for if "(train): it lets go" in line] == list(waiting.waits_for)
     assert keys_of(registry) == []  # everything else is gone by then
-    with registry.database.writing() as session:
-        write_claims.let_go(session, holding)
+    with registry.database.write_transaction() as session:
+        write_claims.release_claim(session, claim)
     assert finish_erasure(registry, erasure.id).state == "complete"
 
 
 def test_what_a_dead_holder_wrote_is_removed(registry: Registry) -> None:
     planted = plant(registry)
     prefix = prompts_prefix(planted.source, planted.first_shard, 1)
-    holding = hold(registry, planted, registry.scratch.id, (prefix,))
+    claim = hold(registry, planted, registry.scratch.id, (prefix,))
     erasure = forget_sample(registry, planted.owner, planted.source, planted.first_sample)
-    kill(registry, holding)
+    kill(registry, claim)
 
     assert finish_erasure(registry, erasure.id).state == "complete"
 
     assert keys_of(registry, prefix) == []
-    with registry.database.reading() as session:
-        assert session.scalars(select(Holding)).all() == []
+    with registry.database.read_transaction() as session:
+        assert session.scalars(select(WriteClaim)).all() == []
 
 
 @pytest.mark.parametrize("home", ["sqlite-folder"], indirect=True)
@@ -79,14 +79,14 @@ def test_a_scratch_folder_elsewhere_is_waited_for_until_a_worker_starts_there(
     registry: Registry, tmp_path: Path
 ) -> None:
     planted = plant(registry)
-    there = ScratchHome(tmp_path / "another machine")
-    holding = hold(registry, planted, there.id)
-    room = there.folder / str(holding)
+    there = ScratchSpace(tmp_path / "another machine")
+    claim = hold(registry, planted, there.id)
+    room = there.folder / str(claim)
     room.mkdir()
     (room / "picture").write_bytes(b"fetched")
-    (there.folder / f"{holding}.lock").touch()
+    (there.folder / f"{claim}.lock").touch()
     erasure = forget_source(registry, planted.owner, planted.source)
-    kill(registry, holding)
+    kill(registry, claim)
 
     waiting = finish_erasure(registry, erasure.id)
 
@@ -99,11 +99,11 @@ def test_a_scratch_folder_elsewhere_is_waited_for_until_a_worker_starts_there(
 @pytest.mark.parametrize("home", ["sqlite-folder"], indirect=True)
 def test_a_room_that_is_still_used_here_is_waited_for(registry: Registry) -> None:
     planted = plant(registry)
-    holding = hold(registry, planted, registry.scratch.id)
+    claim = hold(registry, planted, registry.scratch.id)
     erasure = forget_source(registry, planted.owner, planted.source)
-    kill(registry, holding)
+    kill(registry, claim)
 
-    with registry.scratch.room(holding):
+    with registry.scratch.job_folder(claim):
         assert "late but still there" in finish_erasure(registry, erasure.id).waits_for[0]
 
     assert finish_erasure(registry, erasure.id).state == "complete"
@@ -111,69 +111,69 @@ def test_a_room_that_is_still_used_here_is_waited_for(registry: Registry) -> Non
 
 def test_a_lost_disk_is_confirmed_by_hand_and_the_receipt_says_so(registry: Registry) -> None:
     planted = plant(registry)
-    holding = hold(registry, planted, new_id())
+    claim = hold(registry, planted, new_id())
     erasure = forget_source(registry, planted.owner, planted.source)
-    with registry.database.writing() as session, pytest.raises(Conflict, match="still live"):
+    with registry.database.write_transaction() as session, pytest.raises(Conflict, match="still live"):
         confirm_scratch(session, OPERATOR, erasure.id)
-    kill(registry, holding)
-    with registry.database.writing() as session, pytest.raises(Forbidden):
+    kill(registry, claim)
+    with registry.database.write_transaction() as session, pytest.raises(Forbidden):
         confirm_scratch(session, planted.owner, erasure.id)
-    with registry.database.writing() as session, pytest.raises(NotFound):
+    with registry.database.write_transaction() as session, pytest.raises(NotFound):
         confirm_scratch(session, OPERATOR, new_id())
 
-    with registry.database.writing() as session:
+    with registry.database.write_transaction() as session:
         assert confirm_scratch(session, Caller(planted.owner.user_id, "admin"), erasure.id) == 1
 
     receipt = finish_erasure(registry, erasure.id).receipt
     assert receipt is not None
     found = {step["name"]: step["found"] for step in receipt["steps"]}
     assert found["holdings"] == {"confirmed by hand": 1}
-    with registry.database.writing() as session, pytest.raises(Conflict, match="complete"):
+    with registry.database.write_transaction() as session, pytest.raises(Conflict, match="complete"):
         confirm_scratch(session, OPERATOR, erasure.id)
 
 
 def test_a_replica_is_waited_for_until_it_has_let_go(registry: Registry) -> None:
     planted = plant(registry)
-    with registry.database.writing() as session:
+    with registry.database.write_transaction() as session:
         first, second = (register_replica(session, name, 60).id for name in ("one", "two"))
     erasure = forget_source(registry, planted.owner, planted.source)
-    with registry.database.writing() as session:
+    with registry.database.write_transaction() as session:
         report_epoch(session, first, erasure.epoch, 60)
 
     waiting = finish_erasure(registry, erasure.id)
 
     assert [line for line in waiting.waits_for if "memory of two:" in line] == list(waiting.waits_for) != []
-    with registry.database.writing() as session:
+    with registry.database.write_transaction() as session:
         report_epoch(session, second, erasure.epoch, 60)
     assert finish_erasure(registry, erasure.id).state == "complete"
 
 
 def test_neither_a_dead_replica_nor_one_that_left_is_waited_for(registry: Registry) -> None:
     planted = plant(registry)
-    with registry.database.writing() as session:
+    with registry.database.write_transaction() as session:
         dead, gone = (register_replica(session, name, 60).id for name in ("dead", "gone"))
     erasure = forget_source(registry, planted.owner, planted.source)
 
-    with registry.database.writing() as session:
-        session.execute(update(Replica).where(Replica.id == dead).values(expires_at=after(-1)))
+    with registry.database.write_transaction() as session:
+        session.execute(update(Replica).where(Replica.id == dead).values(expires_at=seconds_from_now(-1)))
         unregister_replica(session, gone)
 
     assert finish_erasure(registry, erasure.id).state == "complete"
-    with registry.database.writing() as session, pytest.raises(LeaseLost):
+    with registry.database.write_transaction() as session, pytest.raises(LeaseLost):
         report_epoch(session, dead, erasure.epoch, 60)  # it must let go of everything first
 
 
 @pytest.mark.parametrize("home", ["sqlite-folder"], indirect=True)
 def test_a_replica_learns_in_order_what_to_let_go_of(registry: Registry) -> None:
     planted, other = plant(registry), plant(registry)
-    with registry.database.writing() as session:
+    with registry.database.write_transaction() as session:
         replica = register_replica(session, "one", 60)
         start = replica.epoch
         assert start == current_epoch(session)
     of_sample = forget_sample(registry, planted.owner, planted.source, planted.first_sample)
     of_source = forget_source(registry, other.owner, other.source)
 
-    with registry.database.reading() as session:
+    with registry.database.read_transaction() as session:
         evictions = erasures_since(session, start)
         later = erasures_since(session, of_sample.epoch)
 
@@ -186,10 +186,10 @@ def test_a_replica_learns_in_order_what_to_let_go_of(registry: Registry) -> None
 
 @pytest.mark.parametrize("home", ["sqlite-folder"], indirect=True)
 def test_an_epoch_never_goes_back(registry: Registry) -> None:
-    with registry.database.writing() as session:
+    with registry.database.write_transaction() as session:
         replica = register_replica(session, "one", 60).id
         report_epoch(session, replica, 7, 60)
         report_epoch(session, replica, 3, 60)
 
-    with registry.database.reading() as session:
+    with registry.database.read_transaction() as session:
         assert session.get_one(Replica, replica).epoch == 7

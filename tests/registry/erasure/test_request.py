@@ -7,10 +7,10 @@ import pytest
 from sqlalchemy import func, select, update
 
 from registry.access.caller import OPERATOR, Caller
-from registry.db.clock import after
+from registry.db.clock import seconds_from_now
 from registry.db.models.catalog import Sample, Shard, Tombstone
 from registry.db.models.erasures import Erasure
-from registry.db.models.log import AuditLine
+from registry.db.models.log import LogEntry
 from registry.db.models.prompts import ReleaseLoss, ReleasePrompt
 from registry.db.models.users import Grant
 from registry.erasure.request import RETRAIN_PRIORITY, forget_sample, forget_shard, forget_source
@@ -27,38 +27,40 @@ from tests.registry.factories import make_sample, make_user
 
 
 def stranger(registry: Registry) -> Caller:
-    with registry.database.writing() as session:
+    with registry.database.write_transaction() as session:
         return Caller(make_user(session).id, "predictor")
 
 
 def lease(registry: Registry, shard: UUID) -> None:
-    with registry.database.writing() as session:
+    with registry.database.write_transaction() as session:
         session.execute(
             update(Shard)
             .where(Shard.id == shard)
-            .values(lease_id=new_id(), worker="w", expires_at=after(60), progress=0.5, error="bad", attempts=3)
+            .values(
+                lease_id=new_id(), worker="w", expires_at=seconds_from_now(60), progress=0.5, error="bad", attempts=3
+            )
         )
 
 
 def losses(registry: Registry, planted: Planted) -> set[UUID]:
-    with registry.database.reading() as session:
+    with registry.database.read_transaction() as session:
         mine = select(ReleaseLoss.shard_id).where(ReleaseLoss.release_id == planted.release)
         return set(session.scalars(mine))
 
 
 def pinned(registry: Registry, planted: Planted) -> int:
-    with registry.database.reading() as session:
+    with registry.database.read_transaction() as session:
         mine = select(func.count()).select_from(ReleasePrompt).where(ReleasePrompt.release_id == planted.release)
         return session.scalar(mine) or 0
 
 
 def marks(registry: Registry) -> set[str]:
-    with registry.database.reading() as session:
-        return set(session.scalars(select(Tombstone.mark)))
+    with registry.database.read_transaction() as session:
+        return set(session.scalars(select(Tombstone.hash)))
 
 
 def erasures(registry: Registry, planted: Planted) -> set[UUID]:
-    with registry.database.reading() as session:
+    with registry.database.read_transaction() as session:
         return set(session.scalars(select(Erasure.id).where(Erasure.source_id == planted.source)))
 
 
@@ -73,7 +75,7 @@ def test_a_forgotten_source_is_gone_for_everyone_at_once(registry: Registry) -> 
     assert source is not None
     assert (source.name, source.erasure_id) == (None, erasure.id)
     assert served(registry, planted) == []
-    with registry.database.reading() as session:
+    with registry.database.read_transaction() as session:
         assert session.scalars(select(Grant).where(Grant.source_id == planted.source)).all() == []
     assert losses(registry, planted) == set(planted.shards)
     assert pinned(registry, planted) == 0
@@ -121,7 +123,7 @@ def test_a_forgotten_sample_sends_its_shard_back_to_training_ahead_of_others(reg
     assert shard.priority == RETRAIN_PRIORITY
     assert source is not None
     assert marks(registry) == {tombstone_hash(source.key, digest)}
-    with registry.database.reading() as session:
+    with registry.database.read_transaction() as session:
         left = session.scalars(select(Sample.digest).where(Sample.shard_id == gone)).all()
     assert left == planted.shards[gone][1:]
 
@@ -141,8 +143,8 @@ def test_the_epoch_is_the_line_of_the_log_that_began_it(registry: Registry) -> N
 
     erasure = forget_source(registry, planted.owner, planted.source)
 
-    with registry.database.reading() as session:
-        line = session.get_one(AuditLine, erasure.epoch)
+    with registry.database.read_transaction() as session:
+        line = session.get_one(LogEntry, erasure.epoch)
         assert session.get_one(Erasure, erasure.id).epoch == erasure.epoch
     assert line.action == "erasure.began"
     assert line.actor == planted.owner.user_id
@@ -155,17 +157,17 @@ def test_all_who_may_hold_bytes_are_on_record(registry: Registry) -> None:
     planted, other = plant(registry), plant(registry)
     shard, sibling = planted.shards
     upload, mine, beside, foreign = (new_id() for _ in range(4))
-    with registry.database.writing() as session:
-        write_claims.take(session, upload, "upload", planted.source)
-        write_claims.take(session, mine, "train", planted.source, shard=shard)
-        write_claims.take(session, beside, "train", planted.source, shard=sibling)
-        write_claims.take(session, foreign, "train", other.source, shard=other.first_shard)
+    with registry.database.write_transaction() as session:
+        write_claims.add_claim(session, upload, "upload", planted.source)
+        write_claims.add_claim(session, mine, "train", planted.source, shard=shard)
+        write_claims.add_claim(session, beside, "train", planted.source, shard=sibling)
+        write_claims.add_claim(session, foreign, "train", other.source, shard=other.first_shard)
 
     of_sample = forget_sample(registry, planted.owner, planted.source, planted.first_sample)
     of_source = forget_source(registry, planted.owner, planted.source)
 
-    assert set(of_sample.holdings) == {str(upload), str(mine)}
-    assert set(of_source.holdings) == {str(upload), str(mine), str(beside)}
+    assert set(of_sample.write_claims) == {str(upload), str(mine)}
+    assert set(of_source.write_claims) == {str(upload), str(mine), str(beside)}
 
 
 def test_whoever_asks_again_is_told_of_the_same_erasure(registry: Registry) -> None:
@@ -207,7 +209,7 @@ def test_a_picture_its_shard_another_shard_and_the_source_have_each_an_erasure(r
 def test_a_picture_that_came_again_is_forgotten_by_an_erasure_of_its_own(registry: Registry) -> None:
     planted = plant(registry)
     first = forget_sample(registry, planted.owner, planted.source, planted.first_sample)
-    with registry.database.writing() as session:
+    with registry.database.write_transaction() as session:
         shard = session.get_one(Shard, planted.first_shard)
         assert make_sample(session, shard, f"picture 0 of {shard.id}".encode()).digest == planted.first_sample
 
@@ -262,9 +264,13 @@ def test_only_those_with_the_right_may_forget(registry: Registry) -> None:
 
     with pytest.raises(NotFound):
         forget_source(registry, nobody, planted.source)
-    with registry.database.writing() as session:
+    with registry.database.write_transaction() as session:
         grant = Grant(
-            id=new_id(), user_id=nobody.user_id, source_id=planted.source, right="manage", granted_at=after(0)
+            id=new_id(),
+            user_id=nobody.user_id,
+            source_id=planted.source,
+            right="manage",
+            granted_at=seconds_from_now(0),
         )
         session.add(grant)
     with pytest.raises(Forbidden):
@@ -275,9 +281,15 @@ def test_only_those_with_the_right_may_forget(registry: Registry) -> None:
         forget_sample(registry, nobody, planted.source, planted.first_sample)
 
     assert rows_of(registry, planted.target) == before | {"grants": 2}
-    with registry.database.writing() as session:
+    with registry.database.write_transaction() as session:
         session.add(
-            Grant(id=new_id(), user_id=nobody.user_id, source_id=planted.source, right="forget", granted_at=after(0))
+            Grant(
+                id=new_id(),
+                user_id=nobody.user_id,
+                source_id=planted.source,
+                right="forget",
+                granted_at=seconds_from_now(0),
+            )
         )
     assert forget_source(registry, nobody, planted.source).requested_by == nobody.user_id
 
@@ -288,7 +300,7 @@ def test_an_erasure_is_seen_by_who_asked_for_it_and_by_admins(registry: Registry
     first = forget_source(registry, planted.owner, planted.source)
     second = forget_source(registry, OPERATOR, other.source)
 
-    with registry.database.reading() as session:
+    with registry.database.read_transaction() as session:
         assert [seen.id for seen in list_erasures(session, planted.owner).items] == [first.id]
         assert [seen.id for seen in list_erasures(session, OPERATOR).items] == [first.id, second.id]
         assert list_erasures(session, nobody).items == ()

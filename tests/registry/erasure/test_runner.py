@@ -37,11 +37,11 @@ FORGET: dict[str, Callable[[Registry, Planted], Erasure]] = {
     "shard": lambda registry, planted: forget_shard(registry, planted.owner, planted.source, planted.first_shard),
     "sample": lambda registry, planted: forget_sample(registry, planted.owner, planted.source, planted.first_sample),
 }
-DEATHS = [point for point in failpoints.POINTS if point.startswith("erasure: ")]
+DEATHS = [point for point in failpoints.FAILPOINTS if point.startswith("erasure: ")]
 
 
 def make_due(registry: Registry) -> None:
-    with registry.database.writing() as session:
+    with registry.database.write_transaction() as session:
         session.execute(update(Erasure).values(not_before=now()))
 
 
@@ -116,7 +116,7 @@ def test_a_prompt_of_the_next_generation_outlives_the_erasure(registry: Registry
 def test_the_steps_say_what_they_removed(registry: Registry, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(steps, "BATCH", 3)
     planted = plant(registry, shards=2, samples=4)
-    size_bytes = sum(found.size_bytes for found in registry.objects.traces("sources/"))
+    size_bytes = sum(found.size_bytes for found in registry.objects.list_all("sources/"))
 
     progress = finish_erasure(registry, forget_source(registry, planted.owner, planted.source).id)
 
@@ -146,7 +146,7 @@ def test_a_death_at_any_point_changes_nothing_about_the_end(registry: Registry, 
             died = False
     assert died
     assert planted.first_shard not in served(registry, planted)
-    with registry.database.reading() as session:
+    with registry.database.read_transaction() as session:
         erasure = session.query(Erasure).one()
     if point == "erasure: half the objects":
         assert 0 < len(left_of(registry, erasure)[0]) < keys
@@ -201,11 +201,11 @@ def test_what_a_late_writer_left_is_removed_by_the_last_look(registry: Registry)
         if point == "erasure: rows removed":
             registry.objects.put(key, b"late")
 
-    failpoints.on_reach = write_late
+    failpoints.on_hit = write_late
     try:
         progress = finish_erasure(registry, erasure.id)
     finally:
-        failpoints.on_reach = None
+        failpoints.on_hit = None
 
     assert progress.state == "complete"
     assert progress.steps[-1].found == {"late": 1}

@@ -5,11 +5,11 @@ from sqlalchemy import delete, select, update
 from sqlalchemy.orm import Session
 
 from registry.access.caller import OPERATOR
-from registry.db.clock import after
+from registry.db.clock import seconds_from_now
 from registry.db.models.catalog import Sample, Shard, Source
-from registry.db.models.log import AuditHead, AuditLine
+from registry.db.models.log import LogEntry, LogHead
 from registry.db.models.prompts import Prompt, ReleaseLoss, ReleasePrompt
-from registry.db.models.write_claims import Holding
+from registry.db.models.write_claims import WriteClaim
 from registry.erasure.request import forget_source
 from registry.errors import Forbidden
 from registry.fsck import orphan_objects
@@ -21,7 +21,7 @@ from registry.log import chain
 from registry.registry import Registry
 from registry.storage import write_claims
 from registry.storage.keys import probe_key, sample_key, shard_prefix
-from registry.storage.ownership import StoreNotOurs
+from registry.storage.ownership import StoreOwnershipError
 from tests.registry.erasure.fixtures import Planted, abandon_check, keys_of, plant, rows_of, shard_keys, shard_row
 from tests.registry.factories import make_shard
 
@@ -97,9 +97,9 @@ def test_what_is_no_orphan_any_more_is_left(registry: Registry) -> None:
     planted, shard = plant(registry), new_id()
     held, named = sample_key(planted.source, shard, DIGEST), picture_key(planted)
     registry.objects.put(held, b"on its way")
-    with registry.database.writing() as session:
+    with registry.database.write_transaction() as session:
         prefix = shard_prefix(planted.source, shard)
-        write_claims.take(session, new_id(), "upload", planted.source, prefixes=[prefix])
+        write_claims.add_claim(session, new_id(), "upload", planted.source, prefixes=[prefix])
     stale = [Finding("orphan object", key, "", True) for key in (held, named, f"{named[:-64]}{DIGEST}")]
 
     assert [mended.action for mended in repair(registry, OPERATOR, stale)] == [NOTHING_TO_REPAIR] * 3
@@ -114,20 +114,20 @@ def test_a_prompt_that_cannot_be_served_is_dropped_and_trained_again(registry: R
         registry.objects.remove(key)
     if fault == "damaged":
         registry.objects.put(key, b"other bytes")
-    with registry.database.writing() as session:
-        session.execute(update(Shard).values(attempts=4, error="no bytes", not_before=after(900)))
+    with registry.database.write_transaction() as session:
+        session.execute(update(Shard).values(attempts=4, error="no bytes", not_before=seconds_from_now(900)))
         if fault == "stale":
             session.execute(update(Shard).where(Shard.id == planted.first_shard).values(generation=2))
 
     assert mend(registry) == ["dropped, also from 1 releases; its shard is trained again"]
 
-    with registry.database.reading() as session:
+    with registry.database.read_transaction() as session:
         assert session.scalars(select(Prompt).where(Prompt.shard_id == planted.first_shard)).all() == []
         assert len(session.scalars(select(ReleasePrompt)).all()) == 1
         assert session.scalars(select(ReleaseLoss)).all() == []  # nothing was forgotten
         shard = session.get_one(Shard, planted.first_shard)
         assert (shard.attempts, shard.error, shard.not_before) == (0, None, None)
-        line = session.scalars(select(AuditLine).where(AuditLine.action == "doctor.prompt_dropped")).one()
+        line = session.scalars(select(LogEntry).where(LogEntry.action == "doctor.prompt_dropped")).one()
     assert line.subject["releases"] == 1
     assert key not in keys_of(registry)
 
@@ -135,7 +135,7 @@ def test_a_prompt_that_cannot_be_served_is_dropped_and_trained_again(registry: R
 @pytest.mark.parametrize("home", ["sqlite-folder"], indirect=True)
 def test_a_remote_shard_goes_with_its_lost_prompt(registry: Registry) -> None:
     planted = plant(registry)
-    with registry.database.writing() as session:
+    with registry.database.write_transaction() as session:
         session.execute(delete(Sample).where(Sample.shard_id == planted.first_shard))
         session.execute(update(Shard).where(Shard.id == planted.first_shard).values(is_remote=True))
     registry.objects.remove(shard_prefix(planted.source, planted.first_shard))
@@ -158,7 +158,7 @@ def test_a_lost_picture_is_dropped_loudly_and_its_shard_is_trained_again(registr
         f"THE PICTURE IS {fault}: its row was dropped, and its shard is trained again. Upload it again if you have it"
     )
 
-    with registry.database.reading() as session:
+    with registry.database.read_transaction() as session:
         left = session.scalars(select(Sample.digest).where(Sample.shard_id == planted.first_shard)).all()
         # A prompt that knows the picture could not be found by it any more, and so never be forgotten with it.
         assert session.scalars(select(Prompt).where(Prompt.shard_id == planted.first_shard)).all() == []
@@ -174,7 +174,7 @@ def test_a_shard_goes_with_its_last_picture(registry: Registry, is_trained: bool
     registry.objects.remove(picture_key(planted))
     if not is_trained:
         registry.objects.remove(prompt_key(registry, planted))
-        with registry.database.writing() as session:
+        with registry.database.write_transaction() as session:
             session.execute(delete(Prompt).where(Prompt.shard_id == planted.first_shard))
 
     mend(registry)
@@ -192,7 +192,7 @@ def test_a_store_that_is_not_mounted_costs_no_row(registry: Registry) -> None:
     before = rows_of(registry, planted.target)
 
     for finding in findings:
-        with pytest.raises(StoreNotOurs, match="disk is mounted"):
+        with pytest.raises(StoreOwnershipError, match="disk is mounted"):
             repair(registry, OPERATOR, [finding])
 
     assert rows_of(registry, planted.target) == before
@@ -220,10 +220,12 @@ def test_leftovers_of_the_dead_are_cleared_up(registry: Registry) -> None:
     shard = new_id()
     key = sample_key(planted.source, shard, DIGEST)
     registry.objects.put(key, b"half an upload")
-    with registry.database.writing() as session:
+    with registry.database.write_transaction() as session:
         prefix = shard_prefix(planted.source, shard)
-        write_claims.take(session, dead, "upload", planted.source, home=registry.scratch.id, prefixes=[prefix])
-        session.execute(update(Holding).values(expires_at=after(-1)))
+        write_claims.add_claim(
+            session, dead, "upload", planted.source, scratch_id=registry.scratch.id, prefixes=[prefix]
+        )
+        session.execute(update(WriteClaim).values(expires_at=seconds_from_now(-1)))
         bare = make_shard(session, session.get_one(Source, planted.source)).id
     (registry.scratch.folder / str(dead)).mkdir()
     (registry.scratch.folder / f"{dead}.lock").touch()
@@ -236,27 +238,27 @@ def test_leftovers_of_the_dead_are_cleared_up(registry: Registry) -> None:
 
 
 def change_a_line(session: Session) -> None:
-    session.execute(update(AuditLine).where(AuditLine.number == 2).values(action="nothing"))
+    session.execute(update(LogEntry).where(LogEntry.number == 2).values(action="nothing"))
 
 
 def take_a_line_out(session: Session) -> None:
-    session.execute(delete(AuditLine).where(AuditLine.number == 2))
+    session.execute(delete(LogEntry).where(LogEntry.number == 2))
 
 
 def cut_the_end_off(session: Session) -> None:
-    session.execute(delete(AuditLine).where(AuditLine.number >= 4))
+    session.execute(delete(LogEntry).where(LogEntry.number >= 4))
 
 
 def lose_the_head(session: Session) -> None:
-    session.execute(delete(AuditHead))
+    session.execute(delete(LogHead))
 
 
 def set_the_head_back(session: Session) -> None:
-    session.execute(update(AuditHead).values(number=2))
+    session.execute(update(LogHead).values(number=2))
 
 
 def change_the_head(session: Session) -> None:
-    session.execute(update(AuditHead).values(hash="f" * 64))
+    session.execute(update(LogHead).values(hash="f" * 64))
 
 
 @pytest.mark.parametrize("home", ["sqlite-folder"], indirect=True)
@@ -265,34 +267,34 @@ def change_the_head(session: Session) -> None:
 )
 def test_a_broken_log_is_acknowledged_once_and_works_again(registry: Registry, tamper: object) -> None:
     assert callable(tamper)
-    with registry.database.writing() as session:
+    with registry.database.write_transaction() as session:
         for _ in range(5):
-            chain.append(session, None, "test")
+            chain.append_entry(session, None, "test")
         tamper(session)
     broken = [finding for finding in scan(registry) if finding.is_fault]
     assert len(broken) == 1
 
     assert len(list(repair(registry, OPERATOR, broken))) == 1
 
-    with registry.database.writing() as session:
-        chain.append(session, None, "test")
+    with registry.database.write_transaction() as session:
+        chain.append_entry(session, None, "test")
     assert [finding for finding in scan(registry) if finding.is_fault] == []
     is_healed = tamper in (lose_the_head, set_the_head_back)  # the lines themselves were whole
     assert [finding.kind for finding in scan(registry)] == ([] if is_healed else ["acknowledged break"])
-    with registry.database.reading() as session:
-        examined = session.scalars(select(AuditLine).where(AuditLine.action == "log.examined")).one()
+    with registry.database.read_transaction() as session:
+        examined = session.scalars(select(LogEntry).where(LogEntry.action == "log.examined")).one()
     assert examined.subject["breaks"] == [[int(broken[0].subject), broken[0].detail]]
 
 
 @pytest.mark.parametrize("home", ["sqlite-folder"], indirect=True)
 def test_a_line_that_is_changed_again_is_a_new_fault(registry: Registry) -> None:
-    with registry.database.writing() as session:
+    with registry.database.write_transaction() as session:
         for _ in range(3):
-            chain.append(session, None, "test")
+            chain.append_entry(session, None, "test")
         change_a_line(session)
     mend(registry)
 
-    with registry.database.writing() as session:
-        session.execute(update(AuditLine).where(AuditLine.number == 2).values(action="something else"))
+    with registry.database.write_transaction() as session:
+        session.execute(update(LogEntry).where(LogEntry.number == 2).values(action="something else"))
 
     assert [finding.kind for finding in scan(registry)] == ["broken log"]

@@ -5,18 +5,18 @@ from uuid import UUID
 import pytest
 from sqlalchemy import delete, update
 
-from registry.db.clock import after
+from registry.db.clock import seconds_from_now
 from registry.db.models.catalog import Sample, Shard, Source
-from registry.db.models.log import AuditLine
+from registry.db.models.log import LogEntry
 from registry.db.models.prompts import Prompt
-from registry.db.models.write_claims import Holding
+from registry.db.models.write_claims import WriteClaim
 from registry.erasure.request import forget_sample, forget_shard, forget_source
 from registry.fsck import missing_objects, orphan_objects
 from registry.fsck.scan import scan
 from registry.ids import new_id
 from registry.registry import Registry
 from registry.storage import write_claims
-from registry.storage.keys import probed_at, prompts_prefix, sample_key, shard_prefix
+from registry.storage.keys import probe_timestamp, prompts_prefix, sample_key, shard_prefix
 from tests.registry.erasure.fixtures import Planted, abandon_check, plant, shard_keys
 from tests.registry.factories import make_shard
 
@@ -67,9 +67,9 @@ def test_an_object_without_a_row_is_an_orphan(registry: Registry) -> None:
 
 def test_what_somebody_still_holds_is_no_orphan(registry: Registry) -> None:
     planted, shard = plant(registry), new_id()
-    with registry.database.writing() as session:
+    with registry.database.write_transaction() as session:
         prefix = shard_prefix(planted.source, shard)
-        write_claims.take(session, new_id(), "upload", planted.source, prefixes=[prefix])
+        write_claims.add_claim(session, new_id(), "upload", planted.source, prefixes=[prefix])
     registry.objects.put(sample_key(planted.source, shard, DIGEST), b"on its way")
 
     assert found(registry) == []
@@ -104,7 +104,7 @@ def test_what_a_dead_process_tried_the_store_out_by_is_an_orphan_once_it_is_old(
 
     [(kind, key)] = found(registry)
     assert kind == "orphan object"
-    assert probed_at(key) is not None
+    assert probe_timestamp(key) is not None
 
 
 @pytest.mark.parametrize("home", ["sqlite-folder"], indirect=True)
@@ -136,7 +136,7 @@ def test_bytes_that_changed_are_found_by_reading_them(registry: Registry) -> Non
 
 def test_a_prompt_of_another_generation_is_stale(registry: Registry) -> None:
     planted = plant(registry)
-    with registry.database.writing() as session:
+    with registry.database.write_transaction() as session:
         session.execute(update(Shard).where(Shard.id == planted.first_shard).values(generation=2))
 
     assert found(registry) == [("stale prompt", prompt_key(registry, planted))]
@@ -146,7 +146,7 @@ def test_a_prompt_of_another_generation_is_stale(registry: Registry) -> None:
 def test_a_shard_with_nothing_in_it_is_empty_and_a_remote_one_with_a_prompt_is_not(registry: Registry) -> None:
     planted = plant(registry)
     remote, emptied = planted.shards
-    with registry.database.writing() as session:
+    with registry.database.write_transaction() as session:
         session.execute(delete(Sample).where(Sample.source_id == planted.source))
         session.execute(update(Shard).where(Shard.id == remote).values(is_remote=True))
         session.execute(delete(Prompt).where(Prompt.shard_id == emptied))
@@ -160,17 +160,17 @@ def test_a_shard_with_nothing_in_it_is_empty_and_a_remote_one_with_a_prompt_is_n
 def test_an_expired_holding_is_found_and_one_elsewhere_cannot_be_mended_here(registry: Registry) -> None:
     planted = plant(registry)
     here, elsewhere, alive = sorted(new_id() for _ in range(3))
-    with registry.database.writing() as session:
-        write_claims.take(session, here, "upload", planted.source, home=registry.scratch.id)
-        write_claims.take(session, elsewhere, "upload", planted.source, home=new_id())
-        session.execute(update(Holding).values(expires_at=after(-1)))
-        write_claims.take(session, alive, "upload", planted.source)
+    with registry.database.write_transaction() as session:
+        write_claims.add_claim(session, here, "upload", planted.source, scratch_id=registry.scratch.id)
+        write_claims.add_claim(session, elsewhere, "upload", planted.source, scratch_id=new_id())
+        session.execute(update(WriteClaim).values(expires_at=seconds_from_now(-1)))
+        write_claims.add_claim(session, alive, "upload", planted.source)
 
     findings = list(scan(registry))
 
     assert [(finding.kind, finding.subject, finding.is_mendable) for finding in findings] == [
-        ("expired holding", str(here), True),
-        ("expired holding", str(elsewhere), False),
+        ("expired write claim", str(here), True),
+        ("expired write claim", str(elsewhere), False),
     ]
 
 
@@ -181,7 +181,7 @@ def test_a_room_that_nobody_locks_is_abandoned(registry: Registry) -> None:
     (registry.scratch.folder / str(dead)).mkdir()
     (registry.scratch.folder / f"{dead}.lock").touch()
 
-    with registry.scratch.room(alive):
+    with registry.scratch.job_folder(alive):
         assert found(registry) == [("abandoned room", str(dead))]
         assert (registry.scratch.folder / str(dead)).is_dir()
 
@@ -190,7 +190,7 @@ def test_a_room_that_nobody_locks_is_abandoned(registry: Registry) -> None:
 def test_a_changed_line_of_the_log_is_found(registry: Registry) -> None:
     planted = plant(registry)
     erasure = forget_source(registry, planted.owner, planted.source)
-    with registry.database.writing() as session:
-        session.execute(update(AuditLine).where(AuditLine.number == erasure.epoch).values(action="nothing"))
+    with registry.database.write_transaction() as session:
+        session.execute(update(LogEntry).where(LogEntry.number == erasure.epoch).values(action="nothing"))
 
     assert found(registry) == [("broken log", str(erasure.epoch))]

@@ -29,6 +29,6 @@ def at_point(monkeypatch: pytest.MonkeyPatch) -> AtPoint:
             if reached == point:
                 happen()
 
-        monkeypatch.setattr(failpoints, "on_reach", on_reach)
+        monkeypatch.setattr(failpoints, "on_hit", on_reach)
 
     return set_up

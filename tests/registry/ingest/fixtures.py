@@ -13,8 +13,8 @@ from sqlalchemy import func, select
 from registry.access.caller import Caller
 from registry.db.clock import now
 from registry.db.models.catalog import Sample, Shard, Source, Tombstone
-from registry.db.models.log import AuditLine
-from registry.db.models.write_claims import Holding
+from registry.db.models.log import LogEntry
+from registry.db.models.write_claims import WriteClaim
 from registry.ingest.pipeline import IngestResult
 from registry.ingest.tombstones import tombstone_hash
 from registry.ingest.upload import add_samples, upload_source
@@ -36,12 +36,12 @@ class Desk:
         self.registry = registry
         self.shop = shop
         self._numbers = count()
-        with registry.database.writing() as session:
+        with registry.database.write_transaction() as session:
             self.task_id = make_task(session, labels=labels).id
             self.owner = Caller(make_user(session, role="owner").id, "owner")
 
     def user(self, role: Any = "predictor") -> Caller:  # Any: a role
-        with self.registry.database.writing() as session:
+        with self.registry.database.write_transaction() as session:
             return Caller(make_user(session, role=role).id, role)
 
     def pictures(self, numbers: Iterable[int], label: str = "cat") -> Path:
@@ -57,44 +57,47 @@ class Desk:
 
     def forget(self, source_id: UUID, digest: str, erasure_id: UUID) -> None:
         """What forgetting a sample does to the rows that uploads look at."""
-        with self.registry.database.writing() as session:
+        with self.registry.database.write_transaction() as session:
             source = session.get_one(Source, source_id)
             sample = session.get(Sample, (source_id, digest))
             if sample is not None:
                 session.delete(sample)
             session.add(
                 Tombstone(
-                    source_id=source_id, mark=tombstone_hash(source.key, digest), erasure_id=erasure_id, made_at=now()
+                    source_id=source_id,
+                    hash=tombstone_hash(source.key, digest),
+                    erasure_id=erasure_id,
+                    created_at=now(),
                 )
             )
 
     def samples(self, source_id: UUID) -> list[Sample]:
-        with self.registry.database.reading() as session:
+        with self.registry.database.read_transaction() as session:
             own = select(Sample).where(Sample.source_id == source_id)
             return list(session.scalars(own.order_by(Sample.digest)))
 
     def shards(self, source_id: UUID) -> list[Shard]:
-        with self.registry.database.reading() as session:
+        with self.registry.database.read_transaction() as session:
             return list(session.scalars(select(Shard).where(Shard.source_id == source_id).order_by(Shard.number)))
 
-    def log(self) -> list[AuditLine]:
-        with self.registry.database.reading() as session:
-            return list(session.scalars(select(AuditLine).order_by(AuditLine.number)))
+    def log(self) -> list[LogEntry]:
+        with self.registry.database.read_transaction() as session:
+            return list(session.scalars(select(LogEntry).order_by(LogEntry.number)))
 
     def rows(self) -> dict[str, int]:
         """How many rows there are of what an upload makes."""
-        with self.registry.database.reading() as session:
-            tables = (Source, Shard, Sample, Tombstone, AuditLine)
+        with self.registry.database.read_transaction() as session:
+            tables = (Source, Shard, Sample, Tombstone, LogEntry)
             return {
                 table.__tablename__: session.scalar(select(func.count()).select_from(table)) or 0 for table in tables
             }
 
     def assert_tidy(self) -> None:
         """Nobody holds anything, scratch is empty, and there is an object for every sample and none besides."""
-        with self.registry.database.reading() as session:
-            assert session.scalars(select(Holding)).all() == []
+        with self.registry.database.read_transaction() as session:
+            assert session.scalars(select(WriteClaim)).all() == []
             samples = session.scalars(select(Sample)).all()
         expected = [(sample_key(s.source_id, s.shard_id, s.digest), s.size_bytes, "object") for s in samples]
-        found = [(found.key, found.size_bytes, found.kind) for found in self.registry.objects.traces("sources/")]
+        found = [(found.key, found.size_bytes, found.kind) for found in self.registry.objects.list_all("sources/")]
         assert sorted(found) == sorted(expected)
         assert {path.name for path in self.registry.scratch.folder.glob("*")} <= {"home-id"}

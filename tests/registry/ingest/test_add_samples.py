@@ -27,7 +27,7 @@ def digest_of(desk: Desk, number: int) -> str:
 def grant(desk: Desk, source_id: UUID, *rights: Right) -> Caller:
     caller = desk.user()
     assert caller.user_id is not None
-    with desk.registry.database.writing() as session:
+    with desk.registry.database.write_transaction() as session:
         for right in rights:
             session.add(Grant(id=new_id(), user_id=caller.user_id, source_id=source_id, right=right, granted_at=now()))
     return caller
@@ -164,7 +164,7 @@ def test_adding_takes_the_right_to_manage(desk: Desk, source_id: UUID) -> None:
 
 @embedded
 def test_nothing_is_added_to_a_source_that_is_being_forgotten(desk: Desk, source_id: UUID) -> None:
-    with desk.registry.database.writing() as session:
+    with desk.registry.database.write_transaction() as session:
         session.execute(update(Source).values(name=None, erasure_id=new_id()))
 
     with pytest.raises(NotFound):

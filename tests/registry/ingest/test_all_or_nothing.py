@@ -1,4 +1,4 @@
-"""Whatever goes wrong, and wherever: an upload that fails leaves no row, no object, no holding and no file."""
+"""Whatever goes wrong, and wherever: an upload that fails leaves no row, no object, no claim and no file."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ from registry.ingest import pipeline
 from registry.registry import Registry
 from registry.storage import write_claims
 from registry.storage.errors import StoreUnreachable
-from registry.storage.store import ObjectStore, Removed
+from registry.storage.store import ObjectStore, RemovedCount
 from tests.registry.ingest.fixtures import AtPoint, Desk
 
-BEFORE_THE_END = ("upload: held", "upload: half the objects", "upload: objects written")
+BEFORE_THE_END = ("upload: claimed", "upload: half the objects", "upload: objects written")
 embedded = pytest.mark.parametrize("home", ["sqlite-folder"], indirect=True)  # what no home has a say in
 
 
@@ -43,7 +43,7 @@ class StoreWithFaults:
             raise StoreUnreachable("the store does not answer: start it")
         self._store.put(key, body)
 
-    def remove(self, prefix: str) -> Removed:
+    def remove(self, prefix: str) -> RemovedCount:
         if not self._removes:
             raise StoreUnreachable("the store does not answer: start it")
         return self._store.remove(prefix)
@@ -68,11 +68,11 @@ def test_an_upload_that_is_interrupted_anywhere_leaves_nothing(desk: Desk, at_po
 @embedded
 def test_the_points_are_reached_once_and_in_their_order(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
     reached: list[str] = []
-    monkeypatch.setattr(failpoints, "on_reach", reached.append)
+    monkeypatch.setattr(failpoints, "on_hit", reached.append)
 
     desk.upload(desk.pictures([1]))
 
-    assert reached == [point for point in failpoints.POINTS if point.startswith("upload")]
+    assert reached == [point for point in failpoints.FAILPOINTS if point.startswith("upload")]
 
 
 def test_an_upload_that_is_interrupted_after_its_commit_is_all_there(desk: Desk, at_point: AtPoint) -> None:
@@ -116,9 +116,9 @@ def test_what_a_store_that_is_gone_keeps_is_cleared_up_once_it_is_back(desk: Des
     with pytest.raises(StoreUnreachable):
         desk.upload(desk.pictures(range(20)))
     desk.registry = real
-    assert len(list(real.objects.traces("sources/"))) == 5
+    assert len(list(real.objects.list_all("sources/"))) == 5
 
-    write_claims.clear_up(real.database, real.objects, real.scratch)
+    write_claims.clean_up_abandoned(real.database, real.objects, real.scratch)
 
     desk.assert_tidy()
 
@@ -163,7 +163,7 @@ def test_a_name_that_was_taken_while_the_pictures_were_written_is_a_conflict(des
     first = desk.pictures([1])
 
     def be_faster() -> None:
-        failpoints.on_reach = None
+        failpoints.on_hit = None
         desk.upload(first)
 
     at_point("upload: objects written", be_faster)

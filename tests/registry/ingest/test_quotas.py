@@ -8,10 +8,10 @@ from sqlalchemy import select
 
 from alacarte.api.limits import MAX_QUOTA_BYTES
 from registry.access.caller import OPERATOR
-from registry.access.quotas import Quota, QuotaExceeded, set_quota, show_quota
+from registry.access.quotas import QuotaExceeded, QuotaUsage, read_quota, set_quota
 from registry.access.users import remove_user
 from registry.catalog.sources import create_source
-from registry.db.models.log import AuditLine
+from registry.db.models.log import LogEntry
 from registry.erasure.request import forget_sample, forget_source
 from registry.errors import Forbidden, Invalid, NotFound
 from registry.ids import new_id
@@ -26,15 +26,15 @@ FACTS = PublishedMetadata(identity="1d" * 32, labels=("cat",), samples=1, facts=
 def limited(desk: Desk, quota_bytes: int | None) -> Desk:
     """The desk, whose owner may store so much."""
     assert desk.owner.user_id is not None
-    with desk.registry.database.writing() as session:
+    with desk.registry.database.write_transaction() as session:
         set_quota(session, OPERATOR, desk.owner.user_id, quota_bytes)
     return desk
 
 
-def quota(desk: Desk) -> Quota:
+def quota(desk: Desk) -> QuotaUsage:
     assert desk.owner.user_id is not None
-    with desk.registry.database.reading() as session:
-        return show_quota(session, desk.owner, desk.owner.user_id, desk.registry.quota_bytes)
+    with desk.registry.database.read_transaction() as session:
+        return read_quota(session, desk.owner, desk.owner.user_id, desk.registry.quota_bytes)
 
 
 def size_of(desk: Desk, *numbers: int) -> int:
@@ -47,7 +47,7 @@ def test_what_fits_exactly_is_taken_in_and_then_not_a_byte_more(desk: Desk) -> N
 
     source = desk.upload(desk.pictures(range(3))).source_id
 
-    assert quota(desk) == Quota(room, room, is_default=False)
+    assert quota(desk) == QuotaUsage(room, room, is_default=False)
     with pytest.raises(QuotaExceeded, match=f"stores {room} of the {room} bytes .*: forget a source .* larger quota"):
         desk.add(source, desk.pictures([3]))
     with pytest.raises(QuotaExceeded):
@@ -127,7 +127,7 @@ def test_the_default_counts_for_whom_nothing_else_was_said(desk: Desk) -> None:
     desk.registry = replace(desk.registry, quota_bytes=1)
     with pytest.raises(QuotaExceeded, match="of the 1 bytes"):
         desk.upload(desk.pictures([0]))
-    assert quota(desk) == Quota(0, 1, is_default=True)
+    assert quota(desk) == QuotaUsage(0, 1, is_default=True)
 
     limited(desk, size_of(desk, 0))
     desk.upload(desk.pictures([0]))
@@ -141,7 +141,7 @@ def test_a_source_without_an_owner_has_no_quota(desk: Desk) -> None:
     source = desk.upload(desk.pictures([0])).source_id
     desk.registry = replace(desk.registry, quota_bytes=1)
     assert desk.owner.user_id is not None
-    with desk.registry.database.writing() as session:
+    with desk.registry.database.write_transaction() as session:
         remove_user(session, OPERATOR, desk.owner.user_id)
     desk.owner = OPERATOR
 
@@ -150,7 +150,7 @@ def test_a_source_without_an_owner_has_no_quota(desk: Desk) -> None:
 
 def test_prompts_that_are_sent_count_too(desk: Desk) -> None:
     limited(desk, 10)
-    with desk.registry.database.writing() as session:
+    with desk.registry.database.write_transaction() as session:
         source: UUID = create_source(session, desk.owner, desk.task_id, "remote").id
 
     kept = publish_remote(desk.registry, desk.owner, source, b"12345678", FACTS)
@@ -165,11 +165,11 @@ def test_prompts_that_are_sent_count_too(desk: Desk) -> None:
 def test_quotas_are_set_by_admins_and_seen_by_whom_they_are_of(desk: Desk) -> None:
     assert desk.owner.user_id is not None
     stranger = desk.user()
-    with desk.registry.database.writing() as session:
+    with desk.registry.database.write_transaction() as session:
         with pytest.raises(Forbidden):
             set_quota(session, desk.owner, desk.owner.user_id, MAX_QUOTA_BYTES)
         with pytest.raises(NotFound):
-            show_quota(session, stranger, desk.owner.user_id, None)
+            read_quota(session, stranger, desk.owner.user_id, None)
         with pytest.raises(NotFound):
             set_quota(session, OPERATOR, new_id(), 1)
         for wrong in (-1, MAX_QUOTA_BYTES + 1):
@@ -177,7 +177,7 @@ def test_quotas_are_set_by_admins_and_seen_by_whom_they_are_of(desk: Desk) -> No
                 set_quota(session, OPERATOR, desk.owner.user_id, wrong)
         set_quota(session, OPERATOR, desk.owner.user_id, MAX_QUOTA_BYTES)
         set_quota(session, OPERATOR, desk.owner.user_id, MAX_QUOTA_BYTES)
-        lines = session.scalars(select(AuditLine)).all()
+        lines = session.scalars(select(LogEntry)).all()
 
     assert [(line.action, line.subject) for line in lines] == [
         ("user.quota-set", {"user": str(desk.owner.user_id), "bytes": MAX_QUOTA_BYTES})

@@ -36,12 +36,12 @@ def together(*acts: Callable[[], IngestResult]) -> list[IngestResult | DomainErr
         except DomainError as error:
             return error
 
-    failpoints.on_reach = meet
+    failpoints.on_hit = meet
     try:
         with ThreadPoolExecutor(len(acts)) as pool:
             return list(pool.map(outcome, acts))
     finally:
-        failpoints.on_reach = None
+        failpoints.on_hit = None
 
 
 def meanwhile(monkeypatch: pytest.MonkeyPatch, act: Callable[[], None]) -> None:
@@ -54,7 +54,7 @@ def meanwhile(monkeypatch: pytest.MonkeyPatch, act: Callable[[], None]) -> None:
             is_over = True
             act()
 
-    monkeypatch.setattr(failpoints, "on_reach", on_reach)
+    monkeypatch.setattr(failpoints, "on_hit", on_reach)
 
 
 def digest_of(desk: Desk, number: int) -> str:
@@ -111,7 +111,7 @@ def test_a_source_that_is_forgotten_meanwhile_takes_nothing_in(
     desk: Desk, source_id: UUID, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def forget() -> None:
-        with desk.registry.database.writing() as session:
+        with desk.registry.database.write_transaction() as session:
             session.execute(update(Source).values(name=None, erasure_id=new_id()))
 
     meanwhile(monkeypatch, forget)
@@ -125,13 +125,13 @@ def test_a_source_that_is_forgotten_meanwhile_takes_nothing_in(
 
 def test_a_right_that_is_revoked_meanwhile_counts(desk: Desk, source_id: UUID, monkeypatch: pytest.MonkeyPatch) -> None:
     caller = desk.user()
-    with desk.registry.database.writing() as session:
+    with desk.registry.database.write_transaction() as session:
         for right in ("use", "manage"):
             assert caller.user_id is not None
             session.add(Grant(id=new_id(), user_id=caller.user_id, source_id=source_id, right=right, granted_at=now()))
 
     def revoke() -> None:
-        with desk.registry.database.writing() as session:
+        with desk.registry.database.write_transaction() as session:
             session.execute(delete(Grant).where(Grant.right == "manage"))
 
     meanwhile(monkeypatch, revoke)

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from registry.errors import LimitExceeded
 from registry.ingest.receive_body import ReceivedBody, receive_body
-from registry.storage.scratch import ScratchUnusable
+from registry.storage.scratch import ScratchUnavailable
 
 
 @given(chunks=st.lists(st.binary(max_size=50)))
@@ -54,14 +54,14 @@ def test_a_file_that_is_there_is_left_alone(tmp_path: Path) -> None:
     path = tmp_path / "body"
     path.write_bytes(b"mine")
 
-    with pytest.raises(ScratchUnusable):
+    with pytest.raises(ScratchUnavailable):
         receive_body([b"yours"], path, 100)
 
     assert path.read_bytes() == b"mine"
 
 
 def test_a_folder_that_is_gone_is_told_in_one_line(tmp_path: Path) -> None:
-    with pytest.raises(ScratchUnusable, match="make room") as caught:
+    with pytest.raises(ScratchUnavailable, match="make room") as caught:
         receive_body([b"some"], tmp_path / "gone" / "body", 100)
 
     assert "\n" not in str(caught.value)

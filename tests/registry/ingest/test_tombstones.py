@@ -28,14 +28,14 @@ def test_another_source_has_another_mark_for_the_same_picture(keys: list[bytes],
 
 def test_only_the_forgotten_ones_of_this_source_are_buried(database: Database) -> None:
     erasure = new_id()
-    with database.writing() as session:
+    with database.write_transaction() as session:
         task = make_task(session)
         source, other = make_source(session, task), make_source(session, task)
         for where, digest in ((source, DIGESTS[1]), (source, DIGESTS[3]), (other, DIGESTS[0])):
             mark = tombstone_hash(where.key, digest)
-            session.add(Tombstone(source_id=where.id, mark=mark, erasure_id=erasure, made_at=now()))
+            session.add(Tombstone(source_id=where.id, hash=mark, erasure_id=erasure, created_at=now()))
 
-    with database.reading() as session:
+    with database.read_transaction() as session:
         found = find_tombstones(session, source, DIGESTS)
 
     assert set(found) == {DIGESTS[1], DIGESTS[3]}
@@ -44,14 +44,14 @@ def test_only_the_forgotten_ones_of_this_source_are_buried(database: Database) -
 
 @pytest.mark.parametrize("home", ["sqlite-folder"], indirect=True)
 def test_unburying_one_leaves_the_others(database: Database) -> None:
-    with database.writing() as session:
+    with database.write_transaction() as session:
         source = make_source(session, make_task(session))
         for digest in DIGESTS[:3]:
             mark = tombstone_hash(source.key, digest)
-            session.add(Tombstone(source_id=source.id, mark=mark, erasure_id=new_id(), made_at=now()))
+            session.add(Tombstone(source_id=source.id, hash=mark, erasure_id=new_id(), created_at=now()))
 
-    with database.writing() as session:
+    with database.write_transaction() as session:
         remove_tombstones(session, source, [DIGESTS[1], DIGESTS[4]])
 
-    with database.reading() as session:
+    with database.read_transaction() as session:
         assert set(find_tombstones(session, source, DIGESTS)) == {DIGESTS[0], DIGESTS[2]}

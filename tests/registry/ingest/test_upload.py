@@ -8,7 +8,7 @@ from uuid import UUID
 import pytest
 
 from registry.access.caller import OPERATOR, Caller
-from registry.catalog.shards import shard_of
+from registry.catalog.shards import assign_shard
 from registry.datasets.limits import DatasetLimits
 from registry.datasets.sample import SkippedFile
 from registry.db.models.catalog import Source
@@ -25,7 +25,7 @@ embedded = pytest.mark.parametrize("home", ["sqlite-folder"], indirect=True)  # 
 
 
 def source_of(desk: Desk, source_id: UUID) -> Source:
-    with desk.registry.database.reading() as session:
+    with desk.registry.database.read_transaction() as session:
         return session.get_one(Source, source_id)
 
 
@@ -58,7 +58,7 @@ def test_a_shard_holds_what_the_keyed_hash_of_each_picture_says(desk: Desk) -> N
     assert len({shard.seed for shard in shards}) == len(shards)
     falls_into: dict[int, set[UUID]] = {}
     for sample in desk.samples(admission.source_id):
-        falls_into.setdefault(shard_of(sample.digest, key, 4), set()).add(sample.shard_id)
+        falls_into.setdefault(assign_shard(sample.digest, key, 4), set()).add(sample.shard_id)
     assert all(len(into) == 1 for into in falls_into.values())
     assert [into.pop() for _, into in sorted(falls_into.items())] == list(admission.shards)
 
@@ -164,7 +164,7 @@ def test_a_caller_whose_user_is_gone_owns_nothing(desk: Desk) -> None:
 
 @embedded
 def test_a_group_owns_nothing(desk: Desk) -> None:
-    with desk.registry.database.writing() as session:
+    with desk.registry.database.write_transaction() as session:
         group = make_user(session, is_group=True)
 
     assert "group" in refused(desk, Invalid, caller=OPERATOR, owner_id=group.id)

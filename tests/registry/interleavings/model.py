@@ -15,12 +15,12 @@ from sqlalchemy import select, update
 
 from registry import failpoints
 from registry.access.caller import OPERATOR
-from registry.access.grants import grant, revoke
-from registry.access.rights import usable
-from registry.access.tokens import issue_token, proof_of
+from registry.access.grants import grant_right, revoke_right
+from registry.access.rights import read_usable_prompts
+from registry.access.tokens import issue_token, parse_token
 from registry.access.users import create_user
 from registry.catalog.tasks import create_task
-from registry.db.clock import after
+from registry.db.clock import seconds_from_now
 from registry.db.models.catalog import Sample, Shard, Source
 from registry.db.models.prompts import Prompt
 from registry.erasure.request import forget_sample, forget_shard, forget_source
@@ -36,7 +36,7 @@ from registry.training.queue import lease_next_shard
 from tests.registry.conftest import picture
 from tests.registry.interleavings.paused import Paused, reach
 
-UPLOAD_POINTS = ("upload: held", "upload: half the objects", "upload: objects written", "upload: committed")
+UPLOAD_POINTS = ("upload: claimed", "upload: half the objects", "upload: objects written", "upload: committed")
 PUBLISH_POINTS = ("publish: object written", "publish: committed")
 FACTS = PublishedMetadata(identity="1d" * 32, labels=("cat",), samples=1, facts={})
 USERS = ("ann", "bob")
@@ -106,7 +106,7 @@ class Orders:
         self.tokens: dict[str, str] = {}
         self.users: dict[str, UUID] = {}
         self.archives = 0
-        with registry.database.writing() as session:
+        with registry.database.write_transaction() as session:
             self.task = create_task(session, OPERATOR, "animals", backbone="vit_tiny_patch16_224").id
             for name in USERS:
                 self.users[name] = create_user(session, OPERATOR, name, "owner").id
@@ -114,7 +114,7 @@ class Orders:
 
     def run(self, steps: int) -> None:
         """So many steps; what is still half-way is finished at the end."""
-        failpoints.on_reach = reach
+        failpoints.on_hit = reach
         try:
             for _ in range(steps):
                 (step,) = self.dice.choices(list(WEIGHTS), list(WEIGHTS.values()))
@@ -126,7 +126,7 @@ class Orders:
                 self.finish_publishing()
                 self.check()
         finally:
-            failpoints.on_reach = None
+            failpoints.on_hit = None
             self.registry.database.close()
             shutil.rmtree(self.folder)
 
@@ -215,15 +215,15 @@ class Orders:
         except LeaseLost:
             assert not self._is_current(publishing.lease)
             assert not publishing.is_committed
-            assert not list(self.registry.objects.traces(publishing.lease.prompt_key))
+            assert not list(self.registry.objects.list_all(publishing.lease.prompt_key))
             self.outcome("a publishing was refused")
         else:
             if not publishing.is_committed:
                 self._publish(publishing.lease)
 
     def let_all_leases_run_out(self) -> None:
-        with self.registry.database.writing() as session:
-            session.execute(update(Shard).where(Shard.lease_id.is_not(None)).values(expires_at=after(-1)))
+        with self.registry.database.write_transaction() as session:
+            session.execute(update(Shard).where(Shard.lease_id.is_not(None)).values(expires_at=seconds_from_now(-1)))
         self.leased.clear()
 
     # Rights
@@ -232,8 +232,8 @@ class Orders:
         if (source := self._any_source()) is None:
             return
         user = self.dice.choice(USERS)
-        with self._expecting(source), self.registry.database.writing() as session:
-            grant(session, OPERATOR, self.users[user], source, "use")
+        with self._expecting(source), self.registry.database.write_transaction() as session:
+            grant_right(session, OPERATOR, self.users[user], source, "use")
         if source in self.model:
             self.model[source].users.add(user)
 
@@ -243,8 +243,8 @@ class Orders:
         user = self.dice.choice(USERS)
         is_granted = source in self.model and user in self.model[source].users
         try:
-            with self.registry.database.writing() as session:
-                revoke(session, OPERATOR, self.users[user], source, "use")
+            with self.registry.database.write_transaction() as session:
+                revoke_right(session, OPERATOR, self.users[user], source, "use")
         except NotFound:
             assert not is_granted
         else:
@@ -299,7 +299,7 @@ class Orders:
 
     def everybody_may_use_what_the_model_says(self) -> None:
         for user in USERS:
-            found = usable(self.registry.database, proof_of(self.tokens[user]), task=self.task)
+            found = read_usable_prompts(self.registry.database, parse_token(self.tokens[user]), task=self.task)
             mine = {source: facts for source, facts in self.model.items() if user == facts.owner or user in facts.users}
             assert set(found.sources) == set(mine)
             assert {(prompt.shard_id, prompt.generation) for prompt in found.prompts} == {
@@ -310,8 +310,8 @@ class Orders:
             }
 
     def every_usable_prompt_and_every_sample_has_its_bytes(self) -> None:
-        kept = {found.key for found in self.registry.objects.objects("sources/")}
-        with self.registry.database.reading() as session:
+        kept = {found.key for found in self.registry.objects.list_objects("sources/")}
+        with self.registry.database.read_transaction() as session:
             named = set(session.scalars(select(Prompt.key)))
             for sample in session.scalars(select(Sample).join(Shard).where(Shard.erasure_id.is_(None))):
                 if sample.source_id in self.model:
@@ -345,7 +345,7 @@ class Orders:
 
     def _adopt(self, upload: Upload) -> None:
         """Takes a committed upload into the model: which shard a sample fell into is the registry's to say."""
-        with self.registry.database.reading() as session:
+        with self.registry.database.read_transaction() as session:
             source = upload.source or session.scalars(select(Source.id).where(Source.name == upload.name)).one()
             facts = self.model.setdefault(source, ModelSource(upload.owner))
             rows = session.execute(select(Sample.shard_id, Sample.digest).where(Sample.source_id == source)).all()

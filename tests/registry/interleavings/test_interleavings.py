@@ -12,7 +12,7 @@ from registry.registry import Registry
 from registry.storage.folder import FolderStore
 from registry.storage.ownership import mark_store
 from registry.storage.s3 import S3Store
-from registry.storage.scratch import ScratchHome
+from registry.storage.scratch import ScratchSpace
 from tests.registry.interleavings.model import WEIGHTS, Orders
 from tests.servers.postgres import PostgresServer
 
@@ -45,7 +45,7 @@ def test_whatever_happens_in_between_the_registry_agrees_with_the_model(sqlite_t
             Registry(
                 database,
                 store,
-                ScratchHome(folder / "scratch"),
+                ScratchSpace(folder / "scratch"),
                 open_signer(tmp_path / "key.pem"),
             ),
             seed,
@@ -61,4 +61,4 @@ def test_it_does_so_on_postgresql_and_s3_too(
     database = Database(postgres_server.make_database(template=postgres_template))
 
     mark_store(database, s3_store)
-    run(Registry(database, s3_store, ScratchHome(tmp_path / "scratch"), open_signer(tmp_path / "key.pem")), seed, 100)
+    run(Registry(database, s3_store, ScratchSpace(tmp_path / "scratch"), open_signer(tmp_path / "key.pem")), seed, 100)

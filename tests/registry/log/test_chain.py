@@ -8,20 +8,20 @@ from sqlalchemy import delete, func, select, update
 from sqlalchemy.orm import Session
 
 from registry.db.database import Database
-from registry.db.models.log import AuditHead, AuditLine
+from registry.db.models.log import LogEntry, LogHead
 from registry.ids import new_id
 from registry.log import chain
 
 
 def write_lines(database: Database, count: int = 6) -> None:
     for number in range(count):
-        with database.writing() as session:
-            chain.append(session, new_id() if number % 2 else None, "user.created", user=new_id(), count=number)
+        with database.write_transaction() as session:
+            chain.append_entry(session, new_id() if number % 2 else None, "user.created", user=new_id(), count=number)
 
 
 def breaks_of(database: Database) -> list[int]:
-    with database.reading() as session:
-        return [broken.number for broken in chain.breaks(session)]
+    with database.read_transaction() as session:
+        return [broken.number for broken in chain.find_breaks(session)]
 
 
 def test_a_log_that_nobody_touched_is_whole(database: Database) -> None:
@@ -39,49 +39,49 @@ def test_a_log_of_several_pages_is_whole(database: Database, monkeypatch: pytest
 
 
 def tamper_with_the_action(session: Session) -> None:
-    session.execute(update(AuditLine).where(AuditLine.number == 3).values(action="user.removed"))
+    session.execute(update(LogEntry).where(LogEntry.number == 3).values(action="user.removed"))
 
 
 def tamper_with_the_subject(session: Session) -> None:
-    session.execute(update(AuditLine).where(AuditLine.number == 3).values(subject={"user": str(new_id())}))
+    session.execute(update(LogEntry).where(LogEntry.number == 3).values(subject={"user": str(new_id())}))
 
 
 def tamper_with_the_actor(session: Session) -> None:
-    session.execute(update(AuditLine).where(AuditLine.number == 3).values(actor=new_id()))
+    session.execute(update(LogEntry).where(LogEntry.number == 3).values(actor=new_id()))
 
 
 def tamper_with_the_time(session: Session) -> None:
-    line = session.get_one(AuditLine, 3)
+    line = session.get_one(LogEntry, 3)
     line.at = line.at.replace(year=2020)
 
 
 def take_a_line_out(session: Session) -> None:
-    session.execute(delete(AuditLine).where(AuditLine.number == 3))
+    session.execute(delete(LogEntry).where(LogEntry.number == 3))
 
 
 def take_a_line_out_and_close_the_gap(session: Session) -> None:
     take_a_line_out(session)
     for number in (4, 5, 6):
-        session.execute(update(AuditLine).where(AuditLine.number == number).values(number=number - 1))
-    session.execute(update(AuditHead).values(number=5))
+        session.execute(update(LogEntry).where(LogEntry.number == number).values(number=number - 1))
+    session.execute(update(LogHead).values(number=5))
 
 
 def forge_a_line_with_a_hash_of_its_own(session: Session) -> None:
-    line = session.get_one(AuditLine, 3)
+    line = session.get_one(LogEntry, 3)
     line.action = "user.removed"
     line.hash = chain._hash_of(line.number, line.at, line.actor, line.action, line.subject, line.previous)
 
 
 def cut_the_end_off(session: Session) -> None:
-    session.execute(delete(AuditLine).where(AuditLine.number > 3))
+    session.execute(delete(LogEntry).where(LogEntry.number > 3))
 
 
 def empty_the_log(session: Session) -> None:
-    session.execute(delete(AuditLine))
+    session.execute(delete(LogEntry))
 
 
 def remove_the_head(session: Session) -> None:
-    session.execute(delete(AuditHead))
+    session.execute(delete(LogHead))
 
 
 @pytest.mark.parametrize(
@@ -101,7 +101,7 @@ def remove_the_head(session: Session) -> None:
 )
 def test_every_attack_on_the_log_shows(attack: Callable[[Session], None], database: Database) -> None:
     write_lines(database)
-    with database.writing() as session:
+    with database.write_transaction() as session:
         attack(session)
 
     assert breaks_of(database)
@@ -115,14 +115,14 @@ def test_lines_written_at_once_form_one_chain(database: Database) -> None:
         thread.join()
 
     assert breaks_of(database) == []
-    with database.reading() as session:
-        assert session.scalar(select(func.count()).select_from(AuditLine)) == 30
+    with database.read_transaction() as session:
+        assert session.scalar(select(func.count()).select_from(LogEntry)) == 30
 
 
 def test_a_line_whose_transaction_failed_was_never_there(database: Database) -> None:
     write_lines(database, 2)
-    with pytest.raises(RuntimeError, match="undone"), database.writing() as session:
-        chain.append(session, None, "user.created")
+    with pytest.raises(RuntimeError, match="undone"), database.write_transaction() as session:
+        chain.append_entry(session, None, "user.created")
         raise RuntimeError("undone")
     write_lines(database, 1)
 

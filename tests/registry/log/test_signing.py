@@ -11,19 +11,26 @@ from sqlalchemy import select
 
 from registry.db.database import Database
 from registry.db.models.erasures import SigningKey
-from registry.log.signing import KeyUnusable, Signer, enrol, fingerprint_of, is_signed, open_signer
+from registry.log.signing import (
+    Signer,
+    SigningKeyUnusable,
+    is_signature_valid,
+    key_fingerprint,
+    open_signer,
+    register_key,
+)
 
 
 def test_a_signature_holds_for_the_very_bytes_and_the_very_key(tmp_path: Path) -> None:
     signer, other = open_signer(tmp_path / "key.pem"), open_signer(tmp_path / "other.pem")
     signature = signer.sign(b"all is gone")
 
-    assert is_signed(b"all is gone", signature, signer.public)
-    assert not is_signed(b"all is gone.", signature, signer.public)
-    assert not is_signed(b"all is gone", signature, other.public)
-    assert not is_signed(b"all is gone", other.sign(b"all is gone"), signer.public)
+    assert is_signature_valid(b"all is gone", signature, signer.public)
+    assert not is_signature_valid(b"all is gone.", signature, signer.public)
+    assert not is_signature_valid(b"all is gone", signature, other.public)
+    assert not is_signature_valid(b"all is gone", other.sign(b"all is gone"), signer.public)
     for garbage in ("", "x", "!!!!", signature[:-4], signature + signature, "é"):
-        assert not is_signed(b"all is gone", garbage, signer.public)
+        assert not is_signature_valid(b"all is gone", garbage, signer.public)
 
 
 def test_the_key_is_made_once_and_kept_from_others(tmp_path: Path) -> None:
@@ -36,7 +43,7 @@ def test_the_key_is_made_once_and_kept_from_others(tmp_path: Path) -> None:
         thread.join()
 
     assert len(signers) == 8
-    assert {signer.fingerprint for signer in signers} == {fingerprint_of(signers[0].public)}
+    assert {signer.fingerprint for signer in signers} == {key_fingerprint(signers[0].public)}
     assert stat.S_IMODE(path.stat().st_mode) == 0o600
     assert [file.name for file in path.parent.iterdir()] == ["key.pem"]
 
@@ -48,21 +55,21 @@ def test_a_key_of_another_kind_and_garbage_are_refused(tmp_path: Path) -> None:
     (tmp_path / "curve.pem").write_bytes(curve)
     (tmp_path / "garbage.pem").write_bytes(b"garbage")
 
-    with pytest.raises(KeyUnusable, match="no Ed25519 key"):
+    with pytest.raises(SigningKeyUnusable, match="no Ed25519 key"):
         open_signer(tmp_path / "curve.pem")
-    with pytest.raises(KeyUnusable, match=r"garbage\.pem"):
+    with pytest.raises(SigningKeyUnusable, match=r"garbage\.pem"):
         open_signer(tmp_path / "garbage.pem")
-    with pytest.raises(KeyUnusable, match="no public key"):
-        fingerprint_of("garbage")
+    with pytest.raises(SigningKeyUnusable, match="no public key"):
+        key_fingerprint("garbage")
 
 
 def test_enrolling_twice_keeps_one_row_and_only_the_public_half(database: Database, tmp_path: Path) -> None:
     signer = open_signer(tmp_path / "key.pem")
     for _ in range(2):
-        with database.writing() as session:
-            enrol(session, signer)
+        with database.write_transaction() as session:
+            register_key(session, signer)
 
-    with database.reading() as session:
+    with database.read_transaction() as session:
         (key,) = session.scalars(select(SigningKey)).all()
     assert (key.fingerprint, key.public) == (signer.fingerprint, signer.public)
     assert "PRIVATE" not in key.public

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Protocol
 
 from registry.storage.folder import FolderStore
 from registry.storage.s3 import S3Store
-from registry.storage.store import Found, ObjectStore
+from registry.storage.store import ObjectStore, StoredItem
 
 if TYPE_CHECKING:
     from types_boto3_s3 import S3Client
@@ -74,9 +74,9 @@ def digest(body: bytes) -> str:
     return hashlib.sha256(body).hexdigest()
 
 
-def keys(found: Iterable[Found]) -> list[str]:
+def keys(found: Iterable[StoredItem]) -> list[str]:
     return [one.key for one in found]
 
 
-def kinds(found: Iterable[Found]) -> list[tuple[str, int, str]]:
+def kinds(found: Iterable[StoredItem]) -> list[tuple[str, int, str]]:
     return sorted((one.key, one.size_bytes, one.kind) for one in found)

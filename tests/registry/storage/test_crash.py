@@ -47,15 +47,15 @@ def kill_in_the_middle(
 
 
 def traced_bytes(store: ObjectStore) -> int:
-    return sum(found.size_bytes for found in store.traces(KEY))
+    return sum(found.size_bytes for found in store.list_all(KEY))
 
 
 def check_aftermath(store: ObjectStore, size_bytes: int) -> None:
-    assert list(store.objects("")) == []
-    assert kinds(store.traces("")) == [(KEY, size_bytes, "unfinished")]
-    assert kinds(store.traces(KEY)) == [(KEY, size_bytes, "unfinished")]
+    assert list(store.list_objects("")) == []
+    assert kinds(store.list_all("")) == [(KEY, size_bytes, "unfinished")]
+    assert kinds(store.list_all(KEY)) == [(KEY, size_bytes, "unfinished")]
     assert store.remove(KEY).bytes == size_bytes
-    assert list(store.traces("")) == []
+    assert list(store.list_all("")) == []
     store.put(KEY, b"second try")
     assert store.read(KEY, digest(b"second try")) == b"second try"
 
@@ -95,12 +95,12 @@ def test_a_body_that_fails_in_the_middle_leaves_nothing(
     body = tmp_path / "body"
     with body.open("wb") as file:
         file.truncate(3 * PART_BYTES)
-    monkeypatch.setattr("registry.storage.s3_multipart.pieces_of", failing)
-    monkeypatch.setattr("registry.storage.folder.pieces_of", failing)
+    monkeypatch.setattr("registry.storage.s3_multipart.iter_chunks", failing)
+    monkeypatch.setattr("registry.storage.folder.iter_chunks", failing)
     for store in (s3_home.store, folder_home.store):
         with pytest.raises(KeyboardInterrupt):
             store.put(KEY, body)
-        assert list(store.traces("")) == []
+        assert list(store.list_all("")) == []
 
 
 def failing(*_: object) -> list[bytes]:

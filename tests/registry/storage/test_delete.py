@@ -8,8 +8,8 @@ from botocore.exceptions import ClientError
 
 from registry.storage import folder, s3_versions
 from registry.storage.errors import StoreUnreachable
-from registry.storage.store import ObjectStore, Removed
-from registry.storage.streams import pieces_of
+from registry.storage.store import ObjectStore, RemovedCount
+from registry.storage.streams import iter_chunks
 from tests.registry.storage.store_fixtures import FolderHome, Home, S3Home, digest, keys, kinds
 
 
@@ -17,33 +17,36 @@ def test_what_is_removed_is_counted_and_gone(home: Home) -> None:
     home.store.put("a/b", b"1")
     home.store.put("a/c/d", b"22")
     home.leave_unfinished("a/e", b"333")
-    assert home.store.remove("a/") == Removed(things=3, bytes=6)
-    assert list(home.store.traces("a/")) == []
+    assert home.store.remove("a/") == RemovedCount(things=3, bytes=6)
+    assert list(home.store.list_all("a/")) == []
 
 
 def test_removing_nothing_is_no_error(home: Home) -> None:
-    assert home.store.remove("a/b") == Removed(0, 0)
-    assert home.store.remove("a/") == Removed(0, 0)
+    assert home.store.remove("a/b") == RemovedCount(0, 0)
+    assert home.store.remove("a/") == RemovedCount(0, 0)
     home.store.put("a/b", b"1")
-    assert home.store.remove("a/b") == Removed(1, 1)
-    assert home.store.remove("a/b") == Removed(0, 0)
+    assert home.store.remove("a/b") == RemovedCount(1, 1)
+    assert home.store.remove("a/b") == RemovedCount(0, 0)
 
 
 def test_a_sibling_is_never_touched(home: Home) -> None:
     for key in ("samples/ab", "samples/abc", "samples/a", "samples-2/ab"):
         home.store.put(key, b"x")
         home.leave_unfinished(key, b"yy")
-    assert home.store.remove("samples/ab") == Removed(2, 3)
-    assert keys(home.store.objects("samples/")) == ["samples/a", "samples/abc"]
+    assert home.store.remove("samples/ab") == RemovedCount(2, 3)
+    assert keys(home.store.list_objects("samples/")) == ["samples/a", "samples/abc"]
     home.store.remove("samples/")
-    assert kinds(home.store.traces("samples-2/")) == [("samples-2/ab", 1, "object"), ("samples-2/ab", 2, "unfinished")]
+    assert kinds(home.store.list_all("samples-2/")) == [
+        ("samples-2/ab", 1, "object"),
+        ("samples-2/ab", 2, "unfinished"),
+    ]
 
 
 def test_a_prefix_that_is_no_whole_key_removes_nothing(home: Home) -> None:
     home.store.put("samples/ab", b"x")
-    assert home.store.remove("samples") == Removed(0, 0)
-    assert home.store.remove("samples/a") == Removed(0, 0)
-    assert home.store.remove("sam/") == Removed(0, 0)
+    assert home.store.remove("samples") == RemovedCount(0, 0)
+    assert home.store.remove("samples/a") == RemovedCount(0, 0)
+    assert home.store.remove("sam/") == RemovedCount(0, 0)
     assert home.store.read("samples/ab", digest(b"x")) == b"x"
 
 
@@ -60,7 +63,7 @@ def test_every_version_and_marker_goes(bucket_home: S3Home) -> None:
 
 def test_what_was_kept_before_versions_were_suspended_goes(suspended_home: S3Home) -> None:
     suspended_home.overwrite("from/then", b"two of two")
-    assert suspended_home.store.remove("from/") == Removed(3, 18)
+    assert suspended_home.store.remove("from/") == RemovedCount(3, 18)
     assert suspended_home.everything() == []
 
 
@@ -96,34 +99,34 @@ def test_strangers_files_below_a_prefix_go_too(folder_home: FolderHome) -> None:
     folder_home.store.put("a/b", b"1")
     (folder_home.root / "a/.copy of b").mkdir()
     (folder_home.root / "a/.copy of b/b~").write_bytes(b"22")
-    assert folder_home.store.remove("a/") == Removed(2, 3)
+    assert folder_home.store.remove("a/") == RemovedCount(2, 3)
     assert list(folder_home.root.iterdir()) == []
 
 
 def test_everything_can_be_removed(object_store: ObjectStore) -> None:
     for key in ("a", "b/c", "b/d/e"):
         object_store.put(key, b"1")
-    assert object_store.remove("") == Removed(3, 3)
-    assert list(object_store.traces("")) == []
+    assert object_store.remove("") == RemovedCount(3, 3)
+    assert list(object_store.list_all("")) == []
 
 
 def test_a_put_goes_on_when_its_folder_is_removed_under_it(
     folder_home: FolderHome, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    removals: list[Removed] = []
+    removals: list[RemovedCount] = []
 
     def pieces_meanwhile(file: BinaryIO) -> Iterator[bytes]:
         # The body is read after its folder is made, and before its object is there.
         if len(removals) < 3:
             removals.append(folder_home.store.remove("a/"))
-        yield from pieces_of(file)
+        yield from iter_chunks(file)
 
-    monkeypatch.setattr(folder, "pieces_of", pieces_meanwhile)
+    monkeypatch.setattr(folder, "iter_chunks", pieces_meanwhile)
     folder_home.store.put("a/b/c", b"pixels")
     monkeypatch.undo()
     assert [removed.things for removed in removals] == [1, 1, 1]
     assert folder_home.store.read("a/b/c", digest(b"pixels")) == b"pixels"
-    assert kinds(folder_home.store.traces("")) == [("a/b/c", 6, "object")]
+    assert kinds(folder_home.store.list_all("")) == [("a/b/c", 6, "object")]
 
 
 def answering(answer: Callable[[], Any]) -> Callable[..., Any]:
@@ -164,5 +167,5 @@ def test_a_service_without_versions_is_emptied_of_what_is_visible(
         "get_paginator",
         lambda name: Refusing() if name == "list_object_versions" else real(name),
     )
-    assert s3_home.store.remove("a/") == Removed(2, 3)
+    assert s3_home.store.remove("a/") == RemovedCount(2, 3)
     assert s3_home.everything() == []

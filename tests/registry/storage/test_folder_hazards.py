@@ -8,7 +8,7 @@ import pytest
 
 from registry.storage.errors import ObjectDamaged, ObjectExists, StoreUnreachable
 from registry.storage.folder import FolderStore
-from registry.storage.store import Removed
+from registry.storage.store import RemovedCount
 from tests.registry.storage.store_fixtures import FolderHome, digest, keys, kinds
 
 
@@ -26,17 +26,17 @@ def test_a_link_to_a_folder_is_never_followed(folder_home: FolderHome, outside: 
     store = folder_home.store
     with pytest.raises(StoreUnreachable, match="remove the link or file"):
         store.put("a/b/new", b"mine")
-    assert list(store.objects("")) == []
+    assert list(store.list_objects("")) == []
     for ask in (  # nor does it pass for an empty folder: what should be here may lie behind it
         lambda: store.read("a/b/c", digest(b"theirs")),
-        lambda: list(store.traces("a/")),
+        lambda: list(store.list_all("a/")),
         lambda: store.remove("a/"),
         lambda: store.remove("a/b/c"),
     ):
         with pytest.raises(StoreUnreachable, match="remove the link or file"):
             ask()
-    assert kinds(store.traces("")) == [("a", 0, "unfinished")]
-    assert store.remove("") == Removed(1, 0)
+    assert kinds(store.list_all("")) == [("a", 0, "unfinished")]
+    assert store.remove("") == RemovedCount(1, 0)
     assert sorted(path.name for path in outside.rglob("*")) == ["b", "c"]
 
 
@@ -48,8 +48,8 @@ def test_a_link_in_the_place_of_an_object_is_never_followed(folder_home: FolderH
         store.read("a/b", digest(b"theirs"))
     with pytest.raises(ObjectExists):
         store.put("a/b", b"theirs")
-    assert list(store.objects("a/")) == []
-    assert store.remove("a/b") == Removed(1, 0)
+    assert list(store.list_objects("a/")) == []
+    assert store.remove("a/b") == RemovedCount(1, 0)
     assert (outside / "b/c").read_bytes() == b"theirs"
     assert list(folder_home.root.iterdir()) == []
 
@@ -68,7 +68,7 @@ def test_what_is_no_ordinary_file_is_damage_and_does_not_hang(folder_home: Folde
         folder_home.store.read("a", digest(b""))
     with pytest.raises(ObjectExists):
         folder_home.store.put("a", b"")
-    assert list(folder_home.store.objects("")) == []
+    assert list(folder_home.store.list_objects("")) == []
 
 
 def test_the_root_itself_may_be_a_link(outside: Path, tmp_path: Path) -> None:
@@ -76,14 +76,14 @@ def test_the_root_itself_may_be_a_link(outside: Path, tmp_path: Path) -> None:
     store = FolderStore(tmp_path / "link")
     store.check()
     store.put("b/d", b"mine")
-    assert keys(store.objects("")) == ["b/c", "b/d"]
+    assert keys(store.list_objects("")) == ["b/c", "b/d"]
 
 
 def test_a_key_below_an_object_is_refused(folder_home: FolderHome) -> None:
     folder_home.store.put("a/b", b"1")
     with pytest.raises(StoreUnreachable, match="lies where a folder should"):
         folder_home.store.put("a/b/c", b"2")
-    assert kinds(folder_home.store.traces("")) == [("a/b", 1, "object")]
+    assert kinds(folder_home.store.list_all("")) == [("a/b", 1, "object")]
 
 
 @pytest.mark.parametrize("number", [errno.ENOSPC, errno.EDQUOT])
@@ -97,7 +97,7 @@ def test_a_full_disk_is_told_and_leaves_nothing(
     with pytest.raises(StoreUnreachable, match="no space left: make room") as caught:
         folder_home.store.put("a/b", b"1")
     assert caught.value.status == 503
-    assert list(folder_home.store.traces("")) == []
+    assert list(folder_home.store.list_all("")) == []
 
 
 def test_a_disk_that_takes_a_little_at_a_time_gets_all(
@@ -118,14 +118,14 @@ def test_a_full_scratch_disk_is_told_and_leaves_nothing(
     folder_home.store.put("a/b", b"1")
     monkeypatch.setattr(os, "write", write)
     with pytest.raises(StoreUnreachable, match="No space left"):
-        folder_home.store.fetch("a/b", digest(b"1"), tmp_path / "fetched")
+        folder_home.store.download("a/b", digest(b"1"), tmp_path / "fetched")
     assert [path.name for path in tmp_path.iterdir()] == ["objects"]
 
 
 def test_a_fetch_into_no_folder_is_told(folder_home: FolderHome, tmp_path: Path) -> None:
     folder_home.store.put("a/b", b"1")
     with pytest.raises(StoreUnreachable, match="mend the folder"):
-        folder_home.store.fetch("a/b", digest(b"1"), tmp_path / "nowhere" / "fetched")
+        folder_home.store.download("a/b", digest(b"1"), tmp_path / "nowhere" / "fetched")
 
 
 def test_nothing_is_put_where_a_disk_may_be_away(tmp_path: Path) -> None:
@@ -143,8 +143,8 @@ def test_a_missing_root_is_no_empty_store(tmp_path: Path) -> None:
     store = FolderStore(tmp_path / "disk")
     for ask in (
         lambda: store.remove("a/"),
-        lambda: list(store.traces("a/")),
-        lambda: list(store.objects("")),
+        lambda: list(store.list_all("a/")),
+        lambda: list(store.list_objects("")),
         lambda: store.read("a/b", ""),
         store.check,
     ):

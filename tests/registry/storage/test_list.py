@@ -7,7 +7,7 @@ import pytest
 
 from registry.storage import s3_versions
 from registry.storage.keys import prompt_key, sample_key, shard_prefix, source_prefix
-from registry.storage.store import Found, ObjectStore
+from registry.storage.store import ObjectStore, StoredItem
 from tests.registry.storage.store_fixtures import FolderHome, Home, S3Home, keys, kinds
 
 
@@ -17,36 +17,36 @@ def small_pages(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_an_empty_store_shows_nothing(object_store: ObjectStore) -> None:
-    assert list(object_store.objects("")) == []
-    assert list(object_store.traces("")) == []
-    assert list(object_store.objects("a/")) == []
-    assert list(object_store.traces("a/b")) == []
+    assert list(object_store.list_objects("")) == []
+    assert list(object_store.list_all("")) == []
+    assert list(object_store.list_objects("a/")) == []
+    assert list(object_store.list_all("a/b")) == []
 
 
 def test_objects_are_shown_with_their_sizes_in_the_order_of_keys(object_store: ObjectStore) -> None:
     for key in ("b", "a/z", "a/b/c", "a0"):
         object_store.put(key, key.encode())
-    expected = [Found(key, len(key), "object") for key in ("a/b/c", "a/z", "a0", "b")]
-    assert list(object_store.objects("")) == expected
-    assert list(object_store.traces("")) == expected
-    assert keys(object_store.objects("a/")) == ["a/b/c", "a/z"]
+    expected = [StoredItem(key, len(key), "object") for key in ("a/b/c", "a/z", "a0", "b")]
+    assert list(object_store.list_objects("")) == expected
+    assert list(object_store.list_all("")) == expected
+    assert keys(object_store.list_objects("a/")) == ["a/b/c", "a/z"]
 
 
 def test_a_folders_order_is_that_of_whole_keys(folder_home: FolderHome) -> None:
     names = ["a-b", "a.b", "a/b", "a/b-c/d", "a/b.c", "a0", "aa"]
     for key in reversed(names):
         folder_home.store.put(key, b"")
-    assert keys(folder_home.store.objects("")) == sorted(names)
+    assert keys(folder_home.store.list_objects("")) == sorted(names)
 
 
 def test_a_whole_key_means_itself_alone(home: Home) -> None:
     for key in ("samples/ab", "samples/abc", "samples/a", "other/samples/ab"):
         home.store.put(key, b"x")
-    assert keys(home.store.objects("samples/ab")) == ["samples/ab"]
-    assert keys(home.store.traces("samples/ab")) == ["samples/ab"]
-    assert keys(home.store.objects("samples")) == []
-    assert keys(home.store.traces("sampl")) == []
-    assert keys(home.store.objects("sampl/")) == []
+    assert keys(home.store.list_objects("samples/ab")) == ["samples/ab"]
+    assert keys(home.store.list_all("samples/ab")) == ["samples/ab"]
+    assert keys(home.store.list_objects("samples")) == []
+    assert keys(home.store.list_all("sampl")) == []
+    assert keys(home.store.list_objects("sampl/")) == []
 
 
 def test_every_page_is_read(home: Home, small_pages: None) -> None:
@@ -55,10 +55,10 @@ def test_every_page_is_read(home: Home, small_pages: None) -> None:
     made += [prompt_key(source, shard, generation, uuid.uuid4()) for shard in shards for generation in range(2)]
     for key in made:
         home.store.put(key, b"x")
-    assert keys(home.store.objects(source_prefix(source))) == sorted(made)
-    assert sorted(keys(home.store.traces(source_prefix(source)))) == sorted(made)
+    assert keys(home.store.list_objects(source_prefix(source))) == sorted(made)
+    assert sorted(keys(home.store.list_all(source_prefix(source)))) == sorted(made)
     below = shard_prefix(source, shards[0])
-    assert keys(home.store.objects(below)) == sorted(key for key in made if key.startswith(below))
+    assert keys(home.store.list_objects(below)) == sorted(key for key in made if key.startswith(below))
 
 
 def test_every_page_of_versions_markers_and_uploads_is_read(versioned_home: S3Home, small_pages: None) -> None:
@@ -77,35 +77,35 @@ def test_every_page_of_versions_markers_and_uploads_is_read(versioned_home: S3Ho
             (f"d/{number}", 3, "unfinished"),
         )
     ]
-    assert kinds(versioned_home.store.traces("d/")) == expected
-    assert list(versioned_home.store.objects("d/")) == []
+    assert kinds(versioned_home.store.list_all("d/")) == expected
+    assert list(versioned_home.store.list_objects("d/")) == []
 
 
 def test_what_a_killed_writer_left_is_a_trace_of_its_key_and_no_object(home: Home) -> None:
     home.leave_unfinished("samples/ab", b"half")
     home.store.put("samples/abc", b"sibling")
-    assert list(home.store.objects("samples/ab")) == []
-    assert kinds(home.store.traces("samples/ab")) == [("samples/ab", 4, "unfinished")]
-    assert kinds(home.store.traces("samples/")) == [("samples/ab", 4, "unfinished"), ("samples/abc", 7, "object")]
+    assert list(home.store.list_objects("samples/ab")) == []
+    assert kinds(home.store.list_all("samples/ab")) == [("samples/ab", 4, "unfinished")]
+    assert kinds(home.store.list_all("samples/")) == [("samples/ab", 4, "unfinished"), ("samples/abc", 7, "object")]
 
 
 def test_an_unfinished_file_of_another_key_is_not_mistaken(folder_home: FolderHome) -> None:
     folder_home.leave_unfinished("a/x.y", b"1")
-    assert list(folder_home.store.traces("a/x")) == []
-    assert keys(folder_home.store.traces("a/x.y")) == ["a/x.y"]
+    assert list(folder_home.store.list_all("a/x")) == []
+    assert keys(folder_home.store.list_all("a/x.y")) == ["a/x.y"]
 
 
 def test_a_strangers_file_in_the_folder_is_a_trace_and_no_object(folder_home: FolderHome) -> None:
     folder_home.store.put("a/b", b"1")
     (folder_home.root / "a" / ".DS Store").write_bytes(b"22")
-    assert keys(folder_home.store.objects("")) == ["a/b"]
-    assert kinds(folder_home.store.traces("a/")) == [("a/.DS Store", 2, "unfinished"), ("a/b", 1, "object")]
+    assert keys(folder_home.store.list_objects("")) == ["a/b"]
+    assert kinds(folder_home.store.list_all("a/")) == [("a/.DS Store", 2, "unfinished"), ("a/b", 1, "object")]
 
 
 def test_two_prefixes_of_one_bucket_do_not_see_each_other(s3_home: S3Home) -> None:
     s3_home.store.put("a/b", b"mine")
     s3_home.client.put_object(Bucket=s3_home.bucket, Key=f"{s3_home.prefix[:-1]}-other/a/b", Body=b"theirs")
-    assert kinds(s3_home.store.traces("")) == [("a/b", 4, "object")]
+    assert kinds(s3_home.store.list_all("")) == [("a/b", 4, "object")]
     s3_home.store.remove("")
     theirs = s3_home.client.get_object(Bucket=s3_home.bucket, Key=f"{s3_home.prefix[:-1]}-other/a/b")
     assert theirs["Body"].read() == b"theirs"

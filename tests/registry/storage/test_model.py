@@ -10,9 +10,9 @@ from hypothesis import strategies as st
 
 from registry.storage.errors import ObjectExists
 from registry.storage.folder import FolderStore
-from registry.storage.keys import lies_under
+from registry.storage.keys import is_under_prefix
 from registry.storage.s3 import S3Store
-from registry.storage.store import Found, ObjectStore, Removed
+from registry.storage.store import ObjectStore, RemovedCount, StoredItem
 from tests.registry.storage.store_fixtures import digest
 from tests.servers.s3 import S3Server
 
@@ -57,12 +57,12 @@ def check_against_a_dictionary(store: ObjectStore, steps: Steps, asked: list[str
             assert was_put == (model.get(key, body) == body)
             model.setdefault(key, body)
         else:
-            gone = {one: model.pop(one) for one in list(model) if lies_under(one, key)}
-            assert store.remove(key) == Removed(len(gone), sum(map(len, gone.values())))
+            gone = {one: model.pop(one) for one in list(model) if is_under_prefix(one, key)}
+            assert store.remove(key) == RemovedCount(len(gone), sum(map(len, gone.values())))
     for prefix in ["", *asked]:
-        expected = [Found(key, len(model[key]), "object") for key in sorted(model) if lies_under(key, prefix)]
-        assert list(store.objects(prefix)) == expected
-        assert list(store.traces(prefix)) == expected
+        expected = [StoredItem(key, len(model[key]), "object") for key in sorted(model) if is_under_prefix(key, prefix)]
+        assert list(store.list_objects(prefix)) == expected
+        assert list(store.list_all(prefix)) == expected
     for key, body in model.items():
         assert store.read(key, digest(body)) == body
 

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from registry.storage.errors import ObjectDamaged, ObjectExists, ObjectMissing
-from registry.storage.keys import KeyRefused
+from registry.storage.keys import InvalidKey
 from registry.storage.s3_multipart import PART_BYTES
 from registry.storage.store import ObjectStore
 from tests.registry.storage.store_fixtures import FolderHome, Home, digest, keys, kinds
@@ -17,7 +17,7 @@ KEY = "sources/one/samples/ab"
 @pytest.mark.parametrize("body", [b"", b"x", bytes(range(256)) * 5000])
 def test_what_is_put_is_read(object_store: ObjectStore, body: bytes, tmp_path: Path) -> None:
     object_store.put(KEY, body)
-    object_store.fetch(KEY, digest(body), tmp_path / "fetched")
+    object_store.download(KEY, digest(body), tmp_path / "fetched")
     assert object_store.read(KEY, digest(body)) == body
     assert (tmp_path / "fetched").read_bytes() == body
 
@@ -33,9 +33,9 @@ def test_a_body_of_many_parts_arrives_whole(home: Home, tmp_path: Path) -> None:
     (tmp_path / "large").write_bytes(body)
     home.store.put(KEY, tmp_path / "large")
     home.store.put(KEY, body)
-    home.store.fetch(KEY, digest(body), tmp_path / "fetched")
+    home.store.download(KEY, digest(body), tmp_path / "fetched")
     assert (tmp_path / "fetched").read_bytes() == body
-    assert kinds(home.store.traces(KEY)) == [(KEY, len(body), "object")]
+    assert kinds(home.store.list_all(KEY)) == [(KEY, len(body), "object")]
 
 
 @pytest.mark.parametrize("size_bytes", [PART_BYTES, PART_BYTES + 1])
@@ -48,7 +48,7 @@ def test_a_body_at_the_edge_of_a_part_arrives_whole(object_store: ObjectStore, s
 def test_the_same_bytes_may_be_put_again(home: Home) -> None:
     home.store.put(KEY, b"same")
     home.store.put(KEY, b"same")
-    assert kinds(home.store.traces(KEY)) == [(KEY, 4, "object")]
+    assert kinds(home.store.list_all(KEY)) == [(KEY, 4, "object")]
 
 
 @pytest.mark.parametrize("other", [b"diff", b"o" * (PART_BYTES + 1)])
@@ -58,7 +58,7 @@ def test_other_bytes_are_refused_and_leave_nothing_behind(home: Home, other: byt
         home.store.put(KEY, other)
     assert caught.value.status == 409
     assert home.store.read(KEY, digest(b"mine")) == b"mine"
-    assert kinds(home.store.traces(KEY)) == [(KEY, 4, "object")]
+    assert kinds(home.store.list_all(KEY)) == [(KEY, 4, "object")]
 
 
 def test_a_key_can_be_put_again_after_its_removal(home: Home) -> None:
@@ -73,7 +73,7 @@ def test_a_missing_body_is_the_callers_fault_and_leaves_nothing_behind(
 ) -> None:
     with pytest.raises(FileNotFoundError):
         object_store.put(KEY, tmp_path / "nowhere")
-    assert keys(object_store.traces("")) == []
+    assert keys(object_store.list_all("")) == []
 
 
 def test_a_missing_object_is_told(object_store: ObjectStore, tmp_path: Path) -> None:
@@ -83,7 +83,7 @@ def test_a_missing_object_is_told(object_store: ObjectStore, tmp_path: Path) -> 
     with pytest.raises(ObjectMissing, match="does not hold"):
         object_store.read(f"{KEY}c/below", digest(b""))
     with pytest.raises(ObjectMissing, match="does not hold"):
-        object_store.fetch(KEY, digest(b""), tmp_path / "fetched")
+        object_store.download(KEY, digest(b""), tmp_path / "fetched")
     assert list(tmp_path.glob("*fetched*")) == []
 
 
@@ -94,7 +94,7 @@ def test_damaged_bytes_are_never_handed_out(home: Home, tmp_path: Path, damaged:
     with pytest.raises(ObjectDamaged) as caught:
         home.store.read(KEY, digest(b"pixels"))
     with pytest.raises(ObjectDamaged):
-        home.store.fetch(KEY, digest(b"pixels"), tmp_path / "fetched")
+        home.store.download(KEY, digest(b"pixels"), tmp_path / "fetched")
     assert caught.value.status == 500
     assert [path for path in tmp_path.iterdir() if "fetched" in path.name] == []
 
@@ -103,13 +103,13 @@ def test_a_failed_fetch_leaves_an_older_file_as_it_was(object_store: ObjectStore
     object_store.put(KEY, b"new")
     (tmp_path / "fetched").write_bytes(b"old")
     with pytest.raises(ObjectDamaged):
-        object_store.fetch(KEY, digest(b"newer"), tmp_path / "fetched")
+        object_store.download(KEY, digest(b"newer"), tmp_path / "fetched")
     assert (tmp_path / "fetched").read_bytes() == b"old"
 
 
 def test_a_fetched_file_is_private(object_store: ObjectStore, tmp_path: Path) -> None:
     object_store.put(KEY, b"pixels")
-    object_store.fetch(KEY, digest(b"pixels"), tmp_path / "fetched")
+    object_store.download(KEY, digest(b"pixels"), tmp_path / "fetched")
     assert stat.S_IMODE((tmp_path / "fetched").stat().st_mode) == 0o600
 
 
@@ -124,10 +124,10 @@ def test_no_store_takes_a_key_that_leads_elsewhere(object_store: ObjectStore, tm
     for ask in (
         lambda: object_store.put("../out", b""),
         lambda: object_store.read("../out", ""),
-        lambda: object_store.fetch("../out", "", tmp_path / "fetched"),
-        lambda: object_store.objects("../"),
-        lambda: object_store.traces("../"),
+        lambda: object_store.download("../out", "", tmp_path / "fetched"),
+        lambda: object_store.list_objects("../"),
+        lambda: object_store.list_all("../"),
         lambda: object_store.remove("../"),
     ):
-        with pytest.raises(KeyRefused):
+        with pytest.raises(InvalidKey):
             ask()

@@ -32,24 +32,24 @@ def put_at_once(store: ObjectStore, key: str, bodies: list[bytes]) -> list[bytes
 def test_of_different_bytes_exactly_one_wins(home: Home) -> None:
     [winner] = put_at_once(home.store, "a/b/c", [bytes([number]) * 100 for number in range(WRITERS)])
     assert home.store.read("a/b/c", digest(winner)) == winner
-    assert kinds(home.store.traces("a/")) == [("a/b/c", 100, "object")]
+    assert kinds(home.store.list_all("a/")) == [("a/b/c", 100, "object")]
 
 
 def test_of_different_bytes_exactly_one_wins_in_a_folder_every_time(folder_store: FolderStore) -> None:
     for turn in range(20):
         [winner] = put_at_once(folder_store, f"a/{turn}", [bytes([number]) * 100 for number in range(2 * WRITERS)])
         assert folder_store.read(f"a/{turn}", digest(winner)) == winner
-    assert len(list(folder_store.traces(""))) == 20
+    assert len(list(folder_store.list_all(""))) == 20
 
 
 def test_of_different_bytes_in_many_parts_a_winner_is_whole(s3_store: S3Store) -> None:
     """Not exactly one: the service looks whether the key is free a moment before it takes it, if there are parts."""
     winners = put_at_once(s3_store, "a/b/c", [bytes([number]) * (PART_BYTES + 1) for number in range(2)])
-    assert any(is_held(s3_store, "a/b/c", winner) for winner in winners)
-    assert kinds(s3_store.traces("a/")) == [("a/b/c", PART_BYTES + 1, "object")]
+    assert any(is_paused(s3_store, "a/b/c", winner) for winner in winners)
+    assert kinds(s3_store.list_all("a/")) == [("a/b/c", PART_BYTES + 1, "object")]
 
 
-def is_held(store: ObjectStore, key: str, body: bytes) -> bool:
+def is_paused(store: ObjectStore, key: str, body: bytes) -> bool:
     try:
         return store.read(key, digest(body)) == body
     except ObjectDamaged:
@@ -58,7 +58,7 @@ def is_held(store: ObjectStore, key: str, body: bytes) -> bool:
 
 def test_of_the_same_bytes_everyone_wins(home: Home) -> None:
     assert len(put_at_once(home.store, "a/b/c", [b"same"] * WRITERS)) == WRITERS
-    assert kinds(home.store.traces("a/")) == [("a/b/c", 4, "object")]
+    assert kinds(home.store.list_all("a/")) == [("a/b/c", 4, "object")]
 
 
 def test_puts_survive_removals_of_their_neighbours(folder_store: FolderStore) -> None:
@@ -73,4 +73,4 @@ def test_puts_survive_removals_of_their_neighbours(folder_store: FolderStore) ->
 
     with ThreadPoolExecutor(2 * WRITERS) as threads:
         list(threads.map(come_and_go, range(2 * WRITERS)))
-    assert list(folder_store.traces("")) == []
+    assert list(folder_store.list_all("")) == []

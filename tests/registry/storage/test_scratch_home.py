@@ -10,7 +10,7 @@ from uuid import uuid4
 
 import pytest
 
-from registry.storage.scratch import ScratchHome, ScratchUnusable
+from registry.storage.scratch import ScratchSpace, ScratchUnavailable
 
 DYING = """
 import os, signal, sys
@@ -38,8 +38,8 @@ def start_process(folder: Path, name: object) -> subprocess.Popen[bytes]:
 
 
 def test_a_room_is_private_and_gone_afterwards(tmp_path: Path) -> None:
-    home = ScratchHome(tmp_path / "scratch")
-    with home.room(uuid4()) as room:
+    home = ScratchSpace(tmp_path / "scratch")
+    with home.job_folder(uuid4()) as room:
         (room / "picture.png").write_bytes(b"somebody's face")
         assert room.stat().st_mode & 0o777 == 0o700
 
@@ -47,8 +47,8 @@ def test_a_room_is_private_and_gone_afterwards(tmp_path: Path) -> None:
 
 
 def test_a_room_is_wiped_when_its_work_fails(tmp_path: Path) -> None:
-    home = ScratchHome(tmp_path)
-    with pytest.raises(RuntimeError), home.room(uuid4()) as room:
+    home = ScratchSpace(tmp_path)
+    with pytest.raises(RuntimeError), home.job_folder(uuid4()) as room:
         (room / "deep").mkdir()
         (room / "deep" / "picture.png").write_bytes(b"somebody's face")
         raise RuntimeError
@@ -58,26 +58,26 @@ def test_a_room_is_wiped_when_its_work_fails(tmp_path: Path) -> None:
 
 def test_a_home_keeps_its_id(tmp_path: Path) -> None:
     ids = []
-    threads = [threading.Thread(target=lambda: ids.append(ScratchHome(tmp_path / "new").id)) for _ in range(8)]
+    threads = [threading.Thread(target=lambda: ids.append(ScratchSpace(tmp_path / "new").id)) for _ in range(8)]
     for thread in threads:
         thread.start()
     for thread in threads:
         thread.join()
 
     assert len(ids) == 8
-    assert set(ids) == {ScratchHome(tmp_path / "new").id}
-    assert ScratchHome(tmp_path / "other").id not in ids
+    assert set(ids) == {ScratchSpace(tmp_path / "new").id}
+    assert ScratchSpace(tmp_path / "other").id not in ids
 
 
 def test_a_sweep_wipes_the_rooms_of_the_dead_and_spares_the_living(tmp_path: Path) -> None:
-    home, dead, living = ScratchHome(tmp_path), uuid4(), uuid4()
+    home, dead, living = ScratchSpace(tmp_path), uuid4(), uuid4()
     killed, alive = start_process(tmp_path, dead), start_process(tmp_path, living)
     try:
         os.kill(killed.pid, signal.SIGKILL)
         killed.wait()
         assert (tmp_path / str(dead) / "picture.png").exists()
 
-        with home.room(uuid4()) as mine:
+        with home.job_folder(uuid4()) as mine:
             in_use = home.sweep()
 
             assert mine.exists()
@@ -92,13 +92,13 @@ def test_a_sweep_wipes_the_rooms_of_the_dead_and_spares_the_living(tmp_path: Pat
 
 
 def test_a_room_in_use_is_not_given_twice(tmp_path: Path) -> None:
-    home, name = ScratchHome(tmp_path), uuid4()
-    with home.room(name), pytest.raises(ScratchUnusable, match="cannot be had"), home.room(name):
+    home, name = ScratchSpace(tmp_path), uuid4()
+    with home.job_folder(name), pytest.raises(ScratchUnavailable, match="cannot be had"), home.job_folder(name):
         pass
 
 
 def test_rooms_can_be_made_while_others_sweep(tmp_path: Path) -> None:
-    home, stop = ScratchHome(tmp_path), threading.Event()
+    home, stop = ScratchSpace(tmp_path), threading.Event()
 
     def sweep() -> None:
         while not stop.is_set():
@@ -108,7 +108,7 @@ def test_rooms_can_be_made_while_others_sweep(tmp_path: Path) -> None:
     sweeper.start()
     try:
         for _ in range(300):
-            with home.room(uuid4()) as room:
+            with home.job_folder(uuid4()) as room:
                 (room / "file").write_bytes(b"x")
                 assert (room / "file").exists()
     finally:
@@ -121,8 +121,8 @@ def test_rooms_can_be_made_while_others_sweep(tmp_path: Path) -> None:
 def test_a_folder_that_cannot_be_made_is_named(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
 
-    with pytest.raises(ScratchUnusable, match="file/scratch"):
-        _ = ScratchHome(tmp_path / "file" / "scratch").id
+    with pytest.raises(ScratchUnavailable, match="file/scratch"):
+        _ = ScratchSpace(tmp_path / "file" / "scratch").id
 
 
 def test_a_sweep_touches_nobody_elses_folders(tmp_path: Path) -> None:
@@ -130,6 +130,6 @@ def test_a_sweep_touches_nobody_elses_folders(tmp_path: Path) -> None:
     (tmp_path / "thesis").mkdir()
     (tmp_path / "thesis" / "chapter-1.tex").write_text("years of work")
 
-    assert ScratchHome(tmp_path).sweep() == set()
+    assert ScratchSpace(tmp_path).sweep() == set()
 
     assert (tmp_path / "thesis" / "chapter-1.tex").exists()

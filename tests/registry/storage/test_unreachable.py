@@ -27,9 +27,9 @@ def refusals(store: ObjectStore, folder: Path) -> list[str]:
         lambda: store.put("a/b", b"1"),
         lambda: store.put("a/b", b"1" * (s3_multipart.PART_BYTES + 1)),
         lambda: store.read("a/b", ""),
-        lambda: store.fetch("a/b", "", folder / "fetched"),
-        lambda: list(store.objects("a/")),
-        lambda: list(store.traces("a/")),
+        lambda: store.download("a/b", "", folder / "fetched"),
+        lambda: list(store.list_objects("a/")),
+        lambda: list(store.list_all("a/")),
         lambda: store.remove("a/"),
         store.check,
     ):
@@ -42,10 +42,10 @@ def refusals(store: ObjectStore, folder: Path) -> list[str]:
 
 
 def test_a_store_that_works_says_nothing_and_keeps_nothing(home: Home) -> None:
-    before = kinds(home.store.traces(""))
+    before = kinds(home.store.list_all(""))
     home.store.prepare()
     home.store.check()
-    assert kinds(home.store.traces("")) == before
+    assert kinds(home.store.list_all("")) == before
 
 
 def test_a_wrong_secret_is_told_without_it(s3_settings: S3Settings, tmp_path: Path) -> None:

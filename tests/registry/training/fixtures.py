@@ -7,12 +7,12 @@ from uuid import UUID
 from sqlalchemy import func, select, update
 
 from registry.access.caller import OPERATOR, Caller
-from registry.db.clock import after, now
+from registry.db.clock import now, seconds_from_now
 from registry.db.database import Database
 from registry.db.models.catalog import Shard, Source, Task
 from registry.db.models.prompts import Prompt
 from registry.db.models.users import Grant
-from registry.db.models.write_claims import Holding
+from registry.db.models.write_claims import WriteClaim
 from registry.ids import new_id
 from registry.registry import Registry
 from registry.training.control import cancel_training
@@ -25,18 +25,18 @@ FACTS = PublishedMetadata(identity="a" * 64, labels=("cat", "dog"), samples=2, f
 
 
 def add_task(database: Database, labels: list[str] | None = None) -> Task:
-    with database.writing() as session:
+    with database.write_transaction() as session:
         return make_task(session, labels=labels)
 
 
 def add_source(database: Database, task: Task | None = None) -> Source:
-    with database.writing() as session:
+    with database.write_transaction() as session:
         return make_source(session, task or make_task(session))
 
 
 def add_shard(database: Database, source: Source | None = None, **columns: object) -> Shard:
     """A shard of two samples, with these columns; of a new source and task if none is given."""
-    with database.writing() as session:
+    with database.write_transaction() as session:
         shard = make_shard(session, source or make_source(session, make_task(session)), samples=2)
         for name, value in columns.items():
             setattr(shard, name, value)
@@ -51,33 +51,33 @@ def take(registry: Registry, worker: str = "ann") -> Lease:
 
 
 def expire(database: Database, lease: Lease) -> None:
-    """Makes the lease and its holding run out, as if the worker had been silent for long."""
-    with database.writing() as session:
-        session.execute(update(Shard).where(Shard.lease_id == lease.id).values(expires_at=after(-1)))
-        session.execute(update(Holding).where(Holding.id == lease.id).values(expires_at=after(-1)))
+    """Makes the lease and its claim run out, as if the worker had been silent for long."""
+    with database.write_transaction() as session:
+        session.execute(update(Shard).where(Shard.lease_id == lease.id).values(expires_at=seconds_from_now(-1)))
+        session.execute(update(WriteClaim).where(WriteClaim.id == lease.id).values(expires_at=seconds_from_now(-1)))
 
 
 def shard_now(database: Database, shard_id: UUID) -> Shard:
     """The shard's row as it is now."""
-    with database.reading() as session:
+    with database.read_transaction() as session:
         return session.get_one(Shard, shard_id)
 
 
-def holding_now(database: Database, lease: Lease) -> Holding | None:
-    """The lease's holding as it is now, if it is there."""
-    with database.reading() as session:
-        return session.get(Holding, lease.id)
+def holding_now(database: Database, lease: Lease) -> WriteClaim | None:
+    """The lease's claim as it is now, if it is there."""
+    with database.read_transaction() as session:
+        return session.get(WriteClaim, lease.id)
 
 
 def change(database: Database, shard_id: UUID, **columns: object) -> None:
     """Changes a shard's row behind everybody's back."""
-    with database.writing() as session:
+    with database.write_transaction() as session:
         session.execute(update(Shard).where(Shard.id == shard_id).values(**columns))
 
 
 def forget(database: Database, source_id: UUID) -> None:
     """Marks a source as being forgotten, and does nothing else of it."""
-    with database.writing() as session:
+    with database.write_transaction() as session:
         session.execute(update(Source).where(Source.id == source_id).values(name=None, erasure_id=new_id()))
 
 
@@ -87,7 +87,7 @@ def _take_over(registry: Registry, lease: Lease) -> None:
 
 
 def _cancel(registry: Registry, lease: Lease) -> None:
-    with registry.database.writing() as session:
+    with registry.database.write_transaction() as session:
         cancel_training(session, OPERATOR, lease.source_id)
 
 
@@ -97,7 +97,7 @@ LOSSES: dict[str, Callable[[Registry, Lease], None]] = {
     "taken over": _take_over,
     "of an older generation": lambda registry, lease: change(registry.database, lease.shard_id, generation=2),
     "cancelled": _cancel,
-    "held": lambda registry, lease: change(registry.database, lease.shard_id, is_held=True),
+    "held": lambda registry, lease: change(registry.database, lease.shard_id, is_paused=True),
     "of a forgotten shard": lambda registry, lease: change(registry.database, lease.shard_id, erasure_id=new_id()),
     "of a forgotten source": lambda registry, lease: forget(registry.database, lease.source_id),
 }
@@ -105,7 +105,7 @@ LOSSES: dict[str, Callable[[Registry, Lease], None]] = {
 
 def lease_before_others(registry: Registry) -> Lease:
     """A lease on a new shard, which is more urgent than all work that there is already."""
-    with registry.database.reading() as session:
+    with registry.database.read_transaction() as session:
         highest = session.scalar(select(func.max(Shard.priority))) or 0
     shard = add_shard(registry.database, None, priority=highest + 1)
     lease = take(registry)
@@ -115,7 +115,7 @@ def lease_before_others(registry: Registry) -> Lease:
 
 def grant(registry: Registry, source: Source, right: str | None) -> Caller:
     """A user with that right to the source, or with none."""
-    with registry.database.writing() as session:
+    with registry.database.write_transaction() as session:
         user = make_user(session)
         if right is not None:
             session.add(Grant(id=new_id(), user_id=user.id, source_id=source.id, right=right, granted_at=now()))
@@ -125,16 +125,16 @@ def grant(registry: Registry, source: Source, right: str | None) -> Caller:
 def seconds_until(database: Database, moment: datetime | None) -> float:
     """How far off a moment is, by the database's clock."""
     assert moment is not None
-    with database.reading() as session:
+    with database.read_transaction() as session:
         return (moment - session.execute(select(now())).scalar_one()).total_seconds()
 
 
 def prompts_of(database: Database) -> list[Prompt]:
     """All prompts that there are."""
-    with database.reading() as session:
+    with database.read_transaction() as session:
         return list(session.scalars(select(Prompt)))
 
 
 def keys_of(registry: Registry) -> list[str]:
     """The keys of all that lies in the store."""
-    return [found.key for found in registry.objects.traces("sources/")]
+    return [found.key for found in registry.objects.list_all("sources/")]

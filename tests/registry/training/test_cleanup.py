@@ -4,12 +4,12 @@ from uuid import UUID
 
 import pytest
 
-from registry.db.models.write_claims import Holding
+from registry.db.models.write_claims import WriteClaim
 from registry.errors import LeaseLost
 from registry.ids import new_id
 from registry.registry import Registry
 from registry.storage import write_claims
-from registry.storage.scratch import ScratchHome
+from registry.storage.scratch import ScratchSpace
 from registry.training.lease import renew_lease
 from registry.training.publish import publish
 from registry.training.queue import lease_next_shard
@@ -17,7 +17,7 @@ from tests.registry.training.fixtures import FACTS, add_shard, expire, holding_n
 
 
 def clear_up(registry: Registry) -> None:
-    write_claims.clear_up(registry.database, registry.objects, registry.scratch)
+    write_claims.clean_up_abandoned(registry.database, registry.objects, registry.scratch)
 
 
 def test_a_dead_workers_object_and_holding_go(registry: Registry) -> None:
@@ -28,7 +28,7 @@ def test_a_dead_workers_object_and_holding_go(registry: Registry) -> None:
 
     clear_up(registry)
 
-    assert list(registry.objects.traces("sources/")) == []
+    assert list(registry.objects.list_all("sources/")) == []
     assert holding_now(registry.database, lease) is None
 
 
@@ -47,7 +47,7 @@ def test_a_published_object_stays_when_its_worker_dies_before_it_lets_go(registr
 def test_who_is_late_but_lives_stays_on_record_until_the_room_is_gone(registry: Registry) -> None:
     add_shard(registry.database)
     lease_id = new_id()
-    with registry.scratch.room(lease_id):
+    with registry.scratch.job_folder(lease_id):
         lease = lease_next_shard(registry, "ann", lease_id=lease_id)
         assert lease is not None
         expire(registry.database, lease)
@@ -61,7 +61,7 @@ def test_who_is_late_but_lives_stays_on_record_until_the_room_is_gone(registry: 
 
     clear_up(registry)
 
-    assert list(registry.objects.traces("sources/")) == []
+    assert list(registry.objects.list_all("sources/")) == []
     assert holding_now(registry.database, lease) is None
 
 
@@ -70,17 +70,17 @@ def test_a_room_that_is_made_during_the_sweep_keeps_its_home(
 ) -> None:
     add_shard(registry.database)
     lease_id = new_id()
-    sweep = ScratchHome.sweep
+    sweep = ScratchSpace.sweep
 
-    def sweep_and_then_lease(home: ScratchHome) -> set[UUID]:
+    def sweep_and_then_lease(home: ScratchSpace) -> set[UUID]:
         living = sweep(home)
         assert lease_next_shard(registry, "ann", lease_id=lease_id) is not None
         return living
 
-    monkeypatch.setattr(ScratchHome, "sweep", sweep_and_then_lease)
+    monkeypatch.setattr(ScratchSpace, "sweep", sweep_and_then_lease)
 
     clear_up(registry)
 
-    with registry.database.reading() as session:
-        holding = session.get_one(Holding, lease_id)
-    assert holding.home == registry.scratch.id
+    with registry.database.read_transaction() as session:
+        claim = session.get_one(WriteClaim, lease_id)
+    assert claim.scratch_id == registry.scratch.id

@@ -32,7 +32,7 @@ def test_the_first_prompt_settles_the_backbone_of_its_task(registry: Registry) -
     with pytest.raises(TaskBackboneMismatch):
         publish(registry, take(registry), b"three", replace(FACTS, identity="b" * 64))
 
-    with registry.database.reading() as session:
+    with registry.database.read_transaction() as session:
         assert session.get_one(Task, source.task_id).identity == FACTS.identity
     assert len(keys_of(registry)) == len(prompts_of(registry.database)) == 2
 
@@ -56,7 +56,7 @@ def test_of_two_first_prompts_at_once_one_settles_the_backbone(registry: Registr
         outcomes = list(pool.map(run, leases, ["a" * 64, "b" * 64]))
 
     assert outcomes.count("refused") == 1
-    with registry.database.reading() as session:
+    with registry.database.read_transaction() as session:
         assert session.get_one(Task, task.id).identity in outcomes
 
 
@@ -81,5 +81,5 @@ def test_a_prompt_that_does_not_fit_is_refused(registry: Registry) -> None:
 
         assert keys_of(registry) == [], fault
         assert prompts_of(registry.database) == [], fault
-    with registry.database.reading() as session:
+    with registry.database.read_transaction() as session:
         assert session.get_one(Task, task.id).identity is None

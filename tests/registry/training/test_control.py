@@ -4,9 +4,9 @@ import pytest
 from sqlalchemy import select
 
 from registry.access.caller import OPERATOR
-from registry.db.clock import after
+from registry.db.clock import seconds_from_now
 from registry.db.models.catalog import Shard
-from registry.db.models.log import AuditLine
+from registry.db.models.log import LogEntry
 from registry.errors import DomainError, Forbidden, LeaseLost, NotFound
 from registry.registry import Registry
 from registry.training.control import cancel_training, resume_training
@@ -17,12 +17,12 @@ from tests.registry.training.fixtures import add_shard, add_source, grant, shard
 
 
 def cancel(registry: Registry, shard: Shard) -> int:
-    with registry.database.writing() as session:
+    with registry.database.write_transaction() as session:
         return cancel_training(session, OPERATOR, shard.source_id)
 
 
 def resume(registry: Registry, shard: Shard) -> int:
-    with registry.database.writing() as session:
+    with registry.database.write_transaction() as session:
         return resume_training(session, OPERATOR, shard.source_id)
 
 
@@ -36,24 +36,24 @@ def test_cancelled_training_is_no_work_and_ends_the_leases(registry: Registry) -
         renew_lease(registry.database, lease, progress=0.5)
     assert lease_next_shard(registry, "bob") is None
     cancelled = shard_now(registry.database, shard.id)
-    assert (cancelled.is_held, cancelled.lease_id, cancelled.worker, cancelled.progress) == (True, None, None, None)
+    assert (cancelled.is_paused, cancelled.lease_id, cancelled.worker, cancelled.progress) == (True, None, None, None)
 
 
 def test_cancelling_touches_no_other_source_and_nothing_that_is_trained(registry: Registry) -> None:
     other = add_shard(registry.database)
-    with registry.database.writing() as session:
+    with registry.database.write_transaction() as session:
         source = make_source(session, make_task(session))
         trained, untrained = make_shard(session, source, samples=1), make_shard(session, source, samples=1)
         make_prompt(session, trained)
 
     assert cancel(registry, untrained) == 1
 
-    held = {shard.id: shard_now(registry.database, shard.id).is_held for shard in (other, trained, untrained)}
+    held = {shard.id: shard_now(registry.database, shard.id).is_paused for shard in (other, trained, untrained)}
     assert held == {other.id: False, trained.id: False, untrained.id: True}
 
 
 def test_resumed_training_is_work_at_once_whatever_failed_before(registry: Registry) -> None:
-    shard = add_shard(registry.database, attempts=9, not_before=after(600))
+    shard = add_shard(registry.database, attempts=9, not_before=seconds_from_now(600))
     cancel(registry, shard)
 
     assert resume(registry, shard) == 1
@@ -68,8 +68,8 @@ def test_both_are_in_the_log_by_ids_and_counts(registry: Registry) -> None:
     cancel(registry, shard)
     resume(registry, shard)
 
-    with registry.database.reading() as session:
-        lines = session.scalars(select(AuditLine).order_by(AuditLine.number)).all()
+    with registry.database.read_transaction() as session:
+        lines = session.scalars(select(LogEntry).order_by(LogEntry.number)).all()
     told = {"source": str(shard.source_id), "shards": 1}
     assert [(line.action, line.subject) for line in lines] == [
         ("training.cancelled", told),
@@ -86,11 +86,11 @@ def test_only_who_manages_a_source_may_stop_its_training(registry: Registry) -> 
     for right, refusal in refusals.items():
         caller = grant(registry, source, right)
         for act in acts:
-            with pytest.raises(refusal), registry.database.writing() as session:
+            with pytest.raises(refusal), registry.database.write_transaction() as session:
                 act(session, caller, source.id)
-    assert shard_now(registry.database, shard.id).is_held is False
+    assert shard_now(registry.database, shard.id).is_paused is False
 
     caller = grant(registry, source, "manage")
     for act in acts:
-        with registry.database.writing() as session:
+        with registry.database.write_transaction() as session:
             assert act(session, caller, source.id) == 1

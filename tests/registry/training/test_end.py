@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from registry.db.clock import after
+from registry.db.clock import seconds_from_now
 from registry.registry import Registry
 from registry.training.backoff import MOST_SECONDS, backoff_seconds
 from registry.training.lease import MAX_ERROR_CHARS, fail_lease, return_lease
@@ -35,7 +35,7 @@ def test_a_failed_shard_is_work_again_when_its_time_has_come(registry: Registry)
     add_shard(registry.database)
     failed = take(registry)
     fail_lease(registry.database, failed, "no")
-    change(registry.database, failed.shard_id, not_before=after(-1))
+    change(registry.database, failed.shard_id, not_before=seconds_from_now(-1))
 
     lease = take(registry)
 

@@ -12,7 +12,7 @@ from registry.db.clock import now
 from registry.db.database import Database
 from registry.db.locks import lock_source
 from registry.db.models.erasures import Erasure
-from registry.db.models.write_claims import Holding
+from registry.db.models.write_claims import WriteClaim
 from registry.erasure import request
 from registry.erasure.request import forget_source
 from registry.log.signing import open_signer
@@ -20,7 +20,7 @@ from registry.registry import Registry
 from registry.storage import write_claims
 from registry.storage.folder import FolderStore
 from registry.storage.ownership import mark_store
-from registry.storage.scratch import ScratchHome
+from registry.storage.scratch import ScratchSpace
 from registry.training.lease import Lease, renew_lease
 from registry.training.publish import publish
 from registry.training.queue import lease_next_shard
@@ -35,7 +35,7 @@ def registry(migrated_postgres_url: str, folder_store: FolderStore, tmp_path: Pa
     url = make_url(migrated_postgres_url).update_query_dict({"options": "-c lock_timeout=20s"})
     database = Database(url.render_as_string(hide_password=False))
     mark_store(database, folder_store)
-    yield Registry(database, folder_store, ScratchHome(tmp_path / "scratch"), open_signer(tmp_path / "key.pem"))
+    yield Registry(database, folder_store, ScratchSpace(tmp_path / "scratch"), open_signer(tmp_path / "key.pem"))
     database.close()
 
 
@@ -52,7 +52,7 @@ def await_waiting(database: Database) -> None:
     )
 
     def is_waiting() -> bool:
-        with database.reading() as session:
+        with database.read_transaction() as session:
             return bool(session.execute(waiting).scalar_one())
 
     until(is_waiting, "somebody who waits for a lock")
@@ -63,15 +63,15 @@ def shorten(database: Database, lease: Lease) -> None:
 
 
 def is_late(database: Database, lease: Lease) -> bool:
-    with database.reading() as session:
-        return session.scalars(select(Holding.expires_at <= now()).where(Holding.id == lease.id)).one()
+    with database.read_transaction() as session:
+        return session.scalars(select(WriteClaim.expires_at <= now()).where(WriteClaim.id == lease.id)).one()
 
 
 def test_a_locked_source_is_passed_over_for_other_work(registry: Registry) -> None:
     urgent = add_shard(registry.database, priority=5)
     other = add_shard(registry.database)
 
-    with registry.database.writing() as session:
+    with registry.database.write_transaction() as session:
         lock_source(session, urgent.source_id)
         lease = take(registry)
 
@@ -83,7 +83,7 @@ def test_work_of_a_locked_source_is_waited_for_if_there_is_no_other(
 ) -> None:
     shard = add_shard(registry.database)
 
-    with registry.database.writing() as session:
+    with registry.database.write_transaction() as session:
         lock_source(session, shard.source_id)
         asked = pool.submit(lease_next_shard, registry, "ann")
         await_waiting(registry.database)
@@ -110,29 +110,29 @@ def test_no_lease_slips_into_a_source_that_is_just_being_forgotten(
     erasure = forget_source(registry, OPERATOR, shard.source_id)
 
     assert asked[0].result() is None
-    assert erasure.holdings == []
-    with registry.database.reading() as session:
-        assert session.scalars(select(Holding)).all() == []
+    assert erasure.write_claims == []
+    with registry.database.read_transaction() as session:
+        assert session.scalars(select(WriteClaim)).all() == []
 
 
 def test_who_locks_a_source_waits_for_leases_that_are_being_written_and_sees_their_holdings(
     registry: Registry, pool: ThreadPoolExecutor, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     shard = add_shard(registry.database)
-    write: Callable[..., None] = write_claims.take
+    write: Callable[..., None] = write_claims.add_claim
     asked: list[Future[list[str]]] = []
 
     def lock_and_look() -> list[str]:
-        with registry.database.writing() as session:
+        with registry.database.write_transaction() as session:
             lock_source(session, shard.source_id)
-            return [str(holding) for holding in session.scalars(select(Holding.id))]
+            return [str(claim) for claim in session.scalars(select(WriteClaim.id))]
 
     def lock_meanwhile(*args: object, **kwargs: object) -> None:
         asked.append(pool.submit(lock_and_look))
         await_waiting(registry.database)
         write(*args, **kwargs)
 
-    monkeypatch.setattr("registry.training.queue.write_claims.take", lock_meanwhile)
+    monkeypatch.setattr("registry.training.queue.write_claims.add_claim", lock_meanwhile)
     lease = take(registry)
 
     assert asked[0].result() == [str(lease.id)]
@@ -169,12 +169,12 @@ def test_clearing_up_spares_the_object_of_a_commit_that_is_under_way_when_its_ti
     def commit_late(*args: object) -> None:
         commit(*args)
         until(lambda: is_late(registry.database, lease), "the end of the lease")
-        write_claims.clear_up(registry.database, registry.objects, registry.scratch)
+        write_claims.clean_up_abandoned(registry.database, registry.objects, registry.scratch)
 
     monkeypatch.setattr("registry.training.publish.write_claims.commit_objects", commit_late)
     monkeypatch.setattr("registry.training.publish.renew_lease", lambda *_, **__: shorten(registry.database, lease))
 
-    with registry.scratch.room(lease.id):
+    with registry.scratch.job_folder(lease.id):
         prompt = publish(registry, lease, b"numbers", FACTS)
 
     assert registry.objects.read(prompt.key, prompt.digest) == b"numbers"

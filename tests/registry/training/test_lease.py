@@ -8,9 +8,9 @@ from uuid import UUID
 import pytest
 from sqlalchemy import select
 
-from registry.db.clock import after
+from registry.db.clock import seconds_from_now
 from registry.db.models.catalog import Source
-from registry.db.models.write_claims import Holding
+from registry.db.models.write_claims import WriteClaim
 from registry.errors import Invalid, LeaseLost
 from registry.ids import new_id
 from registry.registry import Registry
@@ -34,7 +34,7 @@ from tests.registry.training.fixtures import (
 
 
 def test_a_lease_tells_all_that_training_needs(registry: Registry) -> None:
-    with registry.database.writing() as session:
+    with registry.database.write_transaction() as session:
         task = make_task(session, name="pets", labels=["cat", "dog"])
         task.recipe, task.size, task.identity = {"epochs": 7}, 160, "b" * 64
         shard = make_shard(session, make_source(session, task))
@@ -59,10 +59,10 @@ def test_a_lease_comes_with_a_holding_that_names_its_object_and_its_home(registr
 
     lease = take(registry)
 
-    holding = holding_now(registry.database, lease)
-    assert holding is not None
-    assert (holding.purpose, holding.source_id, holding.shard_id) == ("train", shard.source_id, shard.id)
-    assert (holding.home, holding.prefixes) == (registry.scratch.id, [lease.prompt_key])
+    claim = holding_now(registry.database, lease)
+    assert claim is not None
+    assert (claim.purpose, claim.source_id, claim.shard_id) == ("train", shard.source_id, shard.id)
+    assert (claim.scratch_id, claim.prefixes) == (registry.scratch.id, [lease.prompt_key])
 
 
 def test_a_shard_is_leased_once(registry: Registry) -> None:
@@ -76,22 +76,22 @@ def test_a_shard_is_leased_once(registry: Registry) -> None:
 
 def test_what_must_not_be_trained_is_no_work(registry: Registry) -> None:
     add_shard(registry.database, is_remote=True)
-    add_shard(registry.database, is_held=True)
+    add_shard(registry.database, is_paused=True)
     add_shard(registry.database, erasure_id=new_id())
-    add_shard(registry.database, not_before=after(60))
+    add_shard(registry.database, not_before=seconds_from_now(60))
 
     assert lease_next_shard(registry, "ann") is None
 
 
 def test_a_trained_shard_is_no_work(registry: Registry) -> None:
-    with registry.database.writing() as session:
+    with registry.database.write_transaction() as session:
         make_prompt(session, make_shard(session, make_source(session, make_task(session)), samples=2))
 
     assert lease_next_shard(registry, "ann") is None
 
 
 def test_a_shard_without_samples_is_no_work(registry: Registry) -> None:
-    with registry.database.writing() as session:
+    with registry.database.write_transaction() as session:
         make_shard(session, make_source(session, make_task(session)), samples=0)
 
     assert lease_next_shard(registry, "ann") is None
@@ -154,7 +154,7 @@ def test_an_expired_lease_is_taken_over_and_the_shard_says_who_lost_it_and_when(
 def test_a_shard_that_was_published_while_it_was_chosen_is_left_alone(
     registry: Registry, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    with registry.database.writing() as session:
+    with registry.database.write_transaction() as session:
         shard = make_shard(session, make_source(session, make_task(session)), samples=2)
         make_prompt(session, shard)
     # As the statement would, whose view of the prompts is older than the shard that it locks.
@@ -167,8 +167,8 @@ def test_a_shard_that_was_published_while_it_was_chosen_is_left_alone(
     after_all = shard_now(registry.database, shard.id)
     assert lease is None
     assert (after_all.lease_id, after_all.worker, after_all.attempts) == (None, None, 0)
-    with registry.database.reading() as session:
-        assert session.scalars(select(Holding)).all() == []
+    with registry.database.read_transaction() as session:
+        assert session.scalars(select(WriteClaim)).all() == []
 
 
 def test_a_heartbeat_keeps_the_lease_and_its_holding_and_tells_the_progress(registry: Registry) -> None:
@@ -177,11 +177,11 @@ def test_a_heartbeat_keeps_the_lease_and_its_holding_and_tells_the_progress(regi
 
     renew_lease(registry.database, lease, progress=0.25, seconds=1000)
 
-    shard, holding = shard_now(registry.database, lease.shard_id), holding_now(registry.database, lease)
-    assert holding is not None
+    shard, claim = shard_now(registry.database, lease.shard_id), holding_now(registry.database, lease)
+    assert claim is not None
     assert shard.progress == 0.25
     assert 900 < seconds_until(registry.database, shard.expires_at) <= 1000
-    assert 900 < seconds_until(registry.database, holding.expires_at) <= 1000
+    assert 900 < seconds_until(registry.database, claim.expires_at) <= 1000
 
 
 def test_progress_stays_between_nothing_and_all(registry: Registry) -> None:
@@ -209,7 +209,7 @@ def test_a_lost_lease_cannot_be_renewed(registry: Registry) -> None:
 
 
 def test_workers_that_ask_at_once_get_different_shards(registry: Registry) -> None:
-    with registry.database.writing() as session:
+    with registry.database.write_transaction() as session:
         sources = [make_source(session, make_task(session)) for _ in range(2)]
         shards = {make_shard(session, source, samples=1).id for source in sources for _ in range(12)}
     together = threading.Barrier(6)
@@ -225,5 +225,5 @@ def test_workers_that_ask_at_once_get_different_shards(registry: Registry) -> No
         taken = [shard for shards in pool.map(work, range(6)) for shard in shards]
 
     assert sorted(taken) == sorted(shards)
-    with registry.database.reading() as session:
-        assert Counter(session.scalars(select(Holding.shard_id))) == Counter(shards)
+    with registry.database.read_transaction() as session:
+        assert Counter(session.scalars(select(WriteClaim.shard_id))) == Counter(shards)

@@ -27,7 +27,7 @@ def run(registry: Registry, error: BaseException) -> tuple[Lease, Path]:
 
 def assert_nothing_is_left(registry: Registry, lease: Lease, room: Path) -> None:
     assert not room.exists()
-    assert list(registry.objects.traces("sources/")) == []
+    assert list(registry.objects.list_all("sources/")) == []
     assert holding_now(registry.database, lease) is None
 
 
@@ -112,10 +112,10 @@ def test_a_room_that_cannot_be_wiped_stays_on_record(registry: Registry, monkeyp
         patch.setattr("registry.storage.scratch.shutil.rmtree", refuse)
         lease, room = run(registry, PermissionError("a file is busy"))
 
-    holding = holding_now(registry.database, lease)
+    claim = holding_now(registry.database, lease)
     assert room.exists()
-    assert holding is not None
-    assert (holding.home, holding.prefixes) == (registry.scratch.id, [lease.prompt_key])
+    assert claim is not None
+    assert (claim.scratch_id, claim.prefixes) == (registry.scratch.id, [lease.prompt_key])
 
 
 def refuse(*_: object) -> None:

@@ -9,9 +9,9 @@ from pathlib import Path
 from sqlalchemy import func, select
 
 from registry.db.models.catalog import Shard
-from registry.db.models.log import AuditLine
+from registry.db.models.log import LogEntry
 from registry.db.models.prompts import Prompt
-from registry.db.models.write_claims import Holding
+from registry.db.models.write_claims import WriteClaim
 from registry.log import chain
 from registry.registry import Registry
 from registry.storage import write_claims
@@ -25,15 +25,15 @@ SHARDS = 200
 
 
 def is_cleared_up(registry: Registry) -> bool:
-    write_claims.clear_up(registry.database, registry.objects, registry.scratch)
-    with registry.database.reading() as session:
-        return session.scalar(select(func.count()).select_from(Holding)) == 0
+    write_claims.clean_up_abandoned(registry.database, registry.objects, registry.scratch)
+    with registry.database.read_transaction() as session:
+        return session.scalar(select(func.count()).select_from(WriteClaim)) == 0
 
 
 def test_each_shard_is_published_once_whoever_dies(
     registry: Registry, environment: dict[str, str], tmp_path: Path
 ) -> None:
-    with registry.database.writing() as session:
+    with registry.database.write_transaction() as session:
         sources = [make_source(session, make_task(session)) for _ in range(SOURCES)]
         shards = [make_shard(session, sources[n % SOURCES], samples=1) for n in range(SHARDS)]
     told = tmp_path / "story.json"
@@ -46,15 +46,15 @@ def test_each_shard_is_published_once_whoever_dies(
     assert story["failed"] == 0, ended.stderr
     assert story["killed"] > KILLS, "some shall die while they publish"
     until(lambda: is_cleared_up(registry), "the end of all holdings", wait_s=60)
-    with registry.database.reading() as session:
+    with registry.database.read_transaction() as session:
         prompts = {prompt.shard_id: prompt for prompt in session.scalars(select(Prompt))}
-        lines = session.scalars(select(AuditLine).where(AuditLine.action == "prompt.published")).all()
+        lines = session.scalars(select(LogEntry).where(LogEntry.action == "prompt.published")).all()
         leased = session.scalars(select(Shard.id).where(Shard.lease_id.is_not(None))).all()
-        broken = list(chain.breaks(session))
+        broken = list(chain.find_breaks(session))
     assert prompts.keys() == {shard.id for shard in shards}
     published = Counter((line.subject["shard"], line.subject["generation"]) for line in lines)
     assert published == Counter((str(shard.id), 1) for shard in shards)
-    kept = [found.key for found in registry.objects.traces("sources/")]
+    kept = [found.key for found in registry.objects.list_all("sources/")]
     assert sorted(kept) == sorted(prompt.key for prompt in prompts.values())
     for shard in shards:
         prompt = prompts[shard.id]

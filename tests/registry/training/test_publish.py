@@ -5,7 +5,7 @@ from sqlalchemy import select
 
 from registry import failpoints
 from registry.db.database import Database
-from registry.db.models.log import AuditLine
+from registry.db.models.log import LogEntry
 from registry.errors import DatabaseUnreachable, LeaseLost
 from registry.registry import Registry
 from registry.training.lease import Lease
@@ -26,9 +26,9 @@ from tests.registry.training.fixtures import (
 )
 
 
-def published_lines(database: Database) -> list[AuditLine]:
-    with database.reading() as session:
-        return list(session.scalars(select(AuditLine).where(AuditLine.action == "prompt.published")))
+def published_lines(database: Database) -> list[LogEntry]:
+    with database.read_transaction() as session:
+        return list(session.scalars(select(LogEntry).where(LogEntry.action == "prompt.published")))
 
 
 def test_a_published_prompt_has_its_row_and_its_object(registry: Registry) -> None:
@@ -39,7 +39,7 @@ def test_a_published_prompt_has_its_row_and_its_object(registry: Registry) -> No
 
     assert (prompt.shard_id, prompt.source_id, prompt.task_id) == (shard.id, shard.source_id, lease.task.id)
     assert (prompt.generation, prompt.samples, prompt.labels, prompt.worker) == (1, 2, ["cat", "dog"], "ann")
-    assert (prompt.size_bytes, prompt.facts) == (7, {"settings": {"epochs": 3}})
+    assert (prompt.size_bytes, prompt.artifact_metadata) == (7, {"settings": {"epochs": 3}})
     assert prompt.published_at.tzinfo is not None
     assert registry.objects.read(prompt.key, prompt.digest) == b"numbers"
     assert keys_of(registry) == [prompt.key]
@@ -78,7 +78,7 @@ def test_publishing_is_in_the_log_by_ids_and_counts(registry: Registry) -> None:
 
 def test_who_lost_the_lease_writes_nothing(registry: Registry, monkeypatch: pytest.MonkeyPatch) -> None:
     reached: list[str] = []
-    monkeypatch.setattr(failpoints, "on_reach", reached.append)
+    monkeypatch.setattr(failpoints, "on_hit", reached.append)
     for loss, lose in LOSSES.items():
         lease = lease_before_others(registry)
         lose(registry, lease)
@@ -101,7 +101,7 @@ def test_who_loses_the_lease_after_writing_publishes_nothing(
         assert keys_of(registry) == [leases[-1].prompt_key]
         LOSSES[loss](registry, leases[-1])
 
-    monkeypatch.setattr(failpoints, "on_reach", lose_now)
+    monkeypatch.setattr(failpoints, "on_hit", lose_now)
     for loss in LOSSES:
         leases.append(lease_before_others(registry))
 
@@ -149,7 +149,7 @@ def test_a_lost_answer_to_a_commit_is_made_good_by_asking_again(
         if point == "publish: committed":
             raise DatabaseUnreachable("the connection broke")
 
-    monkeypatch.setattr(failpoints, "on_reach", fail)
+    monkeypatch.setattr(failpoints, "on_hit", fail)
     with pytest.raises(DatabaseUnreachable):
         publish(registry, lease, b"numbers", FACTS)
 

@@ -8,10 +8,10 @@ from sqlalchemy import delete, select
 from registry import failpoints
 from registry.access.caller import OPERATOR
 from registry.db.models.catalog import Shard
-from registry.db.models.log import AuditLine
+from registry.db.models.log import LogEntry
 from registry.db.models.prompts import Prompt
 from registry.db.models.users import Grant
-from registry.db.models.write_claims import Holding
+from registry.db.models.write_claims import WriteClaim
 from registry.errors import DomainError, Forbidden, Invalid, NotFound
 from registry.registry import Registry
 from registry.training.publish import TaskBackboneMismatch, publish, publish_remote
@@ -22,10 +22,10 @@ REFUSALS: dict[str | None, type[DomainError]] = {None: NotFound, "use": Forbidde
 
 
 def assert_nothing_is_there(registry: Registry) -> None:
-    assert list(registry.objects.traces("sources/")) == []
+    assert list(registry.objects.list_all("sources/")) == []
     assert registry.scratch.sweep() == set()
-    with registry.database.reading() as session:
-        for table in (Prompt, Holding, Shard):
+    with registry.database.read_transaction() as session:
+        for table in (Prompt, WriteClaim, Shard):
             assert session.scalars(select(table)).all() == []
 
 
@@ -34,9 +34,9 @@ def test_each_remote_prompt_is_a_shard_that_nobody_trains(registry: Registry) ->
 
     prompts = [publish_remote(registry, OPERATOR, source.id, body, FACTS) for body in (b"one", b"two")]
 
-    with registry.database.reading() as session:
+    with registry.database.read_transaction() as session:
         shards = session.scalars(select(Shard).order_by(Shard.number)).all()
-        assert session.scalars(select(Holding)).all() == []
+        assert session.scalars(select(WriteClaim)).all() == []
     assert [(shard.id, shard.number, shard.is_remote, shard.generation) for shard in shards] == [
         (prompt.shard_id, number, True, 1) for number, prompt in enumerate(prompts)
     ]
@@ -50,8 +50,8 @@ def test_it_is_in_the_log_with_who_sent_it(registry: Registry) -> None:
 
     prompt = publish_remote(registry, caller, source.id, b"numbers", FACTS)
 
-    with registry.database.reading() as session:
-        [line] = session.scalars(select(AuditLine).where(AuditLine.action == "prompt.published"))
+    with registry.database.read_transaction() as session:
+        [line] = session.scalars(select(LogEntry).where(LogEntry.action == "prompt.published"))
     assert line.actor == caller.user_id
     assert line.subject["prompt"] == str(prompt.id)
 
@@ -64,7 +64,7 @@ def test_it_must_be_of_the_backbone_that_the_task_has(registry: Registry) -> Non
     with pytest.raises(TaskBackboneMismatch):
         publish_remote(registry, OPERATOR, source.id, b"remote", replace(FACTS, identity="b" * 64))
 
-    assert [found.key for found in registry.objects.traces("sources/")] == [local.key]
+    assert [found.key for found in registry.objects.list_all("sources/")] == [local.key]
 
 
 def test_one_that_no_task_can_take_is_refused(registry: Registry) -> None:
@@ -93,10 +93,10 @@ def test_a_right_that_is_revoked_meanwhile_counts(registry: Registry, monkeypatc
 
     def revoke(point: str) -> None:
         if point == "publish: object written":
-            with registry.database.writing() as session:
+            with registry.database.write_transaction() as session:
                 session.execute(delete(Grant).where(Grant.user_id == caller.user_id))
 
-    monkeypatch.setattr(failpoints, "on_reach", revoke)
+    monkeypatch.setattr(failpoints, "on_hit", revoke)
 
     with pytest.raises(NotFound):
         publish_remote(registry, caller, source.id, b"numbers", FACTS)
@@ -111,7 +111,7 @@ def test_one_that_is_sent_twice_counts_once(registry: Registry) -> None:
     again = publish_remote(registry, OPERATOR, source.id, b"numbers", FACTS)
 
     assert again.id == first.id
-    assert [found.key for found in registry.objects.traces("sources/")] == [first.key]
-    with registry.database.reading() as session:
+    assert [found.key for found in registry.objects.list_all("sources/")] == [first.key]
+    with registry.database.read_transaction() as session:
         assert len(session.scalars(select(Shard)).all()) == 1
-        assert session.scalars(select(Holding)).all() == []
+        assert session.scalars(select(WriteClaim)).all() == []

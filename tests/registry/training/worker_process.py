@@ -22,10 +22,10 @@ from registry.db.models.prompts import Prompt
 from registry.errors import LeaseLost
 from registry.log.signing import open_signer
 from registry.registry import Registry
-from registry.settings import read_settings
+from registry.settings import load_registry_settings
 from registry.storage import write_claims
 from registry.storage.factory import open_store
-from registry.storage.scratch import ScratchHome
+from registry.storage.scratch import ScratchSpace
 from registry.training.leased_job import lease_shard
 from registry.training.publish import PublishedMetadata, publish
 
@@ -46,7 +46,7 @@ class Story:
 
 def registry_without_connections() -> Registry:
     """The registry of the environment; forked processes must not share a connection."""
-    settings = read_settings()
+    settings = load_registry_settings()
     secret = settings.s3_secret_key
     objects = open_store(
         settings.objects_location,
@@ -56,7 +56,7 @@ def registry_without_connections() -> Registry:
         secret_key=None if secret is None else secret.get_secret_value(),
     )
     signer = open_signer(settings.signing_key_file)
-    return Registry(Database(settings.database_url), objects, ScratchHome(settings.scratch_folder), signer)
+    return Registry(Database(settings.database_url), objects, ScratchSpace(settings.scratch_folder), signer)
 
 
 def work(registry: Registry, seed: int) -> None:
@@ -67,7 +67,7 @@ def work(registry: Registry, seed: int) -> None:
         if point.startswith("publish") and chance.random() < DEATHS_IN_PUBLISHING:
             os.kill(os.getpid(), signal.SIGKILL)
 
-    failpoints.on_reach = die_sometimes
+    failpoints.on_hit = die_sometimes
     while True:
         try:
             if not attempt(registry, f"worker {os.getpid()}", chance):
@@ -81,7 +81,7 @@ def work(registry: Registry, seed: int) -> None:
 def attempt(registry: Registry, worker: str, chance: random.Random) -> bool:
     """One piece of work, if there is any."""
     if chance.random() < 0.1:
-        write_claims.clear_up(registry.database, registry.objects, registry.scratch)
+        write_claims.clean_up_abandoned(registry.database, registry.objects, registry.scratch)
     with lease_shard(registry, worker, seconds=LEASE_SECONDS) as found:
         if found is None:
             return False
@@ -94,7 +94,7 @@ def attempt(registry: Registry, worker: str, chance: random.Random) -> bool:
 
 
 def is_done(database: Database) -> bool:
-    with database.reading() as session:
+    with database.read_transaction() as session:
         untrained = exists().where(Shard.id.not_in(select(Prompt.shard_id)))
         return not session.scalar(select(untrained))
 

@@ -10,7 +10,7 @@ import pytest
 from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 
 from registry.access import rights
-from registry.settings import SettingsRefused
+from registry.settings import InvalidSettings
 from service.prediction import predict
 from service.settings import read_service_settings
 from tests.service.auth.issuer_fixture import AUDIENCE, DISCOVERY, LocalIssuer, by_hand, issuing, jwk_of, new_key
@@ -197,7 +197,7 @@ def test_a_jwt_that_expires_in_flight_gets_no_answer(
     looks: list[bool] = []
 
     def usable(*given: Any, **options: Any) -> Any:
-        found = rights.usable(*given, **options)
+        found = rights.read_usable_prompts(*given, **options)
         looks.append(True)
         wait_for(lambda: time.time() > ends + 0.1)  # the first look holds, the last one must not
         return found
@@ -296,13 +296,13 @@ REFUSED = {
 
 @pytest.mark.parametrize("name", REFUSED)
 def test_settings_that_would_believe_too_much_are_refused(name: str) -> None:
-    with pytest.raises(SettingsRefused, match=f"ALACARTE_OIDC_{name}"):
+    with pytest.raises(InvalidSettings, match=f"ALACARTE_OIDC_{name}"):
         read_service_settings(**REFUSED[name])
 
 
 @pytest.mark.parametrize("algorithms", ["none", "HS256", "", "RS256,,ES256", "rs256"])
 def test_no_word_but_an_asymmetric_algorithm_is_one(algorithms: str) -> None:
-    with pytest.raises(SettingsRefused, match="ALACARTE_OIDC_ALGORITHMS"):
+    with pytest.raises(InvalidSettings, match="ALACARTE_OIDC_ALGORITHMS"):
         read_service_settings(oidc_algorithms=algorithms)
 
 

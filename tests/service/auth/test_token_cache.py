@@ -8,7 +8,7 @@ import pytest
 
 from registry.access import credentials
 from registry.access.caller import Caller
-from registry.access.credentials import SubjectProof, TokenProof
+from registry.access.credentials import OidcCredential, TokenCredential
 from service.auth import token_cache
 from service.auth.token_cache import TTL_SECONDS, TokenCache
 from service.middleware import authentication
@@ -16,7 +16,7 @@ from tests.service.auth.test_rate_limit import Clock
 from tests.service.deployment import TASK, World, picture
 
 ANN = Caller(UUID(int=1), "predictor")
-PROOF = TokenProof("prefix", "hash")
+PROOF = TokenCredential("prefix", "hash")
 
 
 def test_who_was_known_is_known_for_a_moment() -> None:
@@ -37,39 +37,39 @@ def test_another_text_with_the_same_prefix_is_not_known() -> None:
     cache = TokenCache(Clock())
     cache.put(PROOF, ANN)
 
-    assert cache.get(TokenProof("prefix", "another hash")) is None
+    assert cache.get(TokenCredential("prefix", "another hash")) is None
 
 
 def test_another_document_of_the_same_subject_is_known_and_no_other_subject() -> None:
     cache = TokenCache(Clock())
     until = datetime.now(UTC) + timedelta(hours=1)
-    cache.put(SubjectProof("issuer", "ann", until), ANN)
+    cache.put(OidcCredential("issuer", "ann", until), ANN)
 
-    assert cache.get(SubjectProof("issuer", "ann", until + timedelta(hours=1))) == ANN
-    assert cache.get(SubjectProof("issuer", "ben", until)) is None
-    assert cache.get(SubjectProof("another issuer", "ann", until)) is None
+    assert cache.get(OidcCredential("issuer", "ann", until + timedelta(hours=1))) == ANN
+    assert cache.get(OidcCredential("issuer", "ben", until)) is None
+    assert cache.get(OidcCredential("another issuer", "ann", until)) is None
 
 
 def test_a_crowd_is_forgotten_in_its_order(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(token_cache, "MAX_ENTRIES", 3)
     pool = TokenCache(Clock())
-    proofs = [TokenProof(str(number), "hash") for number in range(5)]
+    credentials = [TokenCredential(str(number), "hash") for number in range(5)]
 
-    for proof in proofs:
-        pool.put(proof, ANN)
+    for credential in credentials:
+        pool.put(credential, ANN)
 
-    assert [proof.prefix for proof in proofs if pool.get(proof)] == ["2", "3", "4"]
+    assert [credential.prefix for credential in credentials if pool.get(credential)] == ["2", "3", "4"]
 
 
 @pytest.fixture
 def looks(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """Whom SQL was asked for at the gate."""
     asked: list[str] = []
-    look_up = credentials.caller_of
+    look_up = credentials.authenticate
 
-    def noted(database: Any, proof: TokenProof) -> Caller:
-        asked.append(proof.name)
-        return look_up(database, proof)
+    def noted(database: Any, credential: TokenCredential) -> Caller:
+        asked.append(credential.public_id)
+        return look_up(database, credential)
 
     monkeypatch.setattr(authentication, "caller_of", noted)
     return asked

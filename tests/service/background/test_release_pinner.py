@@ -43,7 +43,7 @@ def test_a_pinned_releases_prompts_leave_memory_last_until_it_is_gone(
     monkeypatch.setattr(release_pinner, "EVERY_SECONDS", 0.05)
     budget_bytes = 2 * SLOTS * slot_bytes(backbone(), memory=5)
     world = make_world(prompt_cache_bytes=budget_bytes, pinned=f"{TASK}/stable, {TASK}/another", rate_per_s=0)
-    with world.registry.database.writing() as session:
+    with world.registry.database.write_transaction() as session:
         release = pin_release(session, OPERATOR, world.task, "stable")
     others = [world.add_source() for _ in range(SLOTS)]
     for seed, source in enumerate(others, start=1):
@@ -53,7 +53,7 @@ def test_a_pinned_releases_prompts_leave_memory_last_until_it_is_gone(
     for _ in range(3):
         assert stays(world, world.source, others)
 
-    with world.registry.database.writing() as session:
+    with world.registry.database.write_transaction() as session:
         remove_release(session, OPERATOR, release.id)
     until(lambda: not stays(world, world.source, others), "the end of the pinning")
 

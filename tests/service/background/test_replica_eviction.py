@@ -10,7 +10,7 @@ from sqlalchemy import select, update
 from alacarte.prompting.backbone.vit import Backbone
 from registry.access.caller import OPERATOR
 from registry.access.usable_set import UsablePrompt
-from registry.db.clock import after
+from registry.db.clock import seconds_from_now
 from registry.db.models.write_claims import Replica
 from registry.erasure.request import forget_source
 from registry.registry import Registry
@@ -53,7 +53,7 @@ class Scene:
         self.engine = engine
         self.in_flight = InFlightRequests()
         self.replica_sync = ReplicaSync(registry.database, engine, self.in_flight)
-        with registry.database.writing() as session:
+        with registry.database.write_transaction() as session:
             made = make_prompt(session, make_shard(session, make_source(session, make_task(session))))
             kept = harness.add(small_prompt(harness.backbone))
             self.prompt = kept._replace(source_id=made.source_id, shard_id=made.shard_id)
@@ -75,14 +75,14 @@ class Scene:
     def forget(self) -> int:
         return forget_source(self.registry, OPERATOR, self.prompt.source_id).epoch
 
-    def is_held(self) -> bool:
+    def is_paused(self) -> bool:
         return self.engine.has_in_memory(self.is_ours)
 
     def is_ours(self, prompt: UsablePrompt) -> bool:
         return prompt.source_id == self.prompt.source_id
 
     def epochs(self) -> list[int]:
-        with self.registry.database.reading() as session:
+        with self.registry.database.read_transaction() as session:
             return list(session.scalars(select(Replica.epoch)))
 
 
@@ -99,10 +99,10 @@ async def test_a_pass_that_its_client_has_left_is_waited_for(registry: Registry,
         await scene.replica_sync.poll()
         await scene.replica_sync.poll()
 
-        assert scene.is_held()
+        assert scene.is_paused()
         assert scene.epochs()[0] < epoch
         harness.forward_pause.resume()
-        await until(lambda: not scene.is_held())
+        await until(lambda: not scene.is_paused())
         await scene.replica_sync.poll()
         assert scene.epochs()[0] >= epoch
 
@@ -119,10 +119,10 @@ async def test_a_read_that_its_client_has_left_is_waited_for(registry: Registry,
 
         await scene.replica_sync.poll()
 
-        assert scene.is_held()
+        assert scene.is_paused()
         assert scene.epochs()[0] < epoch
         harness.read_pause.resume()
-        await until(lambda: not scene.is_held())
+        await until(lambda: not scene.is_paused())
         await scene.replica_sync.poll()
         assert scene.epochs()[0] >= epoch
 
@@ -145,7 +145,7 @@ async def test_what_waits_for_the_device_for_nobody_is_waited_for(registry: Regi
         assert scene.epochs()[0] < epoch
         harness.forward_pause.resume()
         await running
-        await until(lambda: not scene.is_held())
+        await until(lambda: not scene.is_paused())
         await scene.replica_sync.poll()
         assert scene.epochs()[0] >= epoch
 
@@ -155,12 +155,12 @@ async def test_what_is_in_its_slot_is_let_go_of_at_once(registry: Registry, harn
         scene = Scene(registry, harness, engine)
         await scene.replica_sync.poll()
         await scene.ask()
-        assert scene.is_held()
+        assert scene.is_paused()
         epoch = scene.forget()
 
         await scene.replica_sync.poll()
 
-        assert not scene.is_held()
+        assert not scene.is_paused()
         assert scene.epochs()[0] >= epoch
 
 
@@ -175,15 +175,15 @@ async def test_a_replica_does_not_begin_anew_before_its_last_pass_has_ended(
         scene.begin()
         await harness.forward_pause.wait_until_reached()
         await scene.walk_away()
-        with registry.database.writing() as session:
-            session.execute(update(Replica).values(expires_at=after(-1)))
+        with registry.database.write_transaction() as session:
+            session.execute(update(Replica).values(expires_at=seconds_from_now(-1)))
 
         await scene.replica_sync.poll()
         await scene.replica_sync.poll()
         assert not scene.replica_sync.is_enrolled
 
         harness.forward_pause.resume()
-        await until(lambda: not scene.is_held())
+        await until(lambda: not scene.is_paused())
         await scene.replica_sync.poll()
         assert scene.replica_sync.is_enrolled
 
@@ -230,6 +230,6 @@ async def test_a_backbone_that_had_to_leave_while_it_was_used_is_asked_too(
         assert scene.epochs()[0] < epoch
         harness.forward_pause.resume()
         await following
-        await until(lambda: not scene.is_held())
+        await until(lambda: not scene.is_paused())
         await scene.replica_sync.poll()
         assert scene.epochs()[0] >= epoch

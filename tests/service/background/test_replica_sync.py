@@ -9,7 +9,7 @@ from sqlalchemy import select, update
 
 from registry.access.caller import OPERATOR
 from registry.access.usable_set import UsablePrompt
-from registry.db.clock import after
+from registry.db.clock import seconds_from_now
 from registry.db.database import Database
 from registry.db.models.write_claims import Replica
 from registry.erasure.request import forget_source
@@ -58,7 +58,7 @@ class Stage:
         self.replica_sync = ReplicaSync(registry.database, self.memory, self.in_flight)  # type: ignore[arg-type]
 
     def prompt(self) -> UsablePrompt:
-        with self.registry.database.writing() as session:
+        with self.registry.database.write_transaction() as session:
             shard = make_shard(session, make_source(session, make_task(session)))
             made = make_prompt(session, shard)
             return UsablePrompt(made.id, made.source_id, made.shard_id, 1, made.digest, made.size_bytes)
@@ -70,7 +70,7 @@ class Stage:
         return self.replica_sync.is_enrolled
 
     def rows(self) -> list[Replica]:
-        with self.registry.database.reading() as session:
+        with self.registry.database.read_transaction() as session:
             return list(session.scalars(select(Replica)))
 
     def epoch(self) -> int:
@@ -130,8 +130,8 @@ async def test_a_replica_that_counted_as_dead_drops_everything_and_begins_anew(s
     await stage.replica_sync.poll()
     (before,) = stage.rows()
     stage.memory.prompts = [prompt]
-    with stage.registry.database.writing() as session:
-        session.execute(update(Replica).values(expires_at=after(-1)))
+    with stage.registry.database.write_transaction() as session:
+        session.execute(update(Replica).values(expires_at=seconds_from_now(-1)))
     stage.forget(stage.prompt())  # so that there is something to report
 
     await stage.replica_sync.poll()
@@ -150,8 +150,8 @@ async def test_it_does_not_begin_anew_while_predictions_are_under_way(
 ) -> None:
     monkeypatch.setattr("service.background.replica_sync.RENEW_SECONDS", 0.0)
     await stage.replica_sync.poll()
-    with stage.registry.database.writing() as session:
-        session.execute(update(Replica).values(expires_at=after(-1)))
+    with stage.registry.database.write_transaction() as session:
+        session.execute(update(Replica).values(expires_at=seconds_from_now(-1)))
     with stage.in_flight.track():
         await stage.replica_sync.poll()
         await stage.replica_sync.poll()

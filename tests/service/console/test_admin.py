@@ -3,7 +3,7 @@
 from playwright.sync_api import expect
 
 from registry.access.caller import OPERATOR
-from registry.access.grants import grant
+from registry.access.grants import grant_right
 from registry.catalog.sources import create_source
 from registry.catalog.tasks import create_task
 from tests.service.console.browser import Reader
@@ -63,10 +63,10 @@ def test_a_task_is_made_and_removed(reader: Reader) -> None:
 
 def test_hostile_names_and_labels_are_shown_as_text_and_run_nothing(reader: Reader) -> None:
     world = reader.world
-    with world.registry.database.writing() as session:
+    with world.registry.database.write_transaction() as session:
         task = create_task(session, OPERATOR, NAME, backbone=BACKBONE, size=SIZE).id
         source = create_source(session, OPERATOR, task, HOSTILE, world.users["owner"]).id
-        grant(session, OPERATOR, world.users["admin"], source, "use")
+        grant_right(session, OPERATOR, world.users["admin"], source, "use")
     world.publish(source, labels=(HOSTILE, "cat"))
     page = reader.sign_in("admin")
     page.get_by_label("Task", exact=True).select_option(label=NAME)

@@ -20,7 +20,7 @@ from alacarte.prompting.backbone.vit import Backbone
 from alacarte.prompting.predict import ImagePrediction, Predictor
 from alacarte.prompting.prompt.artifact import prompt_digest, prompt_to_bytes
 from alacarte.prompting.prompt.tensors import TrainedPrompt
-from registry.access.usable_set import TaskFacts, UsablePrompt
+from registry.access.usable_set import TaskConfig, UsablePrompt
 from service.engine.backbone_cache import BackboneCache
 from service.engine.compose import check_composition, compose
 from service.engine.engine import Engine
@@ -59,7 +59,7 @@ class EngineHarness:
 
     def __init__(self, backbone: Backbone) -> None:
         self.backbone = backbone
-        self.task = TaskFacts(
+        self.task = TaskConfig(
             id=UUID(int=1),
             name="animals",
             backbone=backbone.architecture,

@@ -13,7 +13,7 @@ from alacarte.api.literals import Composition, Weighting
 from alacarte.prompting.backbone.vit import Backbone
 from alacarte.prompting.prompt.tensors import VARIANTS
 from registry.access.usable_set import UsablePrompt
-from registry.errors import Invalid, PictureUnreadable
+from registry.errors import Invalid, InvalidPicture
 from service.engine.decode import decode_picture
 from service.engine.errors import PromptUnusable
 from service.engine.settings import EngineSettings
@@ -138,7 +138,7 @@ async def test_a_broken_picture_is_named_and_spoils_nobody_elses_question(harnes
     prompts = cast_of(harness)
     async with harness.engine() as engine:
         good = asyncio.create_task(harness.ask(engine, [picture(0)], prompts, user=BEN))
-        with pytest.raises(PictureUnreadable, match="picture 2 of 3 cannot be read") as caught:
+        with pytest.raises(InvalidPicture, match="picture 2 of 3 cannot be read") as caught:
             await harness.ask(engine, [picture(1), b"no picture", picture(2)], prompts)
         same(await good, harness.expect([picture(0)], prompts))
         assert engine.stats().active_pictures == 0

@@ -7,7 +7,7 @@ import pytest
 
 from alacarte.prompting.backbone.vit import Backbone
 from alacarte.prompting.errors import WeightsUnavailable
-from registry.access.usable_set import TaskFacts
+from registry.access.usable_set import TaskConfig
 from service.engine.backbone_cache import RETRY_SECONDS, BackboneCache, build
 from service.engine.errors import BackboneUnavailable, BackboneWeightsMismatch
 from service.engine.settings import EngineSettings
@@ -32,7 +32,7 @@ class Builder:
         return self.harness.backbone
 
 
-def named(harness: EngineHarness, name: str) -> TaskFacts:
+def named(harness: EngineHarness, name: str) -> TaskConfig:
     return dataclasses.replace(harness.task, backbone=name)
 
 

@@ -5,7 +5,7 @@ import asyncio
 import pytest
 
 from registry.access.usable_set import UsablePrompt
-from registry.errors import PictureUnreadable
+from registry.errors import InvalidPicture
 from service.engine import decode
 from service.engine.decode import Decoders, decode_picture
 from service.engine.settings import EngineSettings
@@ -103,6 +103,6 @@ async def test_a_single_decoder_serves_users_in_turns(harness: EngineHarness, sl
 async def test_a_picture_that_cannot_be_decoded_gives_its_turn_back(harness: EngineHarness) -> None:
     decoders = Decoders(threads=1, waiting=1)
     for _ in range(3):
-        with pytest.raises(PictureUnreadable, match="this one"):
+        with pytest.raises(InvalidPicture, match="this one"):
             await decoders.decode(b"no picture", harness.backbone.preprocessing, "this one", ANN)
     decoders.shutdown()

@@ -11,7 +11,7 @@ from starlette.requests import ClientDisconnect
 from starlette.types import Message
 
 from registry.errors import DatabaseUnreachable
-from registry.settings import SettingsRefused
+from registry.settings import InvalidSettings
 from service.background.readiness import Readiness
 from service.http.disconnect import cancel_on_disconnect
 from service.middleware import authentication
@@ -241,7 +241,7 @@ def test_the_scheme_of_a_token_may_be_in_any_case(world: World) -> None:
 def test_a_setting_that_cannot_be_read_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("ALACARTE_PORT", "many")
 
-    with pytest.raises(SettingsRefused, match="ALACARTE_PORT"):
+    with pytest.raises(InvalidSettings, match="ALACARTE_PORT"):
         read_service_settings()
 
 

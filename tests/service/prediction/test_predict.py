@@ -15,9 +15,9 @@ from alacarte.prompting.predict import ImagePrediction, Predictor
 from alacarte.prompting.prompt.artifact import prompt_from_bytes
 from registry.access import rights
 from registry.access.caller import OPERATOR
-from registry.access.credentials import Proof
-from registry.access.grants import grant, revoke
-from registry.access.usable_set import UsableSet
+from registry.access.credentials import Credential
+from registry.access.grants import grant_right, revoke_right
+from registry.access.usable_set import UsablePromptSet
 from registry.db.database import Database
 from registry.erasure.request import forget_source
 from registry.errors import DatabaseUnreachable
@@ -217,10 +217,10 @@ def test_a_request_that_cannot_be_read_is_refused(status: int, request_: dict[st
 def after_first_look(monkeypatch: pytest.MonkeyPatch, *happenings: Any) -> None:
     """Lets something happen after each of the first looks at what the caller may use."""
     left = list(happenings)
-    look = rights.usable
+    look = rights.read_usable_prompts
 
-    def usable(database: Database, proof: Proof, **options: Any) -> UsableSet:
-        found = look(database, proof, **options)
+    def usable(database: Database, credential: Credential, **options: Any) -> UsablePromptSet:
+        found = look(database, credential, **options)
         if left:
             left.pop(0)()
         return found
@@ -244,8 +244,8 @@ def test_a_grant_that_is_revoked_in_flight_is_not_in_the_answer(world: World, mo
     first, second = new_source(world, 1), new_source(world, 2)
 
     def take_back() -> None:
-        with world.registry.database.writing() as session:
-            revoke(session, OPERATOR, world.users["user"], UUID(second), "use")
+        with world.registry.database.write_transaction() as session:
+            revoke_right(session, OPERATOR, world.users["user"], UUID(second), "use")
 
     after_first_look(monkeypatch, take_back)
 
@@ -275,7 +275,7 @@ def test_a_set_that_never_rests_is_given_up(world: World, monkeypatch: pytest.Mo
 
 
 def test_without_the_database_there_is_no_answer(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
-    def unreachable(*_: object, **__: object) -> UsableSet:
+    def unreachable(*_: object, **__: object) -> UsablePromptSet:
         raise DatabaseUnreachable("the database does not answer: 10.1.2.3 refused")
 
     monkeypatch.setattr(prediction, "usable", unreachable)
@@ -289,10 +289,10 @@ def test_without_the_database_there_is_no_answer(world: World, monkeypatch: pyte
 
 def test_a_new_grant_counts_at_once(world: World) -> None:
     source = new_source(world, 1)
-    with world.registry.database.writing() as session:
-        grant(session, OPERATOR, world.users["stranger"], UUID(source), "use")
+    with world.registry.database.write_transaction() as session:
+        grant_right(session, OPERATOR, world.users["stranger"], UUID(source), "use")
     try:
         assert predict(world, [picture()], who="stranger")["sources"] == [source]
     finally:
-        with world.registry.database.writing() as session:
-            revoke(session, OPERATOR, world.users["stranger"], UUID(source), "use")
+        with world.registry.database.write_transaction() as session:
+            revoke_right(session, OPERATOR, world.users["stranger"], UUID(source), "use")

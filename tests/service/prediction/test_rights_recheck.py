@@ -10,7 +10,7 @@ from sqlalchemy import select, update
 
 from registry.access import rights
 from registry.access.caller import OPERATOR
-from registry.access.usable_set import UsableSet
+from registry.access.usable_set import UsablePromptSet
 from registry.db.models.catalog import Task
 from registry.db.models.prompts import Prompt
 from registry.erasure.request import forget_source
@@ -37,8 +37,8 @@ def test_the_document_is_finished_before_the_last_look(
 
         return wrapped
 
-    monkeypatch.setattr(prediction, "usable", noted("look", rights.usable))
-    monkeypatch.setattr(prediction, "still_usable", noted("last look", rights.still_usable))
+    monkeypatch.setattr(prediction, "usable", noted("look", rights.read_usable_prompts))
+    monkeypatch.setattr(prediction, "still_usable", noted("last look", rights.recheck_usable_prompts))
     monkeypatch.setattr(prediction, serialize, noted("document", getattr(prediction, serialize)))
 
     if path == "oip":
@@ -55,9 +55,9 @@ def looks_of(monkeypatch: pytest.MonkeyPatch) -> list[None]:
     """One for each look at what a caller may use."""
     looks: list[None] = []
 
-    def usable(*given: Any, **named: Any) -> UsableSet:
+    def usable(*given: Any, **named: Any) -> UsablePromptSet:
         looks.append(None)
-        return rights.usable(*given, **named)
+        return rights.read_usable_prompts(*given, **named)
 
     monkeypatch.setattr(prediction, "usable", usable)
     return looks
@@ -76,7 +76,7 @@ def test_a_failure_that_nothing_forgotten_can_cause_costs_no_second_look(
 def test_an_object_that_is_missing_is_looked_for_again(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     source = world.add_source()
     world.publish(source, 9)
-    with world.registry.database.reading() as session:
+    with world.registry.database.read_transaction() as session:
         prompt = session.scalars(select(Prompt).where(Prompt.source_id == source)).one()
     world.registry.objects.remove(prompt.key)
     looks = looks_of(monkeypatch)
@@ -92,7 +92,7 @@ def test_weights_that_do_not_fit_are_told_to_the_operator_alone(
 ) -> None:
     world = make_world()
     identity = "ab" * 32
-    with world.registry.database.writing() as session:
+    with world.registry.database.write_transaction() as session:
         session.execute(update(Task).values(identity=identity))
 
     answer = ask(world, {"image": picture()})

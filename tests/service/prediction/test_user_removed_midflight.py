@@ -18,7 +18,7 @@ WITH_BODY = [
 
 def admin_of(world: World) -> httpx.Headers:
     """The headers of an admin who will be gone soon, under the name of `leaving`."""
-    with world.registry.database.writing() as session:
+    with world.registry.database.write_transaction() as session:
         leaving = create_user(session, OPERATOR, world.name("admin"), "admin")
         world.users["leaving"] = leaving.id
         token = issue_token(session, OPERATOR, leaving.id).text
@@ -38,7 +38,7 @@ def test_an_admin_who_is_removed_while_the_body_comes_does_nothing(case: Case, w
     with connection(world) as wire:
         wire.sendall("\r\n".join([*head, "", ""]).encode())
         assert b" 100 " in wire.recv(4096)
-        with world.registry.database.writing() as session:
+        with world.registry.database.write_transaction() as session:
             remove_user(session, OPERATOR, world.users["leaving"])
 
         wire.sendall(body)

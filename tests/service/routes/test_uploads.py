@@ -280,7 +280,7 @@ def test_a_client_that_falls_silent_is_let_go(path: str, kind: str, small: World
 
 def test_more_uploads_than_there_is_room_for_are_asked_to_come_again(small: World) -> None:
     with connection(small) as wire:
-        path = "/sources?task=animals&name=holding"
+        path = "/sources?task=animals&name=claim"
         wire.sendall(head(small, "POST", path, "Content-Type: application/zip", "Content-Length: 100") + b"PK")
         wait_for(lambda: rooms(small) != [])
 
@@ -293,7 +293,7 @@ def test_more_uploads_than_there_is_room_for_are_asked_to_come_again(small: Worl
 def test_one_user_has_at_most_half_of_the_places(make_world: MakeWorld) -> None:
     world = make_world(max_uploads=2)
     with connection(world) as wire:
-        path = "/sources?task=animals&name=holding"
+        path = "/sources?task=animals&name=claim"
         wire.sendall(head(world, "POST", path, "Content-Type: application/zip", "Content-Length: 100") + b"PK")
         wait_for(lambda: rooms(world) != [])
 

@@ -11,7 +11,7 @@ from registry.db.models.prompts import Prompt
 from registry.erasure.verify import verify_receipt
 from registry.registry import Registry
 from registry.storage.keys import sample_key
-from registry.storage.ownership import MARK
+from registry.storage.ownership import OWNERSHIP_KEY
 from tests.stress.crash.journal import Journal, Upload
 from tests.stress.crash.train_copies import Copy
 
@@ -34,12 +34,12 @@ class Rows:
     def keys(self) -> set[str]:
         """Return the keys of all objects that the rows name, and of the store's mark."""
         samples = {sample_key(one.source_id, one.shard_id, one.digest) for one in self.samples}
-        return samples | {one.key for one in self.prompts} | {MARK}
+        return samples | {one.key for one in self.prompts} | {OWNERSHIP_KEY}
 
 
 def read_rows(registry: Registry) -> Rows:
     """Read all rows of these tables."""
-    with registry.database.reading() as session:
+    with registry.database.read_transaction() as session:
         tables = (Source, Shard, Sample, Prompt, Erasure)
         return Rows(*(list(session.scalars(select(table))) for table in tables))  # type: ignore[arg-type]  # in order
 

@@ -33,7 +33,7 @@ def rows_with(registry: Registry, texts: Collection[str], digests: Collection[st
     """Yield the rows of any table that hold one of the texts or, except in requests to forget, one of the digests."""
     for table in metadata().sorted_tables:
         needles = [*texts, *(() if table.name in REQUESTS else digests)]
-        with registry.database.reading() as session:
+        with registry.database.read_transaction() as session:
             for row in session.execute(select(table)):
                 text = repr(tuple(row))
                 yield from (f"{table.name}: {needle}" for needle in needles if needle in text)

@@ -12,7 +12,7 @@ from registry.log.signing import open_signer
 from registry.registry import Registry
 from registry.storage.folder import FolderStore
 from registry.storage.ownership import mark_store
-from registry.storage.scratch import ScratchHome
+from registry.storage.scratch import ScratchSpace
 from service.settings import ServiceSettings
 from tests.e2e.cluster import ROOT, SERVE
 from tests.e2e.process import ManagedProcess, answers
@@ -66,7 +66,7 @@ def start_server(
     database = Database(service_settings.database_url)
     mark_store(database, objects)
     signer = open_signer(service_settings.signing_key_file)
-    world = World(Registry(database, objects, ScratchHome(service_settings.scratch_folder), signer))
+    world = World(Registry(database, objects, ScratchSpace(service_settings.scratch_folder), signer))
     [port] = free_ports(1)
     world.url = f"http://127.0.0.1:{port}"
     part = ManagedProcess(

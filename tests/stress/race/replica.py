@@ -20,8 +20,8 @@ import service.app
 import service.prediction.predict
 from alacarte.cli.commands.serve import serve
 from alacarte.prompting.predict import ImagePrediction
-from registry.access.rights import usable
-from registry.access.usable_set import UsablePrompt, UsableSet
+from registry.access.rights import read_usable_prompts
+from registry.access.usable_set import UsablePrompt, UsablePromptSet
 from service.engine.compose import compose
 from service.engine.engine import Engine
 from service.engine.job import PictureLogits
@@ -36,7 +36,7 @@ CACHE_SECONDS = 1.0
 
 Phase = Literal["first", "again"]
 
-_cached_rights: dict[tuple[str, str], tuple[float, UsableSet]] = {}
+_cached_rights: dict[tuple[str, str], tuple[float, UsablePromptSet]] = {}
 _read_query_rights = service.prediction.predict._read_query_rights
 _is_still_authorized = service.prediction.predict._is_still_authorized
 _create_app = service.app.create_app
@@ -47,7 +47,7 @@ class RequestRecord:
     """What is recorded of a request."""
 
     computed: float | None = None
-    found: UsableSet | None = None  # the rights as they were read first
+    found: UsablePromptSet | None = None  # the rights as they were read first
 
 
 _record: ContextVar[RequestRecord] = ContextVar("record")
@@ -102,14 +102,14 @@ def create_instrumented_app(settings: ServiceSettings) -> FastAPI:
     return app
 
 
-async def read_rights_once(context: RequestContext, query: PredictionQuery, which: Phase) -> UsableSet:
+async def read_rights_once(context: RequestContext, query: PredictionQuery, which: Phase) -> UsablePromptSet:
     """Read the rights once per request, without a recheck."""
     record = _record.get()
     record.found = record.found or await _read_query_rights(context, query, which)
     return record.found
 
 
-async def read_cached_rights(context: RequestContext, query: PredictionQuery, which: Phase) -> UsableSet:
+async def read_cached_rights(context: RequestContext, query: PredictionQuery, which: Phase) -> UsablePromptSet:
     """Read the rights through a cache with a short lifetime."""
     key = _key_of(context, query)
     if key not in _cached_rights or time.monotonic() > _cached_rights[key][0] + CACHE_SECONDS:
@@ -121,12 +121,12 @@ def _key_of(context: RequestContext, query: PredictionQuery) -> tuple[str, str]:
     return str(context.user_id), str(query.options.sources)
 
 
-def skip_recheck(_visit: RequestContext, _query: PredictionQuery, _found: UsableSet) -> bool:
+def skip_recheck(_visit: RequestContext, _query: PredictionQuery, _found: UsablePromptSet) -> bool:
     """Recheck nothing."""
     return True
 
 
-def recheck_from_cache(context: RequestContext, query: PredictionQuery, found: UsableSet) -> bool:
+def recheck_from_cache(context: RequestContext, query: PredictionQuery, found: UsablePromptSet) -> bool:
     """Recheck the rights against the same cache."""
     read_at, cached = _cached_rights[_key_of(context, query)]
     if time.monotonic() > read_at + CACHE_SECONDS:
@@ -135,13 +135,15 @@ def recheck_from_cache(context: RequestContext, query: PredictionQuery, found: U
 
 
 def respond_without_removed_names(
-    context: RequestContext, query: PredictionQuery, allowed: UsableSet, logits: RecordedLogits
+    context: RequestContext, query: PredictionQuery, allowed: UsablePromptSet, logits: RecordedLogits
 ) -> CheckedResponse:
     """Respond with scores of all prompts, but omit the names of the sources that are no longer usable."""
     options = query.options
     composition, weighting = service.prediction.predict._composition(query, allowed)
     answers = compose_recorded(allowed.prompts, logits, composition, weighting)
-    now = usable(context.state.registry.database, context.proof, task=options.task, sources=options.sources).prompts
+    now = read_usable_prompts(
+        context.state.registry.database, context.credential, task=options.task, sources=options.sources
+    ).prompts
     left = tuple(prompt for prompt in allowed.prompts if prompt in set(now))
     result = PredictionResult(tuple(answers), replace(allowed, prompts=left), composition, weighting)
     return CheckedResponse(service.prediction.predict._serialize(result, query), is_authorized=True)

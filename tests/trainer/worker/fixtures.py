@@ -15,11 +15,11 @@ from sqlalchemy import select, update
 from alacarte.prompting.backbone.vit import Backbone
 from alacarte.prompting.prompt.artifact import prompt_to_bytes
 from registry.access.caller import OPERATOR
-from registry.catalog.shards import shard_of
+from registry.catalog.shards import assign_shard
 from registry.catalog.sources import KEY_BYTES
 from registry.catalog.tasks import Setting, create_task
 from registry.datasets.sample import LabelledPicture
-from registry.db.clock import after
+from registry.db.clock import seconds_from_now
 from registry.db.models.catalog import Shard, Task
 from registry.db.models.prompts import Prompt
 from registry.ingest.upload import upload_source
@@ -38,7 +38,7 @@ PATIENCE_SECONDS = 60
 
 
 def add_task(registry: Registry, recipe: Mapping[str, Setting] = RECIPE, name: str = "colours") -> UUID:
-    with registry.database.writing() as session:
+    with registry.database.write_transaction() as session:
         return create_task(
             session, OPERATOR, name, backbone="vit_tiny_patch16_224", size=32, labels=None, recipe=recipe
         ).id
@@ -49,29 +49,29 @@ def add_source(registry: Registry, task: UUID, pictures: Path, *, name: str = "b
     digests = [hashlib.sha256(file.read_bytes()).hexdigest() for file in pictures.rglob("*.png")]
     for number in count(1):
         key = number.to_bytes(KEY_BYTES, "big")
-        if len({shard_of(digest, key, shards) for digest in digests}) == shards:
+        if len({assign_shard(digest, key, shards) for digest in digests}) == shards:
             break
     with patch("registry.ingest.upload.secrets.token_bytes", return_value=key):
         return upload_source(registry, OPERATOR, task, name, pictures, shards=shards).source_id
 
 
 def set_recipe(registry: Registry, task: UUID, recipe: Mapping[str, Setting]) -> None:
-    with registry.database.writing() as session:
+    with registry.database.write_transaction() as session:
         session.execute(update(Task).where(Task.id == task).values(recipe=dict(recipe)))
 
 
 def task_now(registry: Registry, task: UUID) -> Task:
-    with registry.database.reading() as session:
+    with registry.database.read_transaction() as session:
         return session.get_one(Task, task)
 
 
 def shards_of(registry: Registry, source: UUID) -> list[Shard]:
-    with registry.database.reading() as session:
+    with registry.database.read_transaction() as session:
         return list(session.scalars(select(Shard).where(Shard.source_id == source).order_by(Shard.number)))
 
 
 def prompts_of(registry: Registry, source: UUID) -> list[Prompt]:
-    with registry.database.reading() as session:
+    with registry.database.read_transaction() as session:
         return list(session.scalars(select(Prompt).where(Prompt.source_id == source)))
 
 
@@ -86,8 +86,8 @@ def is_training(registry: Registry, source: UUID) -> bool:
 
 def let_leases_run_out(registry: Registry) -> None:
     """As if all workers had been silent for long."""
-    with registry.database.writing() as session:
-        session.execute(update(Shard).where(Shard.lease_id.is_not(None)).values(expires_at=after(-1)))
+    with registry.database.write_transaction() as session:
+        session.execute(update(Shard).where(Shard.lease_id.is_not(None)).values(expires_at=seconds_from_now(-1)))
 
 
 def samples_in(pictures: Path) -> list[LabelledPicture]:

@@ -12,7 +12,7 @@ from registry.log.signing import open_signer
 from registry.registry import Registry
 from registry.storage.folder import FolderStore
 from registry.storage.ownership import mark_store
-from registry.storage.scratch import ScratchHome
+from registry.storage.scratch import ScratchSpace
 from tests.servers.postgres import serve_postgres
 from tests.trainer.worker.fixtures import (
     ENDLESS,
@@ -43,10 +43,10 @@ def test_a_database_that_hangs_keeps_no_picture_in_scratch_and_no_worker_from_it
     monkeypatch.setattr(heartbeat, "LEAVE_SECONDS", 0.1)
     monkeypatch.setattr(maintenance, "LEAVE_SECONDS", 0.1)
     with serve_postgres() as server:
-        database = Database(server.url, answer_seconds=5)
+        database = Database(server.url, response_timeout_seconds=5)
         migrate.upgrade(database)
         mark_store(database, folder_store)
-        registry = Registry(database, folder_store, ScratchHome(tmp_path / "scratch"), open_signer(tmp_path / "key"))
+        registry = Registry(database, folder_store, ScratchSpace(tmp_path / "scratch"), open_signer(tmp_path / "key"))
         source = add_source(registry, add_task(registry, ENDLESS), pictures)
         with running(worker_on(registry, backbone)) as run:
             wait_for(lambda: is_training(registry, source), "the training")

@@ -40,7 +40,7 @@ def test_a_worker_carries_out_erasures_and_wipes_the_rooms_of_the_dead(
 
     work_off(registry, backbone)
 
-    assert list(registry.objects.traces(source_prefix(source))) == []
+    assert list(registry.objects.list_all(source_prefix(source))) == []
     assert files_in_scratch(registry) == []
 
 

@@ -39,7 +39,7 @@ from trainer.worker.worker import JobCounts
 
 
 def is_complete(registry: Registry, erasure: UUID) -> bool:
-    with registry.database.reading() as session:
+    with registry.database.read_transaction() as session:
         return session.get_one(Erasure, erasure).completed_at is not None
 
 
@@ -64,7 +64,7 @@ def test_forgetting_the_source_stops_its_training_and_is_completed(
         assert not states_are_mapped(registry)
         tally = run.end()
     assert tally == JobCounts(published=0, failed=0, lost=1)
-    assert list(registry.objects.traces(source_prefix(source))) == []
+    assert list(registry.objects.list_all(source_prefix(source))) == []
 
 
 @on_sqlite
@@ -73,11 +73,11 @@ def test_no_state_of_a_picture_is_left_when_the_holding_is_let_go(
 ) -> None:
     source = add_source(registry, add_task(registry, ENDLESS), pictures)
     mapped: list[bool] = []
-    let_go = write_claims.let_go
+    let_go = write_claims.release_claim
 
-    def look_and_let_go(session: Session, holding: UUID) -> None:
+    def look_and_let_go(session: Session, claim: UUID) -> None:
         mapped.append(states_are_mapped(registry))
-        let_go(session, holding)
+        let_go(session, claim)
 
     monkeypatch.setattr(write_claims, "let_go", look_and_let_go)
     with running(worker_on(registry, backbone)) as run:
@@ -109,7 +109,7 @@ def test_forgetting_a_sample_while_it_is_learnt_trains_the_shard_without_it(
 
 
 def cancel(registry: Registry, source: UUID) -> None:
-    with registry.database.writing() as session:
+    with registry.database.write_transaction() as session:
         cancel_training(session, OPERATOR, source)
 
 
@@ -126,7 +126,7 @@ def test_cancelled_training_stops_and_is_not_taken_up_again(
         wait_for(lambda: not pictures_in_scratch(registry), "the end of the training")
         assert run.end() == JobCounts(published=0, failed=0, lost=1)
     [shard] = shards_of(registry, source)
-    assert (shard.is_held, shard.lease_id, shard.error) == (True, None, None)
+    assert (shard.is_paused, shard.lease_id, shard.error) == (True, None, None)
 
 
 @on_sqlite

@@ -41,9 +41,12 @@ def test_a_source_becomes_prompts_that_can_be_read_and_that_pin_the_task(
         facts = prompt_from_bytes(bytes_of(registry, prompt)).metadata
         assert (facts.backbone, list(facts.labels)) == (backbone.identity, prompt.labels)
         assert facts.samples == prompt.samples
-        assert facts.seed == seeds[prompt.shard_id] == prompt.facts["seed"]
-        assert (prompt.facts["architecture"], prompt.facts["size"]) == (facts.architecture, facts.size)
-        assert prompt.facts["settings"]["epochs"] == 2
+        assert facts.seed == seeds[prompt.shard_id] == prompt.artifact_metadata["seed"]
+        assert (prompt.artifact_metadata["architecture"], prompt.artifact_metadata["size"]) == (
+            facts.architecture,
+            facts.size,
+        )
+        assert prompt.artifact_metadata["settings"]["epochs"] == 2
         assert prompt.worker == "ann"
     assert files_in_scratch(registry) == []
 

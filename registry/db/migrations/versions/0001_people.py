@@ -3,7 +3,7 @@
 import sqlalchemy as sa
 from alembic import op
 
-from registry.db.clock import Moment
+from registry.db.clock import UtcDateTime
 
 revision = "0001"
 down_revision: str | None = None
@@ -13,7 +13,7 @@ def upgrade() -> None:
     op.create_table(
         "audit_lines",
         sa.Column("number", sa.Integer(), autoincrement=False, nullable=False),
-        sa.Column("at", Moment(), nullable=False),
+        sa.Column("at", UtcDateTime(), nullable=False),
         sa.Column("actor", sa.Uuid(), nullable=True),
         sa.Column("action", sa.Text(), nullable=False),
         sa.Column("subject", sa.JSON(), nullable=False),
@@ -35,7 +35,7 @@ def upgrade() -> None:
         sa.Column("name", sa.Text(), nullable=False),
         sa.Column("role", sa.Text(), nullable=False),
         sa.Column("is_group", sa.Boolean(), nullable=False),
-        sa.Column("created_at", Moment(), nullable=False),
+        sa.Column("created_at", UtcDateTime(), nullable=False),
         sa.CheckConstraint("role IN ('admin', 'owner', 'predictor')", name=op.f("ck_users_role")),
         sa.PrimaryKeyConstraint("id", name=op.f("pk_users")),
         sa.UniqueConstraint("name", name=op.f("uq_users_name")),
@@ -56,8 +56,8 @@ def upgrade() -> None:
         sa.Column("prefix", sa.Text(), nullable=False),
         sa.Column("hash", sa.Text(), nullable=False),
         sa.Column("note", sa.Text(), nullable=False),
-        sa.Column("created_at", Moment(), nullable=False),
-        sa.Column("expires_at", Moment(), nullable=True),
+        sa.Column("created_at", UtcDateTime(), nullable=False),
+        sa.Column("expires_at", UtcDateTime(), nullable=True),
         sa.ForeignKeyConstraint(["user_id"], ["users.id"], name=op.f("fk_tokens_user_id"), ondelete="CASCADE"),
         sa.PrimaryKeyConstraint("id", name=op.f("pk_tokens")),
         sa.UniqueConstraint("prefix", name=op.f("uq_tokens_prefix")),

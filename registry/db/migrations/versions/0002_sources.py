@@ -3,7 +3,7 @@
 import sqlalchemy as sa
 from alembic import op
 
-from registry.db.clock import Moment
+from registry.db.clock import UtcDateTime
 
 revision = "0002"
 down_revision = "0001"
@@ -21,7 +21,7 @@ def upgrade() -> None:
         sa.Column("composition", sa.Text(), nullable=False),
         sa.Column("weighting", sa.Text(), nullable=False),
         sa.Column("recipe", sa.JSON(), nullable=False),
-        sa.Column("created_at", Moment(), nullable=False),
+        sa.Column("created_at", UtcDateTime(), nullable=False),
         sa.CheckConstraint("composition IN ('average', 'concat', 'vote')", name=op.f("ck_tasks_composition")),
         sa.CheckConstraint("weighting IN ('none', 'prototypes')", name=op.f("ck_tasks_weighting")),
         sa.PrimaryKeyConstraint("id", name=op.f("pk_tasks")),
@@ -35,7 +35,7 @@ def upgrade() -> None:
         sa.Column("name", sa.Text(), nullable=True),
         sa.Column("key", sa.LargeBinary(), nullable=False),
         sa.Column("erasure_id", sa.Uuid(), nullable=True),
-        sa.Column("created_at", Moment(), nullable=False),
+        sa.Column("created_at", UtcDateTime(), nullable=False),
         sa.CheckConstraint("(name IS NULL) = (erasure_id IS NOT NULL)", name=op.f("ck_sources_named_unless_forgotten")),
         sa.ForeignKeyConstraint(["owner_id"], ["users.id"], name=op.f("fk_sources_owner_id"), ondelete="SET NULL"),
         sa.ForeignKeyConstraint(["task_id"], ["tasks.id"], name=op.f("fk_sources_task_id")),
@@ -54,12 +54,12 @@ def upgrade() -> None:
         sa.Column("erasure_id", sa.Uuid(), nullable=True),
         sa.Column("priority", sa.Integer(), nullable=False),
         sa.Column("attempts", sa.Integer(), nullable=False),
-        sa.Column("not_before", Moment(), nullable=True),
+        sa.Column("not_before", UtcDateTime(), nullable=True),
         sa.Column("error", sa.Text(), nullable=True),
         sa.Column("is_held", sa.Boolean(), nullable=False),
         sa.Column("lease_id", sa.Uuid(), nullable=True),
         sa.Column("worker", sa.Text(), nullable=True),
-        sa.Column("expires_at", Moment(), nullable=True),
+        sa.Column("expires_at", UtcDateTime(), nullable=True),
         sa.Column("progress", sa.Double(), nullable=True),
         sa.CheckConstraint(
             "(lease_id IS NULL) = (worker IS NULL) AND (lease_id IS NULL) = (expires_at IS NULL)",
@@ -79,7 +79,7 @@ def upgrade() -> None:
         sa.Column("label", sa.Text(), nullable=False),
         sa.Column("name", sa.Text(), nullable=False),
         sa.Column("size_bytes", sa.Integer(), nullable=False),
-        sa.Column("added_at", Moment(), nullable=False),
+        sa.Column("added_at", UtcDateTime(), nullable=False),
         sa.ForeignKeyConstraint(["shard_id"], ["shards.id"], name=op.f("fk_samples_shard_id"), ondelete="CASCADE"),
         sa.ForeignKeyConstraint(["source_id"], ["sources.id"], name=op.f("fk_samples_source_id"), ondelete="CASCADE"),
         sa.PrimaryKeyConstraint("source_id", "digest", name=op.f("pk_samples")),
@@ -90,7 +90,7 @@ def upgrade() -> None:
         sa.Column("source_id", sa.Uuid(), nullable=False),
         sa.Column("mark", sa.Text(), nullable=False),
         sa.Column("erasure_id", sa.Uuid(), nullable=False),
-        sa.Column("made_at", Moment(), nullable=False),
+        sa.Column("made_at", UtcDateTime(), nullable=False),
         sa.ForeignKeyConstraint(
             ["source_id"], ["sources.id"], name=op.f("fk_tombstones_source_id"), ondelete="CASCADE"
         ),
@@ -103,7 +103,7 @@ def upgrade() -> None:
         sa.Column("source_id", sa.Uuid(), nullable=False),
         sa.Column("right", sa.Text(), nullable=False),
         sa.Column("granted_by", sa.Uuid(), nullable=True),
-        sa.Column("granted_at", Moment(), nullable=False),
+        sa.Column("granted_at", UtcDateTime(), nullable=False),
         sa.CheckConstraint("\"right\" IN ('use', 'manage', 'forget')", name=op.f("ck_grants_right")),
         sa.ForeignKeyConstraint(["source_id"], ["sources.id"], name=op.f("fk_grants_source_id"), ondelete="CASCADE"),
         sa.ForeignKeyConstraint(["user_id"], ["users.id"], name=op.f("fk_grants_user_id"), ondelete="CASCADE"),

@@ -3,7 +3,7 @@
 import sqlalchemy as sa
 from alembic import op
 
-from registry.db.clock import Moment
+from registry.db.clock import UtcDateTime
 
 revision = "0003"
 down_revision = "0002"
@@ -24,7 +24,7 @@ def upgrade() -> None:
         sa.Column("samples", sa.Integer(), nullable=False),
         sa.Column("facts", sa.JSON(), nullable=False),
         sa.Column("worker", sa.Text(), nullable=False),
-        sa.Column("published_at", Moment(), nullable=False),
+        sa.Column("published_at", UtcDateTime(), nullable=False),
         sa.ForeignKeyConstraint(["shard_id"], ["shards.id"], name=op.f("fk_prompts_shard_id"), ondelete="CASCADE"),
         sa.ForeignKeyConstraint(["source_id"], ["sources.id"], name=op.f("fk_prompts_source_id"), ondelete="CASCADE"),
         sa.ForeignKeyConstraint(["task_id"], ["tasks.id"], name=op.f("fk_prompts_task_id")),
@@ -39,7 +39,7 @@ def upgrade() -> None:
         sa.Column("task_id", sa.Uuid(), nullable=False),
         sa.Column("name", sa.Text(), nullable=False),
         sa.Column("created_by", sa.Uuid(), nullable=True),
-        sa.Column("created_at", Moment(), nullable=False),
+        sa.Column("created_at", UtcDateTime(), nullable=False),
         sa.ForeignKeyConstraint(["task_id"], ["tasks.id"], name=op.f("fk_releases_task_id")),
         sa.PrimaryKeyConstraint("id", name=op.f("pk_releases")),
         sa.UniqueConstraint("task_id", "name", name=op.f("uq_releases_task_id_name")),
@@ -64,7 +64,7 @@ def upgrade() -> None:
         sa.Column("source_id", sa.Uuid(), nullable=False),
         sa.Column("shard_id", sa.Uuid(), nullable=False),
         sa.Column("erasure_id", sa.Uuid(), nullable=False),
-        sa.Column("lost_at", Moment(), nullable=False),
+        sa.Column("lost_at", UtcDateTime(), nullable=False),
         sa.ForeignKeyConstraint(
             ["release_id"], ["releases.id"], name=op.f("fk_release_losses_release_id"), ondelete="CASCADE"
         ),

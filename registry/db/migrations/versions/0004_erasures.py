@@ -3,7 +3,7 @@
 import sqlalchemy as sa
 from alembic import op
 
-from registry.db.clock import Moment
+from registry.db.clock import UtcDateTime
 
 revision = "0004"
 down_revision = "0003"
@@ -21,10 +21,10 @@ def upgrade() -> None:
         sa.Column("prefixes", sa.JSON(), nullable=False),
         sa.Column("holdings", sa.JSON(), nullable=False),
         sa.Column("requested_by", sa.Uuid(), nullable=True),
-        sa.Column("requested_at", Moment(), nullable=False),
+        sa.Column("requested_at", UtcDateTime(), nullable=False),
         sa.Column("epoch", sa.Integer(), nullable=False),
-        sa.Column("not_before", Moment(), nullable=False),
-        sa.Column("completed_at", Moment(), nullable=True),
+        sa.Column("not_before", UtcDateTime(), nullable=False),
+        sa.Column("completed_at", UtcDateTime(), nullable=True),
         sa.Column("receipt", sa.JSON(), nullable=True),
         sa.CheckConstraint("scope IN ('source', 'shard', 'sample')", name=op.f("ck_erasures_scope")),
         sa.PrimaryKeyConstraint("id", name=op.f("pk_erasures")),
@@ -41,7 +41,7 @@ def upgrade() -> None:
         sa.Column("attempts", sa.Integer(), nullable=False),
         sa.Column("error", sa.Text(), nullable=True),
         sa.Column("found", sa.JSON(), nullable=False),
-        sa.Column("done_at", Moment(), nullable=True),
+        sa.Column("done_at", UtcDateTime(), nullable=True),
         sa.ForeignKeyConstraint(
             ["erasure_id"], ["erasures.id"], name=op.f("fk_erasure_steps_erasure_id"), ondelete="CASCADE"
         ),
@@ -51,7 +51,7 @@ def upgrade() -> None:
         "signing_keys",
         sa.Column("fingerprint", sa.Text(), nullable=False),
         sa.Column("public", sa.Text(), nullable=False),
-        sa.Column("added_at", Moment(), nullable=False),
+        sa.Column("added_at", UtcDateTime(), nullable=False),
         sa.PrimaryKeyConstraint("fingerprint", name=op.f("pk_signing_keys")),
     )
     op.create_table(
@@ -63,8 +63,8 @@ def upgrade() -> None:
         sa.Column("holder", sa.Text(), nullable=False),
         sa.Column("home", sa.Uuid(), nullable=True),
         sa.Column("prefixes", sa.JSON(), nullable=False),
-        sa.Column("started_at", Moment(), nullable=False),
-        sa.Column("expires_at", Moment(), nullable=False),
+        sa.Column("started_at", UtcDateTime(), nullable=False),
+        sa.Column("expires_at", UtcDateTime(), nullable=False),
         sa.CheckConstraint("purpose IN ('upload', 'train')", name=op.f("ck_holdings_purpose")),
         sa.PrimaryKeyConstraint("id", name=op.f("pk_holdings")),
     )
@@ -74,6 +74,6 @@ def upgrade() -> None:
         sa.Column("id", sa.Uuid(), nullable=False),
         sa.Column("name", sa.Text(), nullable=False),
         sa.Column("epoch", sa.Integer(), nullable=False),
-        sa.Column("expires_at", Moment(), nullable=False),
+        sa.Column("expires_at", UtcDateTime(), nullable=False),
         sa.PrimaryKeyConstraint("id", name=op.f("pk_replicas")),
     )
