@@ -83,7 +83,7 @@ def part_of(name: str) -> str | None:
     return next((part for part in PARTS if name == part or name.startswith(part + ".")), None)
 
 
-def loads_of(file: Path) -> Iterator[int]:
+def torch_loads_in(file: Path) -> Iterator[int]:
     """The lines in which torch.load is called or taken, under whatever name torch was imported."""
     tree = ast.parse(file.read_text(), str(file))
     torches = {
@@ -105,16 +105,16 @@ def loads_of(file: Path) -> Iterator[int]:
             yield from (node.lineno for alias in node.names if alias.name == "load")
 
 
-def faults_below(root: Path) -> list[str]:
+def violations_below(root: Path) -> list[str]:
     """What breaks a rule in the packages below the root, each as `file:line what`."""
-    faults = []
+    violations = []
     for top in ("alacarte", "registry", "trainer", "service"):
         for file in sorted((root / top).rglob("*.py")):
             where = file.relative_to(root)
             if file.name == "__init__.py":
                 module = ".".join(where.parent.parts)
                 if file.read_bytes().strip():
-                    faults.append(f"{where}:1 is not empty")
+                    violations.append(f"{where}:1 is not empty")
             else:
                 module = ".".join(where.with_suffix("").parts)
             part = part_of(module)
@@ -122,16 +122,16 @@ def faults_below(root: Path) -> list[str]:
                 other = part_of(found.name)
                 allowed = ALLOWED.get(part or "", frozenset())
                 if other not in (None, part, "alacarte.api") and other not in allowed:
-                    faults.append(f"{where}:{found.line} imports {other}")
+                    violations.append(f"{where}:{found.line} imports {other}")
                 library = found.name.partition(".")[0]
                 if library in FOREIGN.get(part or "", frozenset()) | RUNS_CODE:
-                    faults.append(f"{where}:{found.line} imports {library}")
-            faults += [f"{where}:{line} uses torch.load" for line in loads_of(file)]
-    return faults
+                    violations.append(f"{where}:{found.line} imports {library}")
+            violations += [f"{where}:{line} uses torch.load" for line in torch_loads_in(file)]
+    return violations
 
 
 def test_the_packages_keep_the_direction_of_imports_and_the_other_rules() -> None:
-    assert faults_below(ROOT) == []
+    assert violations_below(ROOT) == []
 
 
 def test_the_packages_are_where_the_rules_look() -> None:
@@ -165,7 +165,7 @@ BREACHES = {
     "alacarte/stray.py": ("from registry import errors", "alacarte/stray.py:1 imports registry"),
     "alacarte/cli/a.py": ("import bench", "alacarte/cli/a.py:1 imports bench"),
 }  # fmt: skip
-INNOCENT = {
+ALLOWED_FILES = {
     "alacarte/api/good.py": "from pydantic import BaseModel\nfrom alacarte.api.base import ResponseModel",
     "trainer/good.py": "import torch\nfrom registry.ids import new_id\nfrom alacarte.prompting import backbone",
     "service/good.py": "from fastapi import FastAPI\nfrom registry import errors\nimport alacarte.prompting.predict",
@@ -186,12 +186,12 @@ def write(root: Path, name: str, text: str) -> None:
 
 @pytest.mark.parametrize("name", BREACHES)
 def test_a_breach_is_found_where_it_is(name: str, tmp_path: Path) -> None:
-    text, fault = BREACHES[name]
-    for good, innocent in INNOCENT.items():
-        write(tmp_path, good, innocent)
+    text, violation = BREACHES[name]
+    for good, allowed_text in ALLOWED_FILES.items():
+        write(tmp_path, good, allowed_text)
     write(tmp_path, name, text)
 
-    assert faults_below(tmp_path) == [fault]
+    assert violations_below(tmp_path) == [violation]
 
 
 def modules_below(top: str) -> list[str]:

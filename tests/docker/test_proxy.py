@@ -1,4 +1,4 @@
-"""The proxy as it is deployed: its limits are the service's, and a replica that goes away costs nobody an answer."""
+"""The deployed proxy: its limits match the service, and a replica that goes away fails no request."""
 
 import re
 import socket
@@ -17,7 +17,7 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from service.middleware.body_limits import FRAMING_BYTES
 from service.settings import ServiceSettings
 from tests.docker.files import DOCKER
-from tests.docker.replica import Replica, play_replica
+from tests.docker.replica import FakeReplica, serve_fake_replica
 from tests.servers.nginx import NGINX, NO_NGINX, nginx_command, serve_nginx
 from tests.servers.processes import free_ports, until
 
@@ -27,13 +27,13 @@ UPLOADS = ("/sources", "/sources/7/samples")
 
 
 @pytest.fixture
-def replica() -> Iterator[Replica]:
-    with play_replica() as one:
+def replica() -> Iterator[FakeReplica]:
+    with serve_fake_replica() as one:
         yield one
 
 
 @pytest.fixture
-def url(replica: Replica, tmp_path: Path) -> Iterator[str]:
+def url(replica: FakeReplica, tmp_path: Path) -> Iterator[str]:
     with serve_nginx(tmp_path, [replica.address]) as (address, _):
         yield f"http://{address}"
 
@@ -84,17 +84,17 @@ def write_certificate(folder: Path) -> None:
     ],
 )
 def test_a_body_may_be_as_large_as_the_service_takes_it_and_no_larger(url: str, path: str, limit_bytes: float) -> None:
-    """By what is said of its length alone: a refusal comes at once, and otherwise the proxy waits for the body."""
-    refused = said_to_be(url, path, int(limit_bytes) + 1)
+    """The announced length alone decides: the proxy refuses at once, or waits for the body."""
+    refused = response_to_length(url, path, int(limit_bytes) + 1)
 
     assert refused is not None
     assert refused.startswith(b"HTTP/1.1 413 ")
     assert b"application/problem+json" in refused
-    assert said_to_be(url, path, int(limit_bytes)) is None
+    assert response_to_length(url, path, int(limit_bytes)) is None
 
 
-def said_to_be(url: str, path: str, length: int) -> bytes | None:
-    """What comes back to a request of this length before its body, or None once the proxy asks for it."""
+def response_to_length(url: str, path: str, length: int) -> bytes | None:
+    """Return the response to a request of this length before its body, or None if the proxy asks for the body."""
     where = httpx.URL(url)
     with socket.create_connection((where.host, where.port or 80), timeout=30) as line:
         line.sendall(
@@ -113,7 +113,7 @@ def test_times_agree_with_the_service() -> None:
     assert of_replicas < default("keep_alive_s")
 
 
-def test_an_upload_reaches_the_replica_while_it_is_still_sent(url: str, replica: Replica) -> None:
+def test_an_upload_reaches_the_replica_while_it_is_still_sent(url: str, replica: FakeReplica) -> None:
     where = httpx.URL(url)
     for path in UPLOADS:
         replica.first_bytes.clear()
@@ -124,7 +124,7 @@ def test_an_upload_reaches_the_replica_while_it_is_still_sent(url: str, replica:
             assert line.recv(65536).startswith(b"HTTP/1.1 200 ")
 
 
-def test_a_replica_never_sees_a_question_that_is_not_whole(url: str, replica: Replica) -> None:
+def test_a_replica_never_receives_an_incomplete_predict_request(url: str, replica: FakeReplica) -> None:
     where = httpx.URL(url)
     head = b"POST /predict HTTP/1.1\r\nHost: here\r\nContent-Length: 2000\r\nExpect: 100-continue\r\n\r\n"
     with socket.create_connection((where.host, where.port or 80), timeout=30) as line:
@@ -134,10 +134,10 @@ def test_a_replica_never_sees_a_question_that_is_not_whole(url: str, replica: Re
         httpx.get(f"{url}/tasks")
     httpx.get(f"{url}/tasks")
 
-    assert replica.asked == [("GET", "/tasks")] * 2
+    assert replica.requests == [("GET", "/tasks")] * 2
 
 
-def test_a_request_keeps_its_id_or_gets_one(url: str, replica: Replica) -> None:
+def test_a_request_keeps_its_id_or_gets_one(url: str, replica: FakeReplica) -> None:
     given = httpx.get(f"{url}/tasks", headers={"X-Request-ID": "mine-1"})
     made = httpx.get(f"{url}/tasks")
     hostile = httpx.get(f"{url}/tasks", headers={"X-Request-ID": 'a"b'})
@@ -154,7 +154,7 @@ def test_a_request_keeps_its_id_or_gets_one(url: str, replica: Replica) -> None:
     ids=["too long", "a token", "a JWT", "two words", "another letter"],
 )
 def test_an_id_that_no_replica_takes_is_replaced_and_not_logged(given: str, tmp_path: Path) -> None:
-    with play_replica() as replica, serve_nginx(tmp_path, [replica.address]) as (address, log):
+    with serve_fake_replica() as replica, serve_nginx(tmp_path, [replica.address]) as (address, log):
         answer = httpx.get(f"http://{address}/tasks", headers=[(b"X-Request-ID", given.encode("latin-1"))])
         until(lambda: '"event":"proxied"' in log.read_text(), "a line of the log")
 
@@ -164,55 +164,55 @@ def test_an_id_that_no_replica_takes_is_replaced_and_not_logged(given: str, tmp_
     assert given not in log.read_text()
 
 
-def test_a_replica_that_does_not_listen_costs_no_answer(tmp_path: Path) -> None:
+def test_a_replica_that_is_down_fails_no_request(tmp_path: Path) -> None:
     [nobody] = free_ports(1)
-    with play_replica() as alive, serve_nginx(tmp_path, [f"127.0.0.1:{nobody}", alive.address]) as (address, _):
+    with serve_fake_replica() as alive, serve_nginx(tmp_path, [f"127.0.0.1:{nobody}", alive.address]) as (address, _):
         for method, path in (("GET", "/tasks"), ("POST", "/sources"), ("POST", "/predict"), ("DELETE", "/sources/7")):
             answers = [httpx.request(method, f"http://{address}{path}", content=b"x") for _ in range(4)]
             assert [answer.status_code for answer in answers] == [200] * 4
 
 
 @pytest.mark.parametrize("path", ["/predict", "/v2/models/flowers/infer"])
-def test_a_question_whose_replica_dies_is_asked_of_the_next(path: str, tmp_path: Path) -> None:
+def test_a_prediction_whose_replica_dies_is_sent_to_the_next_replica(path: str, tmp_path: Path) -> None:
     with ExitStack() as stack:
-        replicas = [stack.enter_context(play_replica()) for _ in range(2)]
+        replicas = [stack.enter_context(serve_fake_replica()) for _ in range(2)]
         address, _ = stack.enter_context(serve_nginx(tmp_path, [one.address for one in replicas]))
-        replicas[0].breaks_off = True
+        replicas[0].closes_without_response = True
 
         answers = [httpx.post(f"http://{address}{path}", content=b"x") for _ in range(4)]
 
         assert [answer.status_code for answer in answers] == [200] * 4
-        assert replicas[0].asked
+        assert replicas[0].requests
 
 
-def test_a_wish_to_forget_whose_replica_dies_is_told_to_the_next(tmp_path: Path) -> None:
-    """Which answers as the first would have: whoever asks again is told of the same erasure."""
+def test_a_deletion_whose_replica_dies_is_sent_to_the_next_replica(tmp_path: Path) -> None:
+    """The next replica answers with the same erasure."""
     with ExitStack() as stack:
-        replicas = [stack.enter_context(play_replica()) for _ in range(2)]
+        replicas = [stack.enter_context(serve_fake_replica()) for _ in range(2)]
         address, _ = stack.enter_context(serve_nginx(tmp_path, [one.address for one in replicas]))
-        replicas[0].breaks_off = True
+        replicas[0].closes_without_response = True
 
         answers = [httpx.delete(f"http://{address}/sources/7") for _ in range(4)]
 
         assert [answer.json() for answer in answers] == [{"by": replicas[1].address}] * 4
-        assert replicas[0].asked
+        assert replicas[0].requests
 
 
 @pytest.mark.parametrize("path", ["/sources", "/grants"])
-def test_what_would_be_done_twice_is_never_sent_twice(path: str, tmp_path: Path) -> None:
+def test_a_request_that_is_not_idempotent_is_never_repeated(path: str, tmp_path: Path) -> None:
     with ExitStack() as stack:
-        replicas = [stack.enter_context(play_replica()) for _ in range(2)]
+        replicas = [stack.enter_context(serve_fake_replica()) for _ in range(2)]
         address, _ = stack.enter_context(serve_nginx(tmp_path, [one.address for one in replicas]))
         for one in replicas:
-            one.breaks_off = True
+            one.closes_without_response = True
 
         answer = httpx.post(f"http://{address}{path}", content=b"x")
 
         assert answer.status_code == 502
-        assert len(replicas[0].asked) + len(replicas[1].asked) == 1
+        assert len(replicas[0].requests) + len(replicas[1].requests) == 1
 
 
-def test_the_proxys_own_words_are_problem_documents(tmp_path: Path) -> None:
+def test_errors_of_the_proxy_are_problem_documents(tmp_path: Path) -> None:
     [nobody] = free_ports(1)
     with serve_nginx(tmp_path, [f"127.0.0.1:{nobody}"]) as (address, _):
         answer = httpx.get(f"http://{address}/tasks", headers={"X-Request-ID": "mine-2"})
@@ -229,26 +229,26 @@ def test_the_proxys_own_words_are_problem_documents(tmp_path: Path) -> None:
     }
 
 
-def test_what_a_replica_says_is_not_put_into_other_words(url: str, replica: Replica) -> None:
+def test_an_error_of_a_replica_is_passed_on_unchanged(url: str, replica: FakeReplica) -> None:
     for status in (404, 413, 429, 502, 503):
         replica.status = status
         assert httpx.get(f"{url}/tasks").json() == {"by": replica.address}
 
 
-def test_measurements_are_not_for_everybody(url: str, replica: Replica) -> None:
+def test_metrics_are_not_public(url: str, replica: FakeReplica) -> None:
     assert httpx.get(f"{url}/metrics").status_code == 404
-    assert replica.asked == []
+    assert replica.requests == []
 
 
-def test_the_version_of_the_proxy_is_not_told(url: str) -> None:
+def test_the_version_of_the_proxy_is_hidden(url: str) -> None:
     assert httpx.get(f"{url}/tasks").headers["server"] == "nginx"
     assert httpx.get(f"{url}/metrics").headers["server"] == "nginx"
 
 
-def test_an_address_has_so_many_requests_at_once(tmp_path: Path) -> None:
+def test_an_address_has_a_limit_of_concurrent_requests(tmp_path: Path) -> None:
     limits = re.findall(r"limit_conn addresses (\d+);", TEXT)
     assert limits == ["128"]
-    with play_replica() as replica, serve_nginx(tmp_path, [replica.address]) as (address, _):
+    with serve_fake_replica() as replica, serve_nginx(tmp_path, [replica.address]) as (address, _):
         host, port = address.split(":")
         with ExitStack() as stack:
             for _ in range(int(limits[0])):
@@ -259,7 +259,7 @@ def test_an_address_has_so_many_requests_at_once(tmp_path: Path) -> None:
 
 
 def test_no_line_of_the_log_holds_a_token_or_a_path(tmp_path: Path) -> None:
-    with play_replica() as replica, serve_nginx(tmp_path, [replica.address]) as (address, log):
+    with serve_fake_replica() as replica, serve_nginx(tmp_path, [replica.address]) as (address, log):
         httpx.get(f"http://{address}/sources/of-somebody?q=else", headers={"Authorization": "Bearer alc_secret"})
         until(lambda: '"event":"proxied"' in log.read_text(), "a line of the log")
 

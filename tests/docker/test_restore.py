@@ -1,4 +1,4 @@
-"""What the operator's page says of backups: rows first, then objects, and after a restore forget again."""
+"""Backup and restore as the deployment page describes them."""
 
 import shutil
 import sqlite3
@@ -32,7 +32,7 @@ def succeed(*arguments: str | Path) -> str:
 
 @pytest.fixture
 def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A registry of two people's pictures."""
+    """A registry with the pictures of two owners."""
     home = tmp_path / "home"
     monkeypatch.setenv("ALACARTE_HOME", str(home))
     succeed("db", "upgrade")
@@ -44,7 +44,7 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return home
 
 
-def test_what_comes_between_rows_and_objects_is_mended_in_the_copy(home: Path, tmp_path: Path) -> None:
+def test_objects_uploaded_between_both_copies_are_removed_by_the_doctor(home: Path, tmp_path: Path) -> None:
     backup = tmp_path / "backup"
     copy_rows(home, backup)
     succeed("source", "add", "late", tmp_path / "ann", "--task", "animals", "--owner", "ann")
@@ -62,7 +62,7 @@ def test_what_comes_between_rows_and_objects_is_mended_in_the_copy(home: Path, t
     ]
 
 
-def test_a_receipt_tells_after_a_restore_what_must_be_forgotten_again(home: Path, tmp_path: Path) -> None:
+def test_a_receipt_shows_after_a_restore_what_must_be_forgotten_again(home: Path, tmp_path: Path) -> None:
     backup, receipt = tmp_path / "backup", tmp_path / "receipt.json"
     copy_rows(home, backup)
     copy_objects(home, backup)

@@ -1,4 +1,4 @@
-"""The operator's page is true: its commands, settings, measurements and files exist."""
+"""The deployment page is true: its commands, settings, metrics and files exist."""
 
 import re
 from typing import Any
@@ -22,17 +22,17 @@ def commands_of(page: str) -> set[str]:
 
 
 def require_command(line: str) -> None:
-    words = [word.strip("'\",") for word in line.split()]
+    arguments = [word.strip("'\",") for word in line.split()]
     command: Any = get_command(app)  # Any: typer has no type of its own for a group
     while hasattr(command, "commands"):
-        command = command.commands[words.pop(0)]
-        if not words:
+        command = command.commands[arguments.pop(0)]
+        if not arguments:
             break
     options = {name for parameter in getattr(command, "params", []) for name in parameter.opts}
-    assert {word for word in words if word.startswith("--")} <= options
+    assert {word for word in arguments if word.startswith("--")} <= options
 
 
-def test_every_command_of_the_page_is_one() -> None:
+def test_every_command_on_the_page_exists() -> None:
     found = commands_of(PAGE)
 
     assert len(found) > 12
@@ -41,19 +41,19 @@ def test_every_command_of_the_page_is_one() -> None:
 
 
 @pytest.mark.parametrize("line", ["erasure undo", "doctor --cure"])
-def test_a_command_that_is_none_would_be_noticed(line: str) -> None:
+def test_an_unknown_command_is_found(line: str) -> None:
     with pytest.raises((AssertionError, KeyError)):
         require_command(line)
 
 
-def test_every_setting_of_the_page_is_one() -> None:
+def test_every_setting_on_the_page_exists() -> None:
     named = set(re.findall(r"ALACARTE_([A-Z0-9_]+[A-Z0-9])", PAGE)) - {"S3"}  # which stands for all of them
 
     assert named
     assert {name.lower() for name in named} <= set(ServiceSettings.model_fields)
 
 
-def test_every_measurement_of_the_page_is_one() -> None:
+def test_every_metric_on_the_page_exists() -> None:
     metrics = Metrics()
     metrics.watch_engine(lambda: EngineStats(**dict.fromkeys(EngineStats.__dataclass_fields__, 0)))
     metrics.request_seconds.labels("GET", "/", "200").observe(1)
@@ -65,7 +65,7 @@ def test_every_measurement_of_the_page_is_one() -> None:
     assert named <= measured | families
 
 
-def test_every_part_network_variable_and_file_of_the_page_is_there() -> None:
+def test_every_part_network_variable_and_file_on_the_page_exists() -> None:
     document = read_compose()
     texts = "".join(path.read_text() for path in (COMPOSE, *OVERRIDES))
     variables = {one.name for one in variables_in(texts)}
