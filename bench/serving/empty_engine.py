@@ -33,7 +33,7 @@ class EmptyEngine(Engine):
         """One result a picture, without a pass."""
         preprocessing = (await self._backbones.get(task)).preprocessing
         for picture in pictures:
-            await self._decoders.decode(picture, preprocessing, "the picture", user)
+            await self._decoder.decode(picture, preprocessing, "the picture", user)
         return [PictureLogits({}, {}, torch.empty(0)) for _ in pictures]
 
 

@@ -1,4 +1,4 @@
-"""The backbones of this replica: built when a task first asks, and kept while they are used."""
+"""The backbones of this replica: built at the first request of a task, and kept while they are used."""
 
 import asyncio
 import logging
@@ -18,76 +18,71 @@ from service.engine.settings import EngineSettings
 
 log = logging.getLogger(__name__)
 
-RETRY_SECONDS = 10.0  # after a build that failed: it may have taken seconds to find out, and would again
+RETRY_SECONDS = 10.0  # after a failed build, which may take seconds to fail again
 
-Key = tuple[str, int | None]  # its name and the side of its pictures
+Key = tuple[str, int | None]  # the architecture and the picture size
 Build = Callable[[str, int | None, EngineSettings], Backbone]  # may take seconds: it runs in a thread
 
 
 def build(name: str, size: int | None, settings: EngineSettings) -> Backbone:
-    """The backbone with the weights, on the device and in the precision of the settings."""
+    """Build the backbone with the weights, the device and the precision of the settings."""
     dtype: torch.dtype = getattr(torch, settings.precision)
     return build_backbone(name, settings.weights, size, settings.device, dtype, log=log.info)
 
 
 class BackboneCache:
-    """At most `settings.backbones` of them; the one that was asked for longest ago leaves."""
+    """At most `settings.backbones` backbones; the least recently used leaves."""
 
     def __init__(self, settings: EngineSettings, build: Build = build) -> None:
         self._settings = settings
         self._build = build
-        self._kept: dict[Key, Backbone] = {}  # the longest unused first
-        self._building: dict[Key, asyncio.Future[Backbone]] = {}
-        self._failed: dict[Key, tuple[float, str]] = {}  # when, and why
+        self._backbones: dict[Key, Backbone] = {}  # the least recently used first
+        self._builds: dict[Key, asyncio.Future[Backbone]] = {}
+        self._failures: dict[Key, tuple[float, str]] = {}  # the time and the reason
 
     @property
-    def kept(self) -> tuple[Backbone, ...]:
-        """Those in memory."""
-        return tuple(self._kept.values())
+    def in_memory(self) -> tuple[Backbone, ...]:
+        """Return the cached backbones."""
+        return tuple(self._backbones.values())
 
     async def get(self, task: TaskConfig) -> Backbone:
-        """The task's backbone, with the very weights that its prompts were trained on."""
+        """Return the task's backbone, with the weights that its prompts were trained on."""
         key = (task.backbone, task.size)
-        backbone = self._kept.pop(key, None)
+        backbone = self._backbones.pop(key, None)
         if backbone is None:
-            backbone = await self._built(key)
-            self._kept.pop(key, None)
-        self._kept[key] = backbone
-        while len(self._kept) > self._settings.backbones:
-            del self._kept[next(iter(self._kept))]
+            backbone = await self._build_once(key)
+            self._backbones.pop(key, None)
+        self._backbones[key] = backbone
+        while len(self._backbones) > self._settings.backbones:
+            del self._backbones[next(iter(self._backbones))]
         if task.identity is not None and task.identity != backbone.identity:
             raise BackboneWeightsMismatch(task.backbone, task.identity, backbone.identity)
         return backbone
 
-    async def _built(self, key: Key) -> Backbone:
-        """Built once for everyone who waits, and to the end even if they all go."""
-        building = self._building.get(key)
+    async def _build_once(self, key: Key) -> Backbone:
+        """Build a backbone once for all waiters, and to the end even if they are all cancelled."""
+        building = self._builds.get(key)
         if building is None:
-            self._require_rest(key)
-            # Left behind if the process ends: a download of gigabytes cannot be interrupted.
+            self._require_no_recent_failure(key)
+            # In a daemon thread: a download of gigabytes cannot be interrupted, and must not delay the exit.
             building = run_detached("backbone", partial(self._build, *key, self._settings))
-            self._building[key] = building
-            building.add_done_callback(_forgetting(self._building, key))
+            self._builds[key] = building
+            building.add_done_callback(partial(self._finish, key))
         try:
             return await asyncio.shield(building)
         except PromptingError as error:
-            reason = f"this replica cannot build {key[0]}: {error}"
-            self._failed[key] = (time.monotonic(), reason)
+            reason = f"this replica cannot build the backbone {key[0]}: {error}"
+            self._failures[key] = (time.monotonic(), reason)
             raise BackboneUnavailable(reason, RETRY_SECONDS) from error
 
-    def _require_rest(self, key: Key) -> None:
-        """BackboneUnavailable while the last build that failed is but a moment ago."""
-        failed_at, reason = self._failed.get(key, (-RETRY_SECONDS, ""))
-        left_s = failed_at + RETRY_SECONDS - time.monotonic()
-        if left_s > 0:
-            raise BackboneUnavailable(reason, left_s)
-        self._failed.pop(key, None)
+    def _finish(self, key: Key, building: asyncio.Future[Backbone]) -> None:
+        del self._builds[key]
+        if not building.cancelled():
+            building.exception()  # mark it as retrieved: all waiters may be gone
 
-
-def _forgetting(building: dict[Key, asyncio.Future[Backbone]], key: Key) -> Callable[[asyncio.Future[Backbone]], None]:
-    def forget(done: asyncio.Future[Backbone]) -> None:
-        del building[key]
-        if not done.cancelled():
-            done.exception()  # seen, even if nobody waits any more
-
-    return forget
+    def _require_no_recent_failure(self, key: Key) -> None:
+        failed_at, reason = self._failures.get(key, (-RETRY_SECONDS, ""))
+        wait_s = failed_at + RETRY_SECONDS - time.monotonic()
+        if wait_s > 0:
+            raise BackboneUnavailable(reason, wait_s)
+        self._failures.pop(key, None)

@@ -1,4 +1,4 @@
-"""Composition: the logits of a caller's prompts become one answer for each picture. It runs in a thread."""
+"""Composition: the logits of a caller's prompts become one prediction a picture. It runs in a thread."""
 
 import threading
 from collections.abc import Sequence
@@ -15,14 +15,14 @@ from registry.errors import Invalid
 from service.engine.device import use_one_thread
 from service.engine.job import PictureLogits
 
-SMALL = 256  # pairs of a picture and a prompt, which are composed in some milliseconds
+MAX_SMALL_PAIRS = 256  # pairs of a picture and a prompt, which take some milliseconds
 
-# The answers of a batch come all at once, and would keep each other from the interpreter; large ones keep nobody.
-_composing_small = threading.Lock()
+# The results of a batch arrive all at once: small compositions run one by one instead of contending for the GIL.
+_small_compositions = threading.Lock()
 
 
 def check_composition(composition: Composition, weighting: Weighting) -> None:
-    """Invalid for a composition that does not support the weighting."""
+    """Raise Invalid for a composition that does not support the weighting."""
     try:
         validate_composition(composition, weighting)
     except CompositionInvalid as error:
@@ -30,24 +30,18 @@ def check_composition(composition: Composition, weighting: Weighting) -> None:
 
 
 def compose(
-    prompts: Sequence[UsablePrompt], said: Sequence[PictureLogits], composition: Composition, weighting: Weighting
+    prompts: Sequence[UsablePrompt], results: Sequence[PictureLogits], composition: Composition, weighting: Weighting
 ) -> list[ImagePrediction]:
-    """The answers of pictures that were run with the same prompts. Members are in the order of the prompts' ids."""
-    if not said:
+    """Return the predictions of pictures that were run with the same prompts. Members are sorted by prompt id."""
+    if not results:
         return []
-    is_small = len(prompts) * len(said) <= SMALL
-    with _composing_small if is_small else nullcontext(), torch.inference_mode():
-        use_one_thread()  # whichever thread it is
-        return _compose(prompts, said, composition, weighting)
-
-
-def _compose(
-    prompts: Sequence[UsablePrompt], said: Sequence[PictureLogits], composition: Composition, weighting: Weighting
-) -> list[ImagePrediction]:
-    named = {str(prompt.id): prompt.digest for prompt in prompts}
-    voices = []
-    for name, digest in sorted(named.items()):
-        resident = said[0].residents[digest]
-        logits = torch.stack([one.logits[digest] for one in said])  # (n, C)
-        voices.append(MemberLogits(name, digest, resident.labels, resident.prototypes, logits))
-    return compose_predictions(voices, torch.stack([one.embedding for one in said]), composition, weighting)
+    is_small = len(prompts) * len(results) <= MAX_SMALL_PAIRS
+    with _small_compositions if is_small else nullcontext(), torch.inference_mode():
+        use_one_thread()  # in this thread, whichever it is
+        members = []
+        for name, digest in sorted({(str(prompt.id), prompt.digest) for prompt in prompts}):
+            cached = results[0].prompts[digest]
+            logits = torch.stack([result.logits[digest] for result in results])  # (n, C)
+            members.append(MemberLogits(name, digest, cached.labels, cached.prototypes, logits))
+        embeddings = torch.stack([result.embedding for result in results])
+        return compose_predictions(members, embeddings, composition, weighting)

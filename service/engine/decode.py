@@ -1,4 +1,4 @@
-"""Pictures on their way to the device: decoded in threads, of which no user has all, so that a flood delays nobody."""
+"""Decoding: pictures become tensors in threads, which users share fairly."""
 
 import asyncio
 from concurrent.futures import ThreadPoolExecutor
@@ -12,38 +12,37 @@ from registry.errors import InvalidPicture
 from service.engine.device import use_one_thread
 from service.engine.fair_queue import FairQueue
 
-SECONDS_EACH = 0.05  # about as long as a large photograph takes
+SECONDS_EACH = 0.05  # typical for a large photograph
 
 
-class Decoders:
-    """So many threads, which users take in turns; called on the event loop only."""
+class PictureDecoder:
+    """A pool of decode threads behind a fair queue; called on the event loop only."""
 
-    def __init__(self, threads: int, waiting: int) -> None:
+    def __init__(self, threads: int, max_waiting: int) -> None:
         self._threads = ThreadPoolExecutor(threads, "decode", use_one_thread)
-        self._turns = FairQueue(threads, waiting, lambda: SECONDS_EACH)
+        self._queue = FairQueue(threads, max_waiting, lambda: SECONDS_EACH)
 
     async def decode(self, picture: bytes, preprocessing: Preprocessing, name: str, user: UUID) -> Tensor:
-        """The picture as (3, S, S), or PictureUnreadable, which calls it by this name."""
-        (turn,) = self._turns.join(user, 1)
+        """Return the picture as (3, S, S). Raise InvalidPicture, with this name in its message."""
+        (ticket,) = self._queue.enqueue(user, 1)
         try:
-            await turn.granted
-            decoding = asyncio.get_running_loop().run_in_executor(
-                self._threads, decode_picture, picture, preprocessing, name
-            )
+            await ticket.granted
+            loop = asyncio.get_running_loop()
+            decoding = loop.run_in_executor(self._threads, decode_picture, picture, preprocessing, name)
         except BaseException:
-            self._turns.leave(turn)
+            self._queue.release(ticket)
             raise
-        # Whoever goes away leaves a thread at work: until it has ended the turn is theirs.
-        decoding.add_done_callback(lambda _: self._turns.leave(turn))
+        # A cancelled caller's thread is still busy: its ticket ends with the thread.
+        decoding.add_done_callback(lambda _: self._queue.release(ticket))
         return await asyncio.shield(decoding)
 
     def shutdown(self) -> None:
-        """The threads have ended, and nothing that waited for one is begun."""
+        """Wait for the threads to end, and drop what has not started."""
         self._threads.shutdown(cancel_futures=True)
 
 
 def decode_picture(picture: bytes, preprocessing: Preprocessing, name: str) -> Tensor:
-    """The picture as (3, S, S). PictureUnreadable, whose message contains the name, if it cannot be decoded."""
+    """Return the picture as (3, S, S). Raise InvalidPicture, with this name in its message."""
     try:
         return preprocessing(decode(picture))
     except NotReadable as error:

@@ -1,7 +1,7 @@
-"""The device: lanes, each a thread that takes what waits whenever it is free, and answers everyone in its batch.
+"""The device: compute workers, each a thread that takes batches from the batch queue and resolves their jobs.
 
-An accelerator has one. A CPU has several, which share its cores: threads that compute one product together wait for
-each other at its end, hundreds of times a pass, and lanes never do. A picture that is alone is computed by all threads.
+An accelerator has one worker. A CPU has several, which share its cores: threads that compute one product together wait
+for each other at its end, hundreds of times a pass, and separate workers never do. A single picture uses all threads.
 """
 
 import contextlib
@@ -17,166 +17,164 @@ from torch import Tensor
 from alacarte.prompting.attention.logits import batch_logits
 from service.engine.batch_queue import Batch, BatchQueue
 from service.engine.errors import ComputationFailed, PromptEvicted
-from service.engine.job import Job, PictureLogits, is_wanted, tell
+from service.engine.job import Job, Outcome, PictureLogits, is_pending, resolve
 from service.engine.prompt_cache import BatchPlacement
 from service.engine.settings import EngineSettings
 from service.engine.stats import BatchStats
 
 log = logging.getLogger(__name__)
 
-MAX_LANES = 4  # whose steps in Python do not keep each other waiting yet
-FAILURES = 5  # pictures in a row that failed: then it is the device, and no picture's fault
-_choosing_threads = threading.Lock()
-PAUSE_SECONDS = 30.0  # after which a device that failed may be tried again
+MAX_WORKERS = 4  # with more, their Python steps delay each other
+MAX_FAILURES = 5  # consecutive failed pictures after which the device itself is considered broken
+RECOVERY_SECONDS = 30.0  # after which a broken device may be tried again
+_set_threads_lock = threading.Lock()
 
-Observe = Callable[[BatchStats], None]  # called from a lane
+Observe = Callable[[BatchStats], None]  # called from a compute worker
 
 
 class Device:
-    """It has threads of its own from `start` to `stop`; work may come from one event loop."""
+    """Runs compute workers from `start` to `stop`. Jobs come from one event loop."""
 
     def __init__(self, settings: EngineSettings, observe: Observe) -> None:
         self._threads = settings.compute_threads or torch.get_num_threads()
-        lanes = lanes_of(settings, self._threads)
-        self._threads_each = self._threads // lanes
-        self._line = BatchQueue(lanes, settings.batch_pictures // lanes, settings.batch_pairs // lanes)
-        self._lanes = [
-            threading.Thread(target=self._run, args=(n,), name=f"lane_{n}", daemon=True) for n in range(lanes)
+        count = count_workers(settings, self._threads)
+        self._threads_each = self._threads // count
+        self._queue = BatchQueue(count, settings.batch_pictures // count, settings.batch_pairs // count)
+        self._workers = [
+            threading.Thread(target=self._run, args=(n,), name=f"compute_{n}", daemon=True) for n in range(count)
         ]
         self._observe = observe
-        self._counting = threading.Lock()
+        self._stats_lock = threading.Lock()
         self.batches = self.pictures = self.pairs = self.failures = 0
-        self._failures_lately = 0  # since the last pass that went well
+        self._consecutive_failures = 0
         self._failed_at = 0.0
-        self.seconds_each = 0.05  # between one picture and the next, lately
+        self.seconds_per_picture = 0.05  # moving average of the throughput
 
     @property
     def ready(self) -> int:
-        """How much waits for the device alone."""
-        return len(self._line)
+        """Return the number of jobs in the batch queue."""
+        return len(self._queue)
 
     @property
     def is_healthy(self) -> bool:
-        """Whether it computes; a device on which everything failed counts as well again after a pause, to be tried."""
-        has_rested = time.monotonic() > self._failed_at + PAUSE_SECONDS
-        is_alive = all(lane.is_alive() for lane in self._lanes)
-        return is_alive and (self._failures_lately < FAILURES or has_rested)
+        """Return whether the device computes. A broken device counts as healthy after a pause, so that it is tried."""
+        has_paused = time.monotonic() > self._failed_at + RECOVERY_SECONDS
+        is_alive = all(worker.is_alive() for worker in self._workers)
+        return is_alive and (self._consecutive_failures < MAX_FAILURES or has_paused)
 
     def start(self) -> None:
-        for lane in self._lanes:
-            lane.start()
+        for worker in self._workers:
+            worker.start()
 
     def stop(self) -> None:
-        """Everything that was handed in is answered, and the threads have ended."""
-        self._line.close()
-        for lane in self._lanes:
-            lane.join()
+        """Compute all submitted jobs, then end the workers."""
+        self._queue.close()
+        for worker in self._workers:
+            worker.join()
 
-    def hand_in(self, work: Job) -> None:
-        """The work will be answered; unless its future is cancelled, or its deadline passes, before it is begun."""
-        self._line.join(work)
+    def submit(self, job: Job) -> None:
+        """Queue the job. Its result is set unless it is cancelled first."""
+        self._queue.put(job)
 
-    def _run(self, lane: int) -> None:
+    def _run(self, worker: int) -> None:
         batch: Batch | None = None
         try:
-            while (batch := self._line.take(lane)) is not None:
+            while (batch := self._queue.take(worker)) is not None:
                 use_threads(self._threads if batch.is_alone else self._threads_each)
-                self._answer(batch)
-                batch = None  # who waits for work holds on to nobody's picture or prompt
-                self._line.end()
+                self._run_batch(batch)
+                batch = None  # keep no picture or prompt in memory while waiting
+                self._queue.finish()
         except BaseException as error:
-            log.critical("a lane of the device has ended: nothing is computed any more", exc_info=error)
-            self._give_up(batch, error)
+            log.critical("a compute worker has ended; the device computes nothing any more", exc_info=error)
+            self._fail_waiting(batch, error)
 
-    def _give_up(self, batch: Batch | None, error: BaseException) -> None:
-        """Nothing more is taken in, and everyone who waits hears of it; other lanes finish what they have begun."""
-        self._line.close()
-        waiting = [*(batch.works if batch else ()), *self._line.clear()]
-        with contextlib.suppress(RuntimeError):  # the event loop has ended, and so has everyone who waited
-            tell([(work, ComputationFailed(error)) for work in waiting])
+    def _fail_waiting(self, batch: Batch | None, error: BaseException) -> None:
+        """Close the queue and fail all waiting jobs; other workers finish their current batch."""
+        self._queue.close()
+        waiting = [*(batch.jobs if batch else ()), *self._queue.drain()]
+        with contextlib.suppress(RuntimeError):  # the event loop has ended, and nobody waits
+            resolve([(job, ComputationFailed(error)) for job in waiting])
         if batch is not None:
-            self._line.end()
+            self._queue.finish()
 
-    def _answer(self, batch: Batch) -> None:
-        """Each gets an answer or an error, and the lane lives on."""
-        works = batch.works
+    def _run_batch(self, batch: Batch) -> None:
+        """Resolve every job of the batch. If the batch fails, run its jobs one by one to isolate the cause."""
+        jobs = batch.jobs
         try:
-            tell(self._compute(batch))
+            resolve(self._compute(batch))
         except Exception as error:
-            if len(works) > 1:  # one picture or prompt may be the reason: then it fails alone
-                for work in filter(is_wanted, works):
-                    self._answer(replace(batch, works=[work]))
+            if len(jobs) > 1:
+                for job in filter(is_pending, jobs):
+                    self._run_batch(replace(batch, jobs=[job]))
                 return
-            with self._counting:
+            with self._stats_lock:
                 self.failures += 1
-                self._failures_lately += 1
+                self._consecutive_failures += 1
                 self._failed_at = time.monotonic()
             log.exception("a picture could not be computed")
-            tell([(works[0], ComputationFailed(error))])
+            resolve([(jobs[0], ComputationFailed(error))])
 
-    def _compute(self, batch: Batch) -> list[tuple[Job, PictureLogits | Exception]]:
-        began = time.monotonic()
-        works = batch.works
-        residence = works[0].residence
-        seating, pool = residence.seat([(work.digests, work.fetched) for work in works])
-        # Side by side those with equally many prompts, which attend in one step.
-        seated = sorted((works[place] for place in seating.seated), key=lambda work: len(work.digests))
+    def _compute(self, batch: Batch) -> list[Outcome]:
+        started_at = time.monotonic()
+        jobs = batch.jobs
+        cache = jobs[0].cache
+        placement = cache.place([(job.digests, job.loaded) for job in jobs])
+        # Sorted by their number of prompts, since equal counts attend in one step.
+        placed = sorted((jobs[index] for index in placement.placed), key=lambda job: len(job.digests))
         logits: list[dict[str, Tensor]] = []
-        embedding = torch.empty(0)
-        is_done = False
+        embeddings = torch.empty(0)
+        has_failed = True
         try:
-            if seated:
-                seats = {digest: resident.seat for digest, resident in seating.residents.items()}
-                images = stack([work.image for work in seated], residence.backbone.device)
-                sets = [work.digests for work in seated]
-                logits, embedding = batch_logits(residence.backbone, images, pool, sets, seats)
-            is_done = True
+            if placed:
+                slots = {digest: prompt.slot for digest, prompt in placement.prompts.items()}
+                images = stack([job.image for job in placed], cache.backbone.device)
+                sets = [job.digests for job in placed]
+                logits, embeddings = batch_logits(cache.backbone, images, placement.pool, sets, slots)
+            has_failed = False
         finally:
-            residence.release(seating, failed=not is_done)
-        self._put_back(batch, seating)
-        if seated:
-            self._note(seated, began, 1 if batch.is_alone else len(self._lanes))
-        told: list[tuple[Job, PictureLogits | Exception]] = [
-            (works[place], PromptEvicted()) for place in seating.missed
-        ]
-        for work, own, seen in zip(seated, logits, embedding, strict=True):
-            told.append(
-                (work, PictureLogits(own, {digest: seating.residents[digest] for digest in work.digests}, seen))
-            )
-        return told
+            cache.release(placement, has_failed)
+        self._requeue(batch, placement)
+        if placed:
+            self._record(placed, started_at, 1 if batch.is_alone else len(self._workers))
+        outcomes: list[Outcome] = [(jobs[index], PromptEvicted()) for index in placement.missing]
+        for job, own, embedding in zip(placed, logits, embeddings, strict=True):
+            prompts = {digest: placement.prompts[digest] for digest in job.digests}
+            outcomes.append((job, PictureLogits(own, prompts, embedding)))
+        return outcomes
 
-    def _put_back(self, batch: Batch, seating: BatchPlacement) -> None:
-        """Who found no room comes next; and alone, if nobody came before them: others would always be there."""
-        if batch.is_alone and seating.later and not seating.seated:
-            raise RuntimeError("a picture finds no room for its prompts though nothing else is computed")
-        is_first = min(seating.later, default=len(batch.works)) < min(seating.seated, default=len(batch.works))
-        if is_first or seating.is_cramped:
-            self._line.make_room()
-        self._line.put_back([batch.works[place] for place in seating.later])
+    def _requeue(self, batch: Batch, placement: BatchPlacement) -> None:
+        """Queue the deferred jobs again. If the oldest is among them it runs alone next, so it cannot starve."""
+        if batch.is_alone and placement.deferred and not placement.placed:
+            raise RuntimeError("the prompts of a picture do not fit, though no other batch is running")
+        count = len(batch.jobs)
+        is_oldest_deferred = min(placement.deferred, default=count) < min(placement.placed, default=count)
+        if is_oldest_deferred or placement.slots_too_wide:
+            self._queue.run_next_alone()
+        self._queue.requeue([batch.jobs[index] for index in placement.deferred])
 
-    def _note(self, seated: Sequence[Job], began: float, lanes: int) -> None:
-        seconds = time.monotonic() - began
-        pairs = sum(len(work.digests) for work in seated)
-        with self._counting:
-            self._failures_lately = 0
+    def _record(self, jobs: Sequence[Job], started_at: float, workers: int) -> None:
+        seconds = time.monotonic() - started_at
+        pairs = sum(len(job.digests) for job in jobs)
+        with self._stats_lock:
+            self._consecutive_failures = 0
             self.batches += 1
-            self.pictures += len(seated)
+            self.pictures += len(jobs)
             self.pairs += pairs
-            self.seconds_each += 0.1 * (seconds / len(seated) / lanes - self.seconds_each)
+            self.seconds_per_picture += 0.1 * (seconds / len(jobs) / workers - self.seconds_per_picture)
         try:
-            self._observe(BatchStats(len(seated), pairs, tuple(began - work.since for work in seated), seconds))
-        except Exception:  # whoever counts must not spoil an answer
+            self._observe(BatchStats(len(jobs), pairs, tuple(started_at - job.admitted_at for job in jobs), seconds))
+        except Exception:  # a failing observer must not fail a prediction
             log.exception("a batch could not be observed")
 
 
-def lanes_of(settings: EngineSettings, threads: int) -> int:
-    """How many batches are computed side by side."""
+def count_workers(settings: EngineSettings, threads: int) -> int:
+    """Return how many batches are computed at the same time."""
     is_cpu = torch.device(settings.device).type == "cpu"
-    return min(threads, MAX_LANES, settings.batch_pictures) if is_cpu else 1
+    return min(threads, MAX_WORKERS, settings.batch_pictures) if is_cpu else 1
 
 
 def stack(images: Sequence[Tensor], device: torch.device) -> Tensor:
-    """The images as one (B, 3, S, S), from where the device fetches them without anybody waiting."""
+    """Return the images as one (B, 3, S, S), in pinned memory for a GPU, so that the copy does not block."""
     if device.type != "cuda":
         return torch.stack(list(images)) if len(images) > 1 else images[0].unsqueeze(0)
     first = images[0]
@@ -185,12 +183,12 @@ def stack(images: Sequence[Tensor], device: torch.device) -> Tensor:
 
 
 def use_threads(count: int) -> None:
-    """The calling thread computes with that many from now on, whatever others choose."""
-    with _choosing_threads:
+    """Let torch compute with this many threads in the calling thread."""
+    with _set_threads_lock:
         torch.set_num_threads(count)
-        torch.get_num_threads()  # a thread settles when it first asks, and would settle for what another chose last
+        torch.get_num_threads()  # torch fixes the count at a thread's first use, whoever has set it last
 
 
 def use_one_thread() -> None:
-    """The calling thread brings no others along: beside the device's there would be more of them than cores."""
+    """Let torch compute with the calling thread only, so that there are no more threads than cores."""
     use_threads(1)

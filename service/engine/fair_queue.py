@@ -1,109 +1,144 @@
-"""FairQueue: how many pictures are under way, and whose is next when a place comes free.
+"""Admission to the engine: a fair queue for pictures and decode threads, and a byte budget for prompts being loaded.
 
-Users take turns, so that one user's flood delays another's single picture by one place at most. Everything
-happens on the event loop; other threads may only look how many there are, at a copy.
+Users take turns, so one user's flood delays another user's single picture by one place at most. Everything runs on the
+event loop; other threads may only read the counts.
 """
 
 import asyncio
 from collections import deque
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
 from uuid import UUID
 
 from service.engine.errors import Overloaded
 
 
 class Ticket:
-    """One picture's turn: `granted` is done when it may begin, or tells that its place in the line was lost."""
+    """One picture's place in the queue. `granted` resolves when it may start, or fails when it was displaced."""
 
     def __init__(self, user: UUID) -> None:
         self.user = user
         self.granted: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        self.is_going = False
+        self.is_active = False
 
 
 class FairQueue:
-    """A bounded number of places, and one bounded line for each user."""
+    """A bounded number of active tickets, and a bounded queue that serves users round-robin."""
 
-    def __init__(self, places: int, waiting: int, seconds_each: Callable[[], float]) -> None:
-        self._places = places
-        # Even when one user's pictures all wait for something slow, another's can begin.
-        self._places_each = max(1, places * 3 // 4)
-        self._limit = places + waiting
+    def __init__(self, max_active: int, max_waiting: int, seconds_each: Callable[[], float]) -> None:
+        self._max_active = max_active
+        # Leave capacity for other users while one user's pictures all wait for something slow.
+        self._max_active_per_user = max(1, max_active * 3 // 4)
+        self._limit = max_active + max_waiting
         self._seconds_each = seconds_each
-        self._lines: dict[UUID, deque[Ticket]] = {}  # the first user is the next; no line is empty
-        self._going: dict[UUID, int] = {}
+        self._waiting: dict[UUID, deque[Ticket]] = {}  # the next user first; no queue is empty
+        self._active: dict[UUID, int] = {}
 
     @property
     def waiting(self) -> int:
-        """Pictures that wait for a place."""
-        return sum(map(len, list(self._lines.values())))
+        """Return the number of tickets that are not granted yet."""
+        return sum(map(len, list(self._waiting.values())))
 
     @property
-    def going(self) -> int:
-        """Pictures that have a place."""
-        return sum(list(self._going.values()))
+    def active(self) -> int:
+        """Return the number of tickets that are granted and not released."""
+        return sum(list(self._active.values()))
 
-    def join(self, user: UUID, count: int) -> list[Ticket]:
-        """FairQueue for that many pictures, all of them or Overloaded; whoever has joined leaves, whatever happens."""
-        self._make_room(user, count)
-        turns = [Ticket(user) for _ in range(count)]
-        if turns:
-            self._lines.setdefault(user, deque()).extend(turns)
+    def enqueue(self, user: UUID, count: int) -> list[Ticket]:
+        """Admit `count` tickets, all or none (Overloaded). The caller must release every ticket."""
+        self._displace(user, count)
+        tickets = [Ticket(user) for _ in range(count)]
+        if tickets:
+            self._waiting.setdefault(user, deque()).extend(tickets)
         self._advance()
-        return turns
+        return tickets
 
-    def leave(self, turn: Ticket) -> None:
-        """The turn is over, or is not wanted any more; it may be told twice."""
-        if turn.is_going:
-            turn.is_going = False
-            self._going[turn.user] -= 1
-            if not self._going[turn.user]:
-                del self._going[turn.user]
-        elif turn in (line := self._lines.get(turn.user, ())):
-            self._remove(turn.user, line.index(turn))
-        if not turn.granted.cancel() and not turn.granted.cancelled():
-            turn.granted.exception()  # seen, even if whoever waited was cancelled first
+    def release(self, ticket: Ticket) -> None:
+        """End a ticket, whether it is waiting, active or already released."""
+        if ticket.is_active:
+            ticket.is_active = False
+            self._active[ticket.user] -= 1
+            if not self._active[ticket.user]:
+                del self._active[ticket.user]
+        elif ticket in (queue := self._waiting.get(ticket.user, ())):
+            self._remove(ticket.user, queue.index(ticket))
+        if not ticket.granted.cancel() and not ticket.granted.cancelled():
+            ticket.granted.exception()  # mark it as retrieved: the waiter may have been cancelled first
         self._advance()
 
     def _advance(self) -> None:
-        going = self.going
-        while going < self._places:
-            user = next((user for user in self._lines if self._going.get(user, 0) < self._places_each), None)
+        """Grant waiting tickets, one user after the other, while there is capacity."""
+        active = self.active
+        while active < self._max_active:
+            user = next((user for user in self._waiting if self._active.get(user, 0) < self._max_active_per_user), None)
             if user is None:
                 return
-            turn = self._lines[user][0]
+            ticket = self._waiting[user][0]
             self._remove(user, 0)
-            if user in self._lines:
-                self._lines[user] = self._lines.pop(user)  # to the end: the others come first
-            if turn.granted.done():
-                continue  # whoever waited for it was cancelled, and will leave
-            turn.is_going = True
-            self._going[user] = self._going.get(user, 0) + 1
-            going += 1
-            turn.granted.set_result(None)
+            if user in self._waiting:
+                self._waiting[user] = self._waiting.pop(user)  # to the end, behind the other users
+            if ticket.granted.done():
+                continue  # its waiter was cancelled and will release it
+            ticket.is_active = True
+            self._active[user] = self._active.get(user, 0) + 1
+            active += 1
+            ticket.granted.set_result(None)
 
-    def _make_room(self, user: UUID, count: int) -> None:
-        """Refuse what does not fit; but whoever waits with less displaces the last of whoever waits with most."""
-        excess = self.going + self.waiting + count - self._limit
+    def _displace(self, user: UUID, count: int) -> None:
+        """Make room in a full queue at the cost of the user with the most waiting tickets, or raise Overloaded."""
+        excess = self.active + self.waiting + count - self._limit
         if excess <= 0:
             return
-        greediest = max(self._lines, key=lambda other: len(self._lines[other]), default=user)
-        own = len(self._lines.get(user, ())) + count
-        if greediest == user or len(self._lines[greediest]) - excess < own:
+        heaviest = max(self._waiting, key=lambda other: len(self._waiting[other]), default=user)
+        own = len(self._waiting.get(user, ())) + count
+        if heaviest == user or len(self._waiting[heaviest]) - excess < own:
             raise self._overloaded()
         for _ in range(excess):
-            turn = self._lines[greediest][-1]
-            self._remove(greediest, -1)
-            if not turn.granted.done():
-                turn.granted.set_exception(self._overloaded())
+            ticket = self._waiting[heaviest][-1]
+            self._remove(heaviest, -1)
+            if not ticket.granted.done():
+                ticket.granted.set_exception(self._overloaded())
 
     def _remove(self, user: UUID, index: int) -> None:
-        line = self._lines[user]
-        del line[index]
-        if not line:
-            del self._lines[user]
+        queue = self._waiting[user]
+        del queue[index]
+        if not queue:
+            del self._waiting[user]
 
     def _overloaded(self) -> Overloaded:
-        waiting = self.going + self.waiting
-        seconds = min(self._seconds_each() * waiting, 30)
-        return Overloaded(f"{waiting} pictures are waiting already: ask again in a moment", seconds)
+        count = self.active + self.waiting
+        retry_after = min(self._seconds_each() * count, 30)
+        return Overloaded(f"the queue is full ({count} pictures); retry later", retry_after)
+
+
+class ByteBudget:
+    """Bytes that are reserved in the order of the requests. Only active tickets reserve, so no user takes all of it."""
+
+    def __init__(self, size_bytes: int) -> None:
+        self.size_bytes = self._free_bytes = size_bytes
+        self._waiting: deque[tuple[int, asyncio.Future[None]]] = deque()
+
+    @asynccontextmanager
+    async def reserve(self, size_bytes: int) -> AsyncIterator[None]:
+        """Reserve this many bytes for the block. A request for more than the budget gets all of it, alone."""
+        size_bytes = min(size_bytes, self.size_bytes)
+        entry = (size_bytes, asyncio.get_running_loop().create_future())
+        self._waiting.append(entry)
+        self._advance()
+        try:
+            await entry[1]
+            yield
+        finally:
+            # An entry that was cancelled after it was granted owns its bytes, too.
+            if entry in self._waiting:
+                self._waiting.remove(entry)
+            else:
+                self._free_bytes += size_bytes
+            self._advance()
+
+    def _advance(self) -> None:
+        while self._waiting and self._waiting[0][0] <= self._free_bytes:
+            size_bytes, granted = self._waiting.popleft()
+            self._free_bytes -= size_bytes
+            if not granted.done():
+                granted.set_result(None)

@@ -1,4 +1,4 @@
-"""What the device is given and what it says: one picture with its prompts in, their logits out."""
+"""A job of the device: one picture and its prompts in, their logits out."""
 
 import asyncio
 import time
@@ -14,47 +14,50 @@ from service.engine.prompt_loader import LoadedPrompt
 
 @dataclass(frozen=True)
 class PictureLogits:
-    """What one pass found for one picture."""
+    """The result for one picture. Prompts are keyed by digest."""
 
-    logits: Mapping[str, Tensor]  # (C) of each prompt, by its digest
-    residents: Mapping[str, CachedPrompt]
+    logits: Mapping[str, Tensor]  # (C) of each prompt
+    prompts: Mapping[str, CachedPrompt]
     embedding: Tensor  # (D)
 
 
 @dataclass(frozen=True, eq=False)
 class Job:
-    """One picture and the prompts that it is asked with, no more than one pass can take."""
+    """One picture with prompts that fit into one pass."""
 
-    residence: PromptCache
+    cache: PromptCache
     image: Tensor  # (3, S, S)
-    digests: Sequence[str]  # none twice
-    fetched: Mapping[str, LoadedPrompt]
-    since: float  # when the picture was admitted, by the monotonic clock
-    deadline: float
-    said: asyncio.Future[PictureLogits]
+    digests: Sequence[str]  # of the prompts, each once
+    loaded: Mapping[str, LoadedPrompt]  # prompts that were not in the cache, by digest
+    admitted_at: float  # time.monotonic()
+    deadline: float  # time.monotonic()
+    result: asyncio.Future[PictureLogits]
 
 
-def is_wanted(work: Job) -> bool:
-    """Whether somebody still waits; whoever has waited too long is told so."""
-    if work.said.done():
+Outcome = tuple[Job, PictureLogits | Exception]
+
+
+def is_pending(job: Job) -> bool:
+    """Return whether the job must still be computed. A job past its deadline is resolved with DeadlinePassed."""
+    if job.result.done():
         return False
-    if work.deadline <= time.monotonic():
-        tell([(work, DeadlinePassed())])
+    if job.deadline <= time.monotonic():
+        resolve([(job, DeadlinePassed())])
         return False
     return True
 
 
-def tell(told: Sequence[tuple[Job, PictureLogits | Exception]]) -> None:
-    """Wake the event loop once for all of them."""
-    if told:
-        told[0][0].said.get_loop().call_soon_threadsafe(_settle, told)
+def resolve(outcomes: Sequence[Outcome]) -> None:
+    """Set the results of several jobs from any thread, and wake the event loop once."""
+    if outcomes:
+        outcomes[0][0].result.get_loop().call_soon_threadsafe(_set_results, outcomes)
 
 
-def _settle(told: Sequence[tuple[Job, PictureLogits | Exception]]) -> None:
-    for work, found in told:
-        if work.said.done():
+def _set_results(outcomes: Sequence[Outcome]) -> None:
+    for job, outcome in outcomes:
+        if job.result.done():
             continue
-        if isinstance(found, Exception):
-            work.said.set_exception(found)
+        if isinstance(outcome, Exception):
+            job.result.set_exception(outcome)
         else:
-            work.said.set_result(found)
+            job.result.set_result(outcome)

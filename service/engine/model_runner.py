@@ -1,4 +1,4 @@
-"""A station: one backbone, the prompts in its slots, the way there, and how a picture is asked through it."""
+"""The model runner: one backbone with its prompt cache and prompt loader. It splits a set of prompts into passes."""
 
 import asyncio
 from collections.abc import Iterable, Sequence
@@ -10,95 +10,92 @@ from alacarte.prompting.backbone.vit import Backbone
 from registry.access.usable_set import UsablePrompt
 from service.engine.device import Device
 from service.engine.errors import PromptEvicted
+from service.engine.fair_queue import ByteBudget
 from service.engine.job import Job, PictureLogits
 from service.engine.prompt_cache import PromptCache
-from service.engine.prompt_loader import ByteBudget, PromptLoader, ReadPrompt, most_bytes
+from service.engine.prompt_loader import PromptLoader, ReadPrompt
 from service.engine.settings import EngineSettings
 
 
 class ModelRunner:
-    """Asks every prompt of a set about a picture, in as many passes as it takes."""
+    """Runs pictures through one backbone, in as many passes as their prompts require."""
 
     def __init__(
         self,
         backbone: Backbone,
         settings: EngineSettings,
         device: Device,
-        room: ByteBudget,
+        budget: ByteBudget,
         read_prompt: ReadPrompt,
         readers: Executor,
     ) -> None:
         self.backbone = backbone
-        self.residence = PromptCache(backbone, settings.prompt_bytes)
-        self.loader = PromptLoader(backbone, read_prompt, readers)
+        self.cache = PromptCache(backbone, settings.prompt_bytes)
+        self.loader = PromptLoader(backbone, read_prompt, readers, budget)
         self._device = device
-        self._room = room
         self._max_pairs = settings.batch_pairs
 
-    async def say(self, image: Tensor, prompts: Sequence[UsablePrompt], since: float, deadline: float) -> PictureLogits:
-        """What each of the prompts says of the image (3, S, S), however few of them fit at once."""
-        said: list[PictureLogits] = []
-        left = prompts
-        is_certain = False
-        while left:
-            part, wanted = self._next_pass(left, is_certain)
+    async def run(
+        self, image: Tensor, prompts: Sequence[UsablePrompt], admitted_at: float, deadline: float
+    ) -> PictureLogits:
+        """Return the logits of the image (3, S, S) under each of the prompts, however few of them fit at once."""
+        results: list[PictureLogits] = []
+        remaining = prompts
+        load_all = False
+        while remaining:
+            part, to_load = self._plan_pass(remaining, load_all)
             try:
-                said.append(await self._pass(image, part, wanted, since, deadline))
+                results.append(await self._run_pass(image, part, to_load, admitted_at, deadline))
             except PromptEvicted:
-                # Others have taken the slots meanwhile: next time it brings along all that it needs.
-                is_certain = True
+                load_all = True  # the retry brings all its prompts along, so it cannot miss one again
                 continue
-            left = left[len(part) :]
-            is_certain = False
-        return said[0] if len(said) == 1 else merge(said)
+            remaining = remaining[len(part) :]
+            load_all = False
+        return results[0] if len(results) == 1 else merge(results)
 
-    def _next_pass(
-        self, left: Sequence[UsablePrompt], is_certain: bool
+    def _plan_pass(
+        self, remaining: Sequence[UsablePrompt], load_all: bool
     ) -> tuple[Sequence[UsablePrompt], Sequence[UsablePrompt]]:
-        """As many of the prompts, and at least one, as a pass has seats and bytes for; and which to fetch."""
-        part = left[: min(self.residence.capacity, self._max_pairs)]
-        part = part[: fitting((prompt.size_bytes for prompt in part), self.residence.pass_bytes)]
-        wanted = part if is_certain else self.residence.missing(part)
-        fetched = fitting((most_bytes(self.backbone, prompt) for prompt in wanted), self._room.size_bytes)
-        if fetched < len(wanted):
-            part, wanted = part[: part.index(wanted[fetched])], wanted[:fetched]
-        return part, wanted
+        """Return the prompts of the next pass, at least one, and those of them that must be loaded."""
+        part = remaining[: min(self.cache.capacity, self._max_pairs)]
+        part = part[: count_fitting((prompt.size_bytes for prompt in part), self.cache.max_pass_bytes)]
+        to_load = part if load_all else self.cache.missing(part)
+        loadable = count_fitting(map(self.loader.max_bytes, to_load), self.loader.budget_bytes)
+        if loadable < len(to_load):
+            part, to_load = part[: part.index(to_load[loadable])], to_load[:loadable]
+        return part, to_load
 
-    async def _pass(
+    async def _run_pass(
         self,
         image: Tensor,
-        part: Sequence[UsablePrompt],
-        wanted: Sequence[UsablePrompt],
-        since: float,
+        prompts: Sequence[UsablePrompt],
+        to_load: Sequence[UsablePrompt],
+        admitted_at: float,
         deadline: float,
     ) -> PictureLogits:
-        digests = tuple(dict.fromkeys(prompt.digest for prompt in part))
-        said: asyncio.Future[PictureLogits] = asyncio.get_running_loop().create_future()
+        digests = tuple(dict.fromkeys(prompt.digest for prompt in prompts))
+        result: asyncio.Future[PictureLogits] = asyncio.get_running_loop().create_future()
         try:
-            if not wanted:
-                self._device.hand_in(Job(self.residence, image, digests, {}, since, deadline, said))
-                return await said
-            async with self._room.hold(sum(most_bytes(self.backbone, prompt) for prompt in wanted)):
-                fetched = await self.loader.fetch(wanted)
-                self._device.hand_in(Job(self.residence, image, digests, fetched, since, deadline, said))
-                return await said
+            async with self.loader.load(to_load) as loaded:
+                self._device.submit(Job(self.cache, image, digests, loaded, admitted_at, deadline, result))
+                return await result
         finally:
-            del said  # an error knows this frame: if it were known here, both would stay, with the picture
+            del result  # break the cycle of exception, traceback and frame, so that the picture is freed
 
 
-def fitting(sizes_bytes: Iterable[int], room_bytes: int) -> int:
-    """How many of them, from the first on, fit into the room; one does in any case."""
+def count_fitting(sizes_bytes: Iterable[int], budget_bytes: int) -> int:
+    """Return how many of the sizes, from the first on, fit into the budget; the first always does."""
     total_bytes = count = 0
     for size_bytes in sizes_bytes:
         total_bytes += size_bytes
-        if count and total_bytes > room_bytes:
+        if count and total_bytes > budget_bytes:
             break
         count += 1
     return count
 
 
-def merge(said: Sequence[PictureLogits]) -> PictureLogits:
-    """What several passes found for one picture; its embedding is the same in each."""
-    logits = {digest: row for one in said for digest, row in one.logits.items()}
-    residents = {digest: resident for one in said for digest, resident in one.residents.items()}
-    return PictureLogits(logits, residents, said[0].embedding)
+def merge(passes: Sequence[PictureLogits]) -> PictureLogits:
+    """Return the results of several passes of one picture as one. The embedding is the same in each."""
+    logits = {digest: row for one in passes for digest, row in one.logits.items()}
+    prompts = {digest: prompt for one in passes for digest, prompt in one.prompts.items()}
+    return PictureLogits(logits, prompts, passes[0].embedding)

@@ -1,7 +1,6 @@
-"""Prompts on their way from the object store to the device: read once for many waiters, and checked in full."""
+"""The prompt loader: it reads prompts from the object store, once for all waiters, and validates them in full."""
 
 import asyncio
-from collections import deque
 from collections.abc import AsyncIterator, Callable, Sequence
 from concurrent.futures import Executor
 from contextlib import asynccontextmanager
@@ -20,96 +19,119 @@ from alacarte.prompting.prompt.artifact import prompt_from_bytes
 from alacarte.prompting.prompt.tensors import MAX_MEMORY_TOKENS
 from registry.access.usable_set import UsablePrompt
 from service.engine.errors import PromptUnusable
+from service.engine.fair_queue import ByteBudget
 
-STORED_BYTES = 4  # of a number in a prompt's file
+STORED_NUMBER_BYTES = 4  # float32 in the artifact
 
-ReadPrompt = Callable[[UsablePrompt], bytes]  # the bytes whose digest the prompt names, or a DomainError; any thread
+ReadPrompt = Callable[[UsablePrompt], bytes]  # returns the bytes with the prompt's digest or raises; in any thread
 PromptPredicate = Callable[[UsablePrompt], bool]
 
 
 @dataclass(eq=False)
 class LoadedPrompt:
-    """A sound prompt, ready to be put into a slot; it lives as long as somebody waits with it."""
+    """A validated prompt, ready to be copied into a slot. It lives as long as a waiter references it."""
 
     digest: str
     ready: PrecomputedPrompt
     labels: tuple[str, ...]
     prototypes: Tensor  # (K, D), on the host
-    owners: dict[UUID, UsablePrompt]  # as whose prompt it was asked for; mostly one
-    stays: bool = True  # no more if it was evicted on its way
+    owners: dict[UUID, UsablePrompt]  # the prompts that have these bytes; mostly one
+    keep: bool = True  # False if it was evicted while it was loaded
 
 
 @dataclass(eq=False)
 class PromptLoad:
     """A prompt that is being read."""
 
-    loaded: asyncio.Future[LoadedPrompt]
+    future: asyncio.Future[LoadedPrompt]
     owners: dict[UUID, UsablePrompt] = field(default_factory=dict)
 
 
 class PromptLoader:
-    """Reads, checks and prepares prompts of one backbone, in threads; called on the event loop only."""
+    """Reads, validates and prepares prompts of one backbone in threads; called on the event loop only."""
 
-    def __init__(self, backbone: Backbone, read_prompt: ReadPrompt, threads: Executor) -> None:
+    def __init__(self, backbone: Backbone, read_prompt: ReadPrompt, threads: Executor, budget: ByteBudget) -> None:
         self._backbone = backbone
         self._read_prompt = read_prompt
         self._threads = threads
+        self._budget = budget
         self._loading: dict[str, PromptLoad] = {}
         self._loaded: WeakValueDictionary[str, LoadedPrompt] = WeakValueDictionary()
-        self._alive: WeakSet[LoadedPrompt] = WeakSet()  # also those that others have been read after
+        self._in_memory: WeakSet[LoadedPrompt] = WeakSet()  # including older loads of the same digest
 
-    async def fetch(self, prompts: Sequence[UsablePrompt]) -> dict[str, LoadedPrompt]:
-        """The prompts by their digests; each is read once, however many ask at the same time."""
-        found: dict[str, LoadedPrompt] = {}
+    @property
+    def budget_bytes(self) -> int:
+        """Return how many bytes of prompts may be loaded at once."""
+        return self._budget.size_bytes
+
+    def max_bytes(self, prompt: UsablePrompt) -> int:
+        """Return the most bytes that a prompt of this size takes once it is prepared.
+
+        Memory tokens that all blocks share are stored once and prepared for every block.
+        """
+        memory = min(MAX_MEMORY_TOKENS, prompt.size_bytes // (STORED_NUMBER_BYTES * self._backbone.width))
+        return PromptSlots.bytes_each(self._backbone, memory) + prompt.size_bytes
+
+    @asynccontextmanager
+    async def load(self, prompts: Sequence[UsablePrompt]) -> AsyncIterator[dict[str, LoadedPrompt]]:
+        """Load the prompts by digest, and reserve their bytes for the block."""
+        if not prompts:
+            yield {}
+            return
+        async with self._budget.reserve(sum(map(self.max_bytes, prompts))):
+            yield await self._load_all(prompts)
+
+    def evict(self, matches: PromptPredicate) -> None:
+        """Let the cache drop matching prompts after the passes that they were loaded for."""
+        for loaded in list(self._loaded.values()):
+            if any(map(matches, loaded.owners.values())):
+                loaded.keep = False
+
+    def has_in_memory(self, matches: PromptPredicate) -> bool:
+        """Return whether a matching prompt is being read or waits for its slot, even if its caller is gone."""
+        entries: list[PromptLoad | LoadedPrompt] = [*self._loading.values(), *self._in_memory]
+        return any(any(map(matches, entry.owners.values())) for entry in entries)
+
+    async def _load_all(self, prompts: Sequence[UsablePrompt]) -> dict[str, LoadedPrompt]:
+        loaded: dict[str, LoadedPrompt] = {}
         waiting: dict[str, asyncio.Future[LoadedPrompt]] = {}
         for prompt in prompts:
-            loaded = self._loaded.get(prompt.digest)
-            if loaded is not None and loaded.stays:
-                found[prompt.digest] = loaded
+            known = self._loaded.get(prompt.digest)
+            if known is not None and known.keep:
+                loaded[prompt.digest] = known
             else:
-                waiting[prompt.digest] = self._load(prompt)
+                waiting[prompt.digest] = self._start(prompt)
         if waiting:
-            # Whoever stops waiting stops nothing: others may wait for the same.
+            # Not gather: a cancelled waiter must not cancel reads that others wait for.
             await asyncio.wait(waiting.values(), return_when=asyncio.FIRST_EXCEPTION)
             failed = next((future for future in waiting.values() if future.done() and future.exception()), None)
             try:
                 if failed is not None:
                     failed.result()
-                found |= {digest: future.result() for digest, future in waiting.items()}
+                loaded |= {digest: future.result() for digest, future in waiting.items()}
             finally:
-                del failed, waiting  # an error knows this frame: if it were known here, both would stay
+                del failed, waiting  # break the cycle of exception, traceback and frame
         for prompt in prompts:
-            found[prompt.digest].owners[prompt.id] = prompt
-        return found
+            loaded[prompt.digest].owners[prompt.id] = prompt
+        return loaded
 
-    def evict(self, matches: PromptPredicate) -> None:
-        """What matches and is on its way will be used by those who wait for it, and not be kept."""
-        for loaded in list(self._loaded.values()):
-            if any(map(matches, loaded.owners.values())):
-                loaded.stays = False
+    def _start(self, prompt: UsablePrompt) -> asyncio.Future[LoadedPrompt]:
+        load = self._loading.get(prompt.digest)
+        if load is None:
+            future = asyncio.get_running_loop().run_in_executor(self._threads, self._read, prompt)
+            load = self._loading[prompt.digest] = PromptLoad(future)
+            future.add_done_callback(partial(self._finish, prompt.digest))
+        load.owners[prompt.id] = prompt
+        return load.future
 
-    def has_in_memory(self, matches: PromptPredicate) -> bool:
-        """Whether something that matches is being read, or waits to enter its slot, though it be for nobody."""
-        owned: list[PromptLoad | LoadedPrompt] = [*self._loading.values(), *self._alive]
-        return any(any(map(matches, one.owners.values())) for one in owned)
-
-    def _load(self, prompt: UsablePrompt) -> asyncio.Future[LoadedPrompt]:
-        loading = self._loading.get(prompt.digest)
-        if loading is None:
-            loaded = asyncio.get_running_loop().run_in_executor(self._threads, self._read, prompt)
-            loading = self._loading[prompt.digest] = PromptLoad(loaded)
-            loaded.add_done_callback(partial(self._finish, prompt.digest))
-        loading.owners[prompt.id] = prompt
-        return loading.loaded
-
-    def _finish(self, digest: str, loaded: asyncio.Future[LoadedPrompt]) -> None:
+    def _finish(self, digest: str, future: asyncio.Future[LoadedPrompt]) -> None:
         del self._loading[digest]
-        if not loaded.cancelled() and loaded.exception() is None:
-            self._loaded[digest] = loaded.result()
-            self._alive.add(loaded.result())
+        if not future.cancelled() and future.exception() is None:
+            self._loaded[digest] = future.result()
+            self._in_memory.add(future.result())
 
     def _read(self, prompt: UsablePrompt) -> LoadedPrompt:
-        """In a thread: the bytes, their checks, and all that depends on the prompt alone."""
+        """Read, validate and prepare a prompt; blocks."""
         try:
             read = prompt_from_bytes(self._read_prompt(prompt))
             check_backbone(self._backbone, str(prompt.id), read)
@@ -117,42 +139,3 @@ class PromptLoader:
             raise PromptUnusable(f"prompt {prompt.id} cannot be used: {error}; train its shard again") from error
         ready = precompute(self._backbone, read.tensors)
         return LoadedPrompt(prompt.digest, ready, read.metadata.labels, read.tensors.prototypes, {prompt.id: prompt})
-
-
-def most_bytes(backbone: Backbone, prompt: UsablePrompt) -> int:
-    """What a prompt of its size can take at most once it is ready: memory that all blocks share is stored but once."""
-    memory = min(MAX_MEMORY_TOKENS, prompt.size_bytes // (STORED_BYTES * backbone.width))
-    return PromptSlots.bytes_each(backbone, memory) + prompt.size_bytes
-
-
-class ByteBudget:
-    """A number of bytes that are lent out and come back; on the event loop only."""
-
-    def __init__(self, size_bytes: int) -> None:
-        self.size_bytes = self._free = size_bytes
-        self._line: deque[tuple[int, asyncio.Future[None]]] = deque()
-
-    @asynccontextmanager
-    async def hold(self, size_bytes: int) -> AsyncIterator[None]:
-        """Inside, that many bytes are the caller's; who needs more than there is gets all of it, alone."""
-        size = min(size_bytes, self.size_bytes)
-        place: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        self._line.append((size, place))
-        self._advance()
-        try:
-            await place
-            yield
-        finally:
-            # A place that was cancelled after it was given has its bytes too.
-            if (size, place) in self._line:
-                self._line.remove((size, place))
-            else:
-                self._free += size
-            self._advance()
-
-    def _advance(self) -> None:
-        while self._line and self._line[0][0] <= self._free:
-            size, place = self._line.popleft()
-            self._free -= size
-            if not place.done():
-                place.set_result(None)

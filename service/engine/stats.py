@@ -1,11 +1,11 @@
-"""What the engine tells about itself, for metrics."""
+"""The engine's counts for the metrics."""
 
 from dataclasses import dataclass
 
 
 @dataclass(frozen=True)
 class BatchStats:
-    """One batch that was computed."""
+    """One computed batch."""
 
     pictures: int
     pairs: int
@@ -15,17 +15,17 @@ class BatchStats:
 
 @dataclass(frozen=True)
 class EngineStats:
-    """How much is under way, and how much was done since the start."""
+    """What the engine is doing, and counts since its start."""
 
-    waiting_pictures: int  # admitted, and not begun
+    waiting_pictures: int  # admitted, and not started
     active_pictures: int
-    ready_pictures: int  # of them, those that wait for nothing but the device
+    ready_pictures: int  # active pictures that only wait for the device
     backbones: int
     cached_prompts: int
     cached_prompt_bytes: int
-    hits: int  # prompts that were asked for and found in their slots
-    misses: int  # prompts that were asked for and had to be fetched
+    hits: int  # requested prompts that were cached
+    misses: int  # requested prompts that had to be loaded
     batches: int
-    pictures: int  # passes of pictures: one with more prompts than fit has several
+    pictures: int  # counted once a pass: a picture with many prompts has several
     pairs: int
     failures: int  # pictures that the device failed on

@@ -61,7 +61,7 @@ class Scene:
 
     async def ask(self) -> None:
         with self.in_flight.track():
-            await self.harness.ask(self.engine, [picture(0)], [self.prompt])
+            await self.harness.predict(self.engine, [picture(0)], [self.prompt])
 
     def begin(self) -> None:
         self.asking = asyncio.create_task(self.ask())
@@ -133,7 +133,7 @@ async def test_what_waits_for_the_device_for_nobody_is_waited_for(registry: Regi
         scene = Scene(registry, harness, engine)
         await scene.replica_sync.poll()
         harness.forward_pause.pause()
-        running = asyncio.create_task(harness.ask(engine, [picture(1)], [other]))
+        running = asyncio.create_task(harness.predict(engine, [picture(1)], [other]))
         await harness.forward_pause.wait_until_reached()
         scene.begin()
         await until(lambda: engine.stats().ready_pictures == 1)
@@ -219,7 +219,7 @@ async def test_a_backbone_that_had_to_leave_while_it_was_used_is_asked_too(
         first = harness.task
         harness.task = dataclasses.replace(first, backbone="another")
         following = asyncio.create_task(
-            harness.ask(engine, [picture(1)], [harness.add(small_prompt(harness.backbone, seed=5))])
+            harness.predict(engine, [picture(1)], [harness.add(small_prompt(harness.backbone, seed=5))])
         )
         await until(lambda: engine.stats().ready_pictures == 1)
         await scene.walk_away()

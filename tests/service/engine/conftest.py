@@ -1,14 +1,15 @@
-"""An engine on a small backbone, a store that counts and can be held, and pictures that cost nothing."""
+"""An engine on a small backbone, with a store and forward passes that tests can pause."""
 
 from collections.abc import Iterator
 
 import pytest
 
 from alacarte.prompting.backbone.vit import Backbone
+from registry.access.usable_set import UsablePrompt
+from service.engine.prompt_cache import PromptCache
 from service.engine.prompt_loader import LoadedPrompt
-from tests.prompting.reference import small_prompt
 from tests.service.engine.fixtures import EngineHarness
-from tests.service.engine.prompt_cache_fixtures import loaded
+from tests.service.engine.prompt_cache_fixtures import load, new_cache
 
 
 @pytest.fixture
@@ -18,7 +19,7 @@ def anyio_backend() -> str:
 
 @pytest.fixture
 def harness(backbone: Backbone, monkeypatch: pytest.MonkeyPatch) -> Iterator[EngineHarness]:
-    """A harness of its own; whatever it holds back is let go at the end, so that no thread waits for ever."""
+    """A harness; at the end it resumes every paused thread."""
     harness = EngineHarness(backbone)
     monkeypatch.setattr(backbone, "embed", harness.embed)
     yield harness
@@ -26,7 +27,18 @@ def harness(backbone: Backbone, monkeypatch: pytest.MonkeyPatch) -> Iterator[Eng
 
 
 @pytest.fixture
-def cast(harness: EngineHarness) -> list[LoadedPrompt]:
-    """Prompts of a source each, on their way."""
-    usable = [harness.add(small_prompt(harness.backbone, seed=seed), source=seed) for seed in range(6)]
-    return [loaded(harness, prompt) for prompt in usable]
+def prompts(harness: EngineHarness) -> list[UsablePrompt]:
+    """Three prompts, each of its own source."""
+    return harness.add_prompts(3)
+
+
+@pytest.fixture
+def loaded(harness: EngineHarness) -> list[LoadedPrompt]:
+    """Six loaded prompts, each of its own source."""
+    return [load(harness, prompt) for prompt in harness.add_prompts(6)]
+
+
+@pytest.fixture
+def cache(harness: EngineHarness) -> PromptCache:
+    """A cache with three slots."""
+    return new_cache(harness, slots=3)

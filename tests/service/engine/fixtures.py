@@ -1,4 +1,4 @@
-"""What tests of the engine stand on: a store with gates, a backbone with gates, and what the answer must be."""
+"""The engine's test harness: a store and forward passes that can be paused, and the expected predictions."""
 
 import asyncio
 import io
@@ -26,36 +26,37 @@ from service.engine.compose import check_composition, compose
 from service.engine.engine import Engine
 from service.engine.settings import EngineSettings
 from service.engine.stats import BatchStats
+from tests.prompting.reference import small_prompt
 
 ANN, BEN, CAT = UUID(int=1001), UUID(int=1002), UUID(int=1003)
 
 
 class PausePoint:
-    """Where a thread is held until it may go on; open at first."""
+    """A point where tests can pause threads; not paused at first."""
 
     def __init__(self) -> None:
-        self._is_open = threading.Event()
-        self._is_open.set()
-        self._reached = threading.Semaphore(0)
+        self._may_continue = threading.Event()
+        self._may_continue.set()
+        self._arrivals = threading.Semaphore(0)
 
     def pause(self) -> None:
-        self._is_open.clear()
+        self._may_continue.clear()
 
     def resume(self) -> None:
-        self._is_open.set()
+        self._may_continue.set()
 
     def wait_if_paused(self) -> None:
-        if not self._is_open.is_set():
-            self._reached.release()
-            assert self._is_open.wait(30), "nobody opened the pause_point"
+        if not self._may_continue.is_set():
+            self._arrivals.release()
+            assert self._may_continue.wait(30), "a paused thread was not resumed"
 
     async def wait_until_reached(self) -> None:
-        """Until a thread stands before the closed pause_point."""
-        assert await asyncio.to_thread(self._reached.acquire, timeout=30), "nobody came to the pause_point"
+        """Wait until a thread is paused here."""
+        assert await asyncio.to_thread(self._arrivals.acquire, timeout=30), "no thread came to the pause point"
 
 
 class EngineHarness:
-    """A task, its prompts in a store, and an engine that reads them from there."""
+    """A task, its prompts in a store, and engines that read them from there."""
 
     def __init__(self, backbone: Backbone) -> None:
         self.backbone = backbone
@@ -73,15 +74,15 @@ class EngineHarness:
         self.objects: dict[UUID, bytes] = {}
         self.reads: list[str] = []
         self.read_pause = PausePoint()
-        self.fault: Exception | None = None  # of the store
+        self.store_error: Exception | None = None  # raised by the store
         self.forward_pause = PausePoint()
-        self.images: list[int] = []  # how many there were in each pass
+        self.pass_sizes: list[int] = []  # the size of each pass
         self.poison: Tensor | None = None
         self.observed: list[BatchStats] = []
         self._embed = backbone.embed
 
     def add(self, prompt: TrainedPrompt, source: int = 1, shard: int = 1) -> UsablePrompt:
-        """The prompt is in the store; a second one with the same numbers is another prompt."""
+        """Store a prompt. The same tensors added twice are two prompts."""
         data = prompt_to_bytes(prompt)
         number = UUID(int=10_000 + len(self.prompts))
         usable = UsablePrompt(
@@ -96,17 +97,21 @@ class EngineHarness:
         self.objects[usable.id] = data
         return usable
 
+    def add_prompts(self, count: int) -> list[UsablePrompt]:
+        """Store this many prompts, each of its own source."""
+        return [self.add(small_prompt(self.backbone, seed=seed), source=seed) for seed in range(count)]
+
     def read(self, prompt: UsablePrompt) -> bytes:
         self.read_pause.wait_if_paused()
-        if self.fault is not None:
-            raise self.fault
+        if self.store_error is not None:
+            raise self.store_error
         self.reads.append(prompt.digest)
         return self.objects[prompt.id]
 
     def embed(self, images: Tensor) -> Tensor:
-        """The backbone's own, behind a pause_point; it fails if the poisonous picture is among the images."""
+        """The backbone's own embed, with a pause point; it fails if the poisonous picture is among the images."""
         self.forward_pause.wait_if_paused()
-        self.images.append(len(images))
+        self.pass_sizes.append(len(images))
         if self.poison is not None and any(torch.equal(image, self.poison) for image in images):
             raise RuntimeError("this picture is poison")
         return self._embed(images)
@@ -117,12 +122,12 @@ class EngineHarness:
 
     def new_engine(self, settings: EngineSettings | None = None) -> Engine:
         settings = settings or EngineSettings(decode_threads=1)
-        settings = replace(settings, compute_threads=settings.compute_threads or 1)  # on every machine the same passes
+        settings = replace(settings, compute_threads=settings.compute_threads or 1)  # the same passes on every machine
         return Engine(BackboneCache(settings, lambda *_: self.backbone), self.read, settings, self.observed.append)
 
     @asynccontextmanager
     async def engine(self, settings: EngineSettings | None = None) -> AsyncIterator[Engine]:
-        """An engine that serves; a test that fails holds nobody back, so that the engine can end."""
+        """A started engine; if the test fails, paused threads resume so that the engine can stop."""
         async with self.new_engine(settings) as engine:
             try:
                 yield engine
@@ -131,7 +136,7 @@ class EngineHarness:
                 raise
 
     def slots_for(self, count: int, memory: int = 5) -> int:
-        """The bytes within which just so many prompts of these few labels find a slot."""
+        """The cache size for exactly this many slots."""
         return 2 * count * slot_bytes(self.backbone, memory)
 
     def expect(
@@ -141,7 +146,7 @@ class EngineHarness:
         composition: Composition = "average",
         weighting: Weighting = "none",
     ) -> list[ImagePrediction]:
-        """What these prompts say when nobody else is there."""
+        """The predictions of these prompts, computed without the engine."""
         names = [str(prompt.id) for prompt in prompts]
         images = torch.stack([self.image(picture) for picture in pictures])
         predictor = Predictor(self.backbone, {name: self.prompts[name] for name in names})
@@ -150,7 +155,7 @@ class EngineHarness:
     def image(self, picture: bytes) -> Tensor:
         return self.backbone.preprocessing(decode(picture))
 
-    async def ask(
+    async def predict(
         self,
         engine: Engine,
         pictures: Sequence[bytes],
@@ -173,15 +178,15 @@ def slot_bytes(backbone: Backbone, memory: int) -> int:
 
 
 def picture(seed: int) -> bytes:
-    """A small picture of its own."""
+    """A small random picture."""
     side = 12
     stream = io.BytesIO()
     Image.frombytes("RGB", (side, side), random.Random(seed).randbytes(3 * side * side)).save(stream, "PNG")
     return stream.getvalue()
 
 
-def same(actual: Sequence[ImagePrediction], expected: Sequence[ImagePrediction]) -> None:
-    """Equal but for the last digits."""
+def assert_same(actual: Sequence[ImagePrediction], expected: Sequence[ImagePrediction]) -> None:
+    """Compare predictions up to rounding."""
     assert len(actual) == len(expected)
     for one, other in zip(actual, expected, strict=True):
         assert one.set_digest == other.set_digest
@@ -196,7 +201,7 @@ def same(actual: Sequence[ImagePrediction], expected: Sequence[ImagePrediction])
 
 
 async def until(condition: Callable[[], bool]) -> None:
-    """Lets everyone else run until it is so."""
+    """Let other tasks run until the condition holds."""
     async with asyncio.timeout(30):
         while not condition():
             await asyncio.sleep(0)

@@ -1,4 +1,4 @@
-"""What tests of the slots of a device share: prompts on their way, batches, and looks at what is seated."""
+"""Helpers of the prompt cache's tests: loaded prompts, requests of a batch, and checks of what is in the slots."""
 
 from collections.abc import Sequence
 
@@ -7,62 +7,69 @@ import torch
 from alacarte.prompting.attention.prompt_slots import precompute
 from registry.access.usable_set import UsablePrompt
 from service.engine.prompt_cache import BatchPlacement, CachedPrompt, PromptCache
-from service.engine.prompt_loader import LoadedPrompt
+from service.engine.prompt_loader import LoadedPrompt, PromptPredicate
+from tests.prompting.reference import small_prompt
 from tests.service.engine.fixtures import EngineHarness
 
 
-def loaded(harness: EngineHarness, prompt: UsablePrompt) -> LoadedPrompt:
-    read = harness.prompts[str(prompt.id)]
-    ready = precompute(harness.backbone, read.tensors)
-    return LoadedPrompt(prompt.digest, ready, read.metadata.labels, read.tensors.prototypes, {prompt.id: prompt})
+def load(harness: EngineHarness, prompt: UsablePrompt) -> LoadedPrompt:
+    stored = harness.prompts[str(prompt.id)]
+    ready = precompute(harness.backbone, stored.tensors)
+    return LoadedPrompt(prompt.digest, ready, stored.metadata.labels, stored.tensors.prototypes, {prompt.id: prompt})
 
 
-def usable_of(prompt: LoadedPrompt) -> UsablePrompt:
-    (usable,) = prompt.owners.values()
-    return usable
+def load_wide(harness: EngineHarness, source: int = 50) -> LoadedPrompt:
+    """A prompt that is wider than the default slots."""
+    return load(harness, harness.add(small_prompt(harness.backbone, seed=50, memory=12), source=source))
 
 
-def is_of(source: int, prompt: UsablePrompt) -> bool:
-    return prompt.source_id.int == source
+def owner_of(prompt: LoadedPrompt) -> UsablePrompt:
+    (owner,) = prompt.owners.values()
+    return owner
 
 
-def ask(*prompts: LoadedPrompt) -> tuple[list[str], dict[str, LoadedPrompt]]:
-    """A picture that has fetched all it asks for."""
+def from_source(source: int) -> PromptPredicate:
+    return lambda prompt: prompt.source_id.int == source
+
+
+def request(*prompts: LoadedPrompt) -> tuple[list[str], dict[str, LoadedPrompt]]:
+    """A picture that brings all its prompts along."""
     return [prompt.digest for prompt in prompts], {prompt.digest: prompt for prompt in prompts}
 
 
-def use(residence: PromptCache, *prompts: LoadedPrompt) -> BatchPlacement:
-    """A whole batch of one picture."""
-    seating, _ = residence.seat([ask(*prompts)])
-    residence.release(seating)
-    return seating
+def use(cache: PromptCache, *prompts: LoadedPrompt) -> BatchPlacement:
+    """Place and release a batch of one picture."""
+    placement = cache.place([request(*prompts)])
+    cache.release(placement)
+    return placement
 
 
-def here(residence: PromptCache, prompts: Sequence[LoadedPrompt]) -> list[int]:
-    """Which of the prompts are resident."""
-    return [n for n, prompt in enumerate(prompts) if not residence.missing([usable_of(prompt)])]
+def cached(cache: PromptCache, prompts: Sequence[LoadedPrompt]) -> list[int]:
+    """The indices of the prompts that are cached."""
+    return [n for n, prompt in enumerate(prompts) if not cache.missing([owner_of(prompt)])]
 
 
-def residence_of(harness: EngineHarness, slots: int) -> PromptCache:
-    residence = PromptCache(harness.backbone, harness.slots_for(slots))
-    assert residence.capacity == slots
-    return residence
+def new_cache(harness: EngineHarness, slots: int) -> PromptCache:
+    cache = PromptCache(harness.backbone, harness.slots_for(slots))
+    assert cache.capacity == slots
+    return cache
 
 
-def is_cleared(residence: PromptCache, resident: CachedPrompt) -> bool:
-    _, pool = residence.seat([])
-    slot = resident.seat.slot
-    return not any(numbers.any() for numbers in (pool.tokens[slot], pool.keys[:, slot], pool.values[:, slot]))
+def is_cleared(cache: PromptCache, prompt: CachedPrompt) -> bool:
+    pool, slot = cache.place([]).pool, prompt.slot_index
+    return not any(tensor.any() for tensor in (pool.tokens[slot], pool.keys[:, slot], pool.values[:, slot]))
 
 
-def numbers_of(residence: PromptCache, prompt: LoadedPrompt) -> torch.Tensor:
-    """The keys and values of a prompt that is here."""
-    seating, pool = residence.seat([([prompt.digest], {})])
-    residence.release(seating)
-    slot = seating.residents[prompt.digest].seat.slot
-    return torch.stack([pool.keys[:, slot], pool.values[:, slot]], dim=1)
-
-
-def ready_numbers(prompt: LoadedPrompt) -> torch.Tensor:
+def has_own_numbers(placement: BatchPlacement, prompt: LoadedPrompt) -> bool:
+    """Whether the prompt's slot holds its keys and values."""
+    slot = placement.prompts[prompt.digest].slot_index
+    found = torch.stack([placement.pool.keys[:, slot], placement.pool.values[:, slot]], dim=1)
     assert prompt.ready.keys_values is not None
-    return prompt.ready.keys_values
+    return torch.equal(found, prompt.ready.keys_values)
+
+
+def is_intact(cache: PromptCache, prompt: LoadedPrompt) -> bool:
+    """Whether the prompt is cached with its own numbers."""
+    placement = cache.place([([prompt.digest], {})])
+    cache.release(placement)
+    return has_own_numbers(placement, prompt)

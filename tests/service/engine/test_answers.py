@@ -1,4 +1,4 @@
-"""An answer depends on the picture and the caller's prompts alone, in whatever company it is computed."""
+"""A prediction depends only on the picture and the caller's prompts, whatever else is in its batch."""
 
 import asyncio
 from concurrent.futures import ThreadPoolExecutor
@@ -18,11 +18,11 @@ from service.engine.decode import decode_picture
 from service.engine.errors import PromptUnusable
 from service.engine.settings import EngineSettings
 from tests.prompting.reference import small_backbone, small_prompt
-from tests.service.engine.fixtures import ANN, BEN, EngineHarness, picture, same, until
+from tests.service.engine.fixtures import ANN, BEN, EngineHarness, assert_same, picture, until
 
 pytestmark = pytest.mark.anyio
 
-WAYS: list[tuple[Composition, Weighting]] = [
+COMPOSITIONS: list[tuple[Composition, Weighting]] = [
     (composition, weighting)
     for composition in get_args(Composition)
     for weighting in get_args(Weighting)
@@ -31,7 +31,7 @@ WAYS: list[tuple[Composition, Weighting]] = [
 LABELS = [("cat", "dog", "owl"), ("dog", "emu"), ("ant", "cat")]
 
 
-def cast_of(harness: EngineHarness) -> list[UsablePrompt]:
+def add_mixed_prompts(harness: EngineHarness) -> list[UsablePrompt]:
     """Prompts of every variant and of several widths, whose labels overlap in part."""
     return [
         harness.add(
@@ -41,11 +41,11 @@ def cast_of(harness: EngineHarness) -> list[UsablePrompt]:
     ]
 
 
-questions = st.lists(
+request_lists = st.lists(
     st.tuples(
         st.lists(st.integers(0, 5), min_size=1, max_size=3),  # pictures
         st.sets(st.integers(0, 7), min_size=1),  # prompts
-        st.sampled_from(WAYS),
+        st.sampled_from(COMPOSITIONS),
         st.sampled_from([ANN, BEN]),
     ),
     min_size=1,
@@ -54,132 +54,137 @@ questions = st.lists(
 
 
 @settings(max_examples=50, suppress_health_check=[HealthCheck.function_scoped_fixture])
-@given(asked=questions, slots=st.sampled_from([1, 3, 100]), batch=st.sampled_from([1, 3, 16]), lanes=st.integers(1, 3))
-def test_every_answer_is_the_predictors_whoever_else_asks_and_however_few_prompts_fit(
-    asked: list[tuple[list[int], set[int], tuple[Composition, Weighting], UUID]],
+@given(
+    requests=request_lists,
+    slots=st.sampled_from([1, 3, 100]),
+    batch=st.sampled_from([1, 3, 16]),
+    workers=st.integers(1, 3),
+)
+def test_every_prediction_equals_the_predictors_in_any_batch_and_with_any_cache_size(
+    requests: list[tuple[list[int], set[int], tuple[Composition, Weighting], UUID]],
     slots: int,
     batch: int,
-    lanes: int,
+    workers: int,
     backbone: Backbone,
 ) -> None:
     harness = EngineHarness(backbone)
-    prompts = cast_of(harness)
+    prompts = add_mixed_prompts(harness)
     sizes = EngineSettings(
         prompt_bytes=harness.slots_for(slots),
         batch_pictures=batch,
         batch_pairs=20,
         decode_threads=1,
-        compute_threads=lanes,
+        compute_threads=workers,
     )
 
-    async def story() -> None:
+    async def run() -> None:
         async with harness.engine(sizes) as engine:
             answers = await asyncio.gather(
                 *(
-                    harness.ask(
+                    harness.predict(
                         engine,
                         [picture(seed) for seed in pictures],
                         [prompts[number] for number in sorted(numbers)],
-                        composition=way[0],
-                        weighting=way[1],
+                        composition=how[0],
+                        weighting=how[1],
                         user=user,
                     )
-                    for pictures, numbers, way, user in asked
+                    for pictures, numbers, how, user in requests
                 )
             )
-            for (pictures, numbers, way, _), answer in zip(asked, answers, strict=True):
-                expected = harness.expect([picture(seed) for seed in pictures], [prompts[n] for n in numbers], *way)
-                same(answer, expected)
+            for (pictures, numbers, how, _), answer in zip(requests, answers, strict=True):
+                expected = harness.expect([picture(seed) for seed in pictures], [prompts[n] for n in numbers], *how)
+                assert_same(answer, expected)
 
-    asyncio.run(story())
+    asyncio.run(run())
 
 
-async def test_those_who_wait_together_are_answered_by_one_pass(harness: EngineHarness) -> None:
-    prompts = cast_of(harness)
+async def test_waiting_requests_share_one_pass(harness: EngineHarness) -> None:
+    prompts = add_mixed_prompts(harness)
     async with harness.engine() as engine:
-        await harness.ask(engine, [picture(0)], prompts)
+        await harness.predict(engine, [picture(0)], prompts)
         harness.forward_pause.pause()
-        first = asyncio.create_task(harness.ask(engine, [picture(1)], prompts))
+        first = asyncio.create_task(harness.predict(engine, [picture(1)], prompts))
         await harness.forward_pause.wait_until_reached()
-        others = [asyncio.create_task(harness.ask(engine, [picture(n)], prompts[n:], user=BEN)) for n in (2, 3, 4)]
+        others = [asyncio.create_task(harness.predict(engine, [picture(n)], prompts[n:], user=BEN)) for n in (2, 3, 4)]
         await until(lambda: engine.stats().ready_pictures == 3)
         harness.forward_pause.resume()
         await asyncio.gather(first, *others)
 
-    assert harness.images == [1, 1, 3]
+    assert harness.pass_sizes == [1, 1, 3]
     assert [batch.pairs for batch in harness.observed] == [8, 8, 6 + 5 + 4]
 
 
 async def test_the_order_of_the_prompts_changes_nothing(harness: EngineHarness) -> None:
-    prompts = cast_of(harness)
+    prompts = add_mixed_prompts(harness)
     async with harness.engine() as engine:
-        forwards = await harness.ask(engine, [picture(0)], prompts)
-        backwards = await harness.ask(engine, [picture(0)], prompts[::-1])
+        forwards = await harness.predict(engine, [picture(0)], prompts)
+        backwards = await harness.predict(engine, [picture(0)], prompts[::-1])
 
-    same(backwards, forwards)
+    assert_same(backwards, forwards)
 
 
 async def test_the_same_bytes_under_two_ids_are_two_members(harness: EngineHarness) -> None:
     prompt = small_prompt(harness.backbone)
     twins = [harness.add(prompt, source=1), harness.add(prompt, source=2)]
     async with harness.engine() as engine:
-        answers = await harness.ask(engine, [picture(0)], twins)
+        answers = await harness.predict(engine, [picture(0)], twins)
 
-    same(answers, harness.expect([picture(0)], twins))
+    assert_same(answers, harness.expect([picture(0)], twins))
 
 
-async def test_no_pictures_get_no_answers(harness: EngineHarness) -> None:
-    prompts = cast_of(harness)
+async def test_no_pictures_give_no_results(harness: EngineHarness) -> None:
+    prompts = add_mixed_prompts(harness)
     async with harness.engine() as engine:
-        assert await harness.ask(engine, [], prompts) == []
+        assert await harness.predict(engine, [], prompts) == []
 
 
-async def test_a_broken_picture_is_named_and_spoils_nobody_elses_question(harness: EngineHarness) -> None:
-    prompts = cast_of(harness)
+async def test_an_unreadable_picture_is_named_and_fails_only_its_own_request(harness: EngineHarness) -> None:
+    prompts = add_mixed_prompts(harness)
     async with harness.engine() as engine:
-        good = asyncio.create_task(harness.ask(engine, [picture(0)], prompts, user=BEN))
+        good = asyncio.create_task(harness.predict(engine, [picture(0)], prompts, user=BEN))
         with pytest.raises(InvalidPicture, match="picture 2 of 3 cannot be read") as caught:
-            await harness.ask(engine, [picture(1), b"no picture", picture(2)], prompts)
-        same(await good, harness.expect([picture(0)], prompts))
+            await harness.predict(engine, [picture(1), b"no picture", picture(2)], prompts)
+        assert_same(await good, harness.expect([picture(0)], prompts))
         assert engine.stats().active_pictures == 0
 
     assert caught.value.status == 422
 
 
 async def test_a_prompt_of_another_backbone_is_refused(harness: EngineHarness) -> None:
-    stranger = harness.add(small_prompt(small_backbone("plain", seed=1)))
+    foreign = harness.add(small_prompt(small_backbone("plain", seed=1)))
     async with harness.engine() as engine:
         with pytest.raises(PromptUnusable, match="trained on another backbone"):
-            await harness.ask(engine, [picture(0)], [stranger])
+            await harness.predict(engine, [picture(0)], [foreign])
 
 
-async def test_a_damaged_prompt_is_refused_and_the_next_question_is_answered(harness: EngineHarness) -> None:
-    sound, damaged = cast_of(harness)[:2]
+async def test_a_damaged_prompt_is_refused_and_the_next_request_is_computed(harness: EngineHarness) -> None:
+    sound, damaged = add_mixed_prompts(harness)[:2]
     harness.objects[damaged.id] = harness.objects[damaged.id][:-1]
     async with harness.engine() as engine:
         with pytest.raises(PromptUnusable, match=str(damaged.id)):
-            await harness.ask(engine, [picture(0)], [sound, damaged])
+            await harness.predict(engine, [picture(0)], [sound, damaged])
 
-        same(await harness.ask(engine, [picture(0)], [sound]), harness.expect([picture(0)], [sound]))
+        assert_same(await harness.predict(engine, [picture(0)], [sound]), harness.expect([picture(0)], [sound]))
 
 
 @pytest.mark.parametrize(("composition", "weighting"), [("vote", "prototypes"), ("median", "none"), ("average", "x")])
-async def test_ways_that_do_not_exist_are_refused(
+async def test_unknown_compositions_are_refused(
     harness: EngineHarness, composition: Composition, weighting: Weighting
 ) -> None:
-    prompts = cast_of(harness)
+    prompts = add_mixed_prompts(harness)
     async with harness.engine() as engine:
         with pytest.raises(Invalid):
-            await harness.ask(engine, [picture(0)], prompts, composition=composition, weighting=weighting)
+            await harness.predict(engine, [picture(0)], prompts, composition=composition, weighting=weighting)
 
 
 async def test_an_empty_set_is_refused(harness: EngineHarness) -> None:
     async with harness.engine() as engine:
         with pytest.raises(Invalid, match="no prompts"):
-            await harness.ask(engine, [picture(0)], [])
+            await harness.predict(engine, [picture(0)], [])
 
 
-def test_pictures_are_prepared_the_same_in_many_threads(backbone: Backbone) -> None:
+def test_pictures_are_decoded_the_same_in_many_threads(backbone: Backbone) -> None:
     pictures = [picture(seed) for seed in range(12)] * 4
     alone = [decode_picture(data, backbone.preprocessing, "it") for data in pictures]
 

@@ -1,4 +1,4 @@
-"""BackboneCache are built when they are first asked for, once, and with the weights that the task needs."""
+"""Backbones are built at the first request, once, with the weights that the task needs."""
 
 import asyncio
 import dataclasses
@@ -17,7 +17,7 @@ pytestmark = pytest.mark.anyio
 
 
 class Builder:
-    """Builds the same backbone each time, and counts; held while its pause_point is closed."""
+    """Returns the same backbone each time, and counts."""
 
     def __init__(self, harness: EngineHarness) -> None:
         self.harness = harness
@@ -32,11 +32,11 @@ class Builder:
         return self.harness.backbone
 
 
-def named(harness: EngineHarness, name: str) -> TaskConfig:
+def with_backbone(harness: EngineHarness, name: str) -> TaskConfig:
     return dataclasses.replace(harness.task, backbone=name)
 
 
-async def test_a_backbone_is_built_once_for_all_who_wait(harness: EngineHarness) -> None:
+async def test_a_backbone_is_built_once_for_all_waiters(harness: EngineHarness) -> None:
     builder = Builder(harness)
     backbones = BackboneCache(EngineSettings(), builder)
     harness.read_pause.pause()
@@ -50,62 +50,60 @@ async def test_a_backbone_is_built_once_for_all_who_wait(harness: EngineHarness)
     assert len(builder.built) == 1
 
 
-async def test_the_backbone_that_was_asked_for_longest_ago_leaves(harness: EngineHarness) -> None:
+async def test_the_least_recently_used_backbone_leaves(harness: EngineHarness) -> None:
     builder = Builder(harness)
     backbones = BackboneCache(EngineSettings(backbones=2), builder)
 
     for name in ("a", "b", "a", "c", "a", "b"):
-        await backbones.get(named(harness, name))
+        await backbones.get(with_backbone(harness, name))
 
     assert builder.built == ["a", "b", "c", "b"]
-    assert len(backbones.kept) == 2
+    assert len(backbones.in_memory) == 2
 
 
-async def test_other_weights_than_the_tasks_are_refused(harness: EngineHarness) -> None:
+async def test_weights_other_than_the_tasks_are_refused(harness: EngineHarness) -> None:
     task = dataclasses.replace(harness.task, identity="0" * 64)
 
-    with pytest.raises(BackboneWeightsMismatch, match="give it the same weights") as caught:
+    with pytest.raises(BackboneWeightsMismatch, match="set ALACARTE_WEIGHTS to the same weights") as caught:
         await BackboneCache(EngineSettings(), Builder(harness)).get(task)
 
     assert caught.value.status == 503
 
 
-async def test_a_task_without_an_identity_takes_the_weights_that_there_are(harness: EngineHarness) -> None:
+async def test_a_task_without_an_identity_takes_any_weights(harness: EngineHarness) -> None:
     task = dataclasses.replace(harness.task, identity=None)
 
     assert await BackboneCache(EngineSettings(), Builder(harness)).get(task) is harness.backbone
 
 
-async def test_a_build_that_failed_is_not_begun_again_for_a_moment(harness: EngineHarness) -> None:
+async def test_a_failed_build_is_not_retried_at_once(harness: EngineHarness) -> None:
     builder = Builder(harness)
-    builder.errors = [WeightsUnavailable("no hub answers")]
+    builder.errors = [WeightsUnavailable("the hub is down")]
     backbones = BackboneCache(EngineSettings(), builder)
 
     for _ in range(3):
-        with pytest.raises(BackboneUnavailable, match="no hub answers") as caught:
+        with pytest.raises(BackboneUnavailable, match="the hub is down") as caught:
             await backbones.get(harness.task)
         assert 1 <= caught.value.retry_after <= RETRY_SECONDS
 
     assert len(builder.built) == 1
-    assert await backbones.get(named(harness, "another")) is harness.backbone
+    assert await backbones.get(with_backbone(harness, "another")) is harness.backbone
 
 
-async def test_a_build_that_failed_is_tried_again_after_a_moment(
-    harness: EngineHarness, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_a_failed_build_is_retried_after_a_pause(harness: EngineHarness, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("service.engine.backbone_cache.RETRY_SECONDS", 0.0)
     builder = Builder(harness)
-    builder.errors = [WeightsUnavailable("no hub answers")]
+    builder.errors = [WeightsUnavailable("the hub is down")]
     backbones = BackboneCache(EngineSettings(), builder)
 
-    with pytest.raises(BackboneUnavailable, match="no hub answers") as caught:
+    with pytest.raises(BackboneUnavailable, match="the hub is down") as caught:
         await backbones.get(harness.task)
 
     assert caught.value.status == 503
     assert await backbones.get(harness.task) is harness.backbone
 
 
-def test_the_settings_say_which_weights_and_numbers(capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_settings_choose_weights_and_precision(capsys: pytest.CaptureFixture[str]) -> None:
     backbone = build("vit_tiny_patch16_224", 32, EngineSettings(weights="random", precision="bfloat16"))
 
     assert (backbone.architecture, backbone.preprocessing.size) == ("vit_tiny_patch16_224", 32)

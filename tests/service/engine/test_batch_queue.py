@@ -1,4 +1,4 @@
-"""The line before the device: who is computed with whom, who waits for whom, and that nobody is forgotten."""
+"""The batch queue: which jobs share a batch, which worker computes it, and that every job is taken once."""
 
 import asyncio
 import threading
@@ -14,260 +14,251 @@ from service.engine.errors import Overloaded
 from service.engine.job import Job
 from service.engine.prompt_cache import PromptCache
 
-OTHER = SINGLE_WORKER + 1
+OTHER_WORKER = SINGLE_WORKER + 1
+CACHE, OTHER_CACHE = (cast(PromptCache, object()) for _ in range(2))
+
+
+class Jobs:
+    """Makes jobs that ask for this many prompts of a cache."""
+
+    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
+        self.loop = loop
+
+    def new(self, digests: int = 1, cache: PromptCache = CACHE, seconds: float = 60) -> Job:
+        names = [str(number) for number in range(digests)]
+        now = time.monotonic()
+        result: asyncio.Future[Any] = self.loop.create_future()
+        return Job(cache, torch.empty(0), names, {}, now, now + seconds, result)
+
+    def fill(self, queue: BatchQueue, count: int) -> list[Job]:
+        jobs = [self.new() for _ in range(count)]
+        for job in jobs:
+            queue.put(job)
+        return jobs
 
 
 @pytest.fixture
-def loop() -> Iterator[asyncio.AbstractEventLoop]:
+def jobs() -> Iterator[Jobs]:
     loop = asyncio.new_event_loop()
-    yield loop
+    yield Jobs(loop)
     loop.close()
 
 
-class People:
-    """Who joins a line: works of one residence, or of another, that ask for so many prompts."""
-
-    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
-        self._loop = loop
-        self.home, self.away = (cast(PromptCache, object()) for _ in range(2))
-
-    def work(self, digests: int = 1, residence: PromptCache | None = None, seconds: float = 60) -> Job:
-        names = [str(number) for number in range(digests)]
-        now = time.monotonic()
-        said: asyncio.Future[Any] = self._loop.create_future()
-        return Job(residence or self.home, torch.empty(0), names, {}, now, now + seconds, said)
-
-
 @pytest.fixture
-def people(loop: asyncio.AbstractEventLoop) -> People:
-    return People(loop)
+def queue() -> BatchQueue:
+    return BatchQueue(workers=2, max_pictures=4, max_pairs=100)
 
 
-def filled(people: People, line: BatchQueue, count: int) -> list[Job]:
-    works = [people.work() for _ in range(count)]
-    for work in works:
-        line.join(work)
-    return works
-
-
-def taken(line: BatchQueue, lane: int) -> Batch:
-    batch = line.take(lane)
+def take(queue: BatchQueue, worker: int) -> Batch:
+    batch = queue.take(worker)
     assert batch is not None
     return batch
 
 
-class Waiting:
-    """A lane that waits for its batch, in a thread."""
+class WaitingWorker:
+    """A worker that waits for its batch in a thread."""
 
-    def __init__(self, line: BatchQueue, lane: int) -> None:
+    def __init__(self, queue: BatchQueue, worker: int) -> None:
         self.batch: Batch | None = None
-        self._thread = threading.Thread(target=self._take, args=(line, lane), daemon=True)
+        self._thread = threading.Thread(target=self._take, args=(queue, worker), daemon=True)
         self._thread.start()
 
-    def _take(self, line: BatchQueue, lane: int) -> None:
-        self.batch = line.take(lane)
+    def _take(self, queue: BatchQueue, worker: int) -> None:
+        self.batch = queue.take(worker)
 
     def has_ended(self, within_s: float = 30) -> bool:
         self._thread.join(within_s)
         return not self._thread.is_alive()
 
 
-def waits(line: BatchQueue, lane: int) -> Waiting:
-    """A lane that has been given time to take what it must not."""
-    waiting = Waiting(line, lane)
+def start_waiting(queue: BatchQueue, worker: int) -> WaitingWorker:
+    """A worker that has had time to take what it must not."""
+    waiting = WaitingWorker(queue, worker)
     assert not waiting.has_ended(within_s=0.1)
     return waiting
 
 
-def test_idle_lanes_share_what_waits_and_a_single_one_takes_what_it_may(people: People) -> None:
-    line = BatchQueue(lanes=2, max_pictures=4, max_pairs=100)
-    works = filled(people, line, 6)
+def test_idle_workers_share_the_waiting_jobs_and_a_single_idle_one_takes_its_maximum(
+    jobs: Jobs, queue: BatchQueue
+) -> None:
+    waiting = jobs.fill(queue, 6)
 
-    assert list(taken(line, 0).works) == works[:3]
-    assert list(taken(line, 1).works) == works[3:]
-    works = filled(people, line, 6)
-    line.end()
-    assert list(taken(line, 1).works) == works[:4]
+    assert list(take(queue, 0).jobs) == waiting[:3]
+    assert list(take(queue, 1).jobs) == waiting[3:]
+    waiting = jobs.fill(queue, 6)
+    queue.finish()
+    assert list(take(queue, 1).jobs) == waiting[:4]
 
 
-def test_a_lone_picture_is_the_soloists_and_nobody_begins_beside_it(people: People) -> None:
-    line = BatchQueue(lanes=2, max_pictures=4, max_pairs=100)
-    other = waits(line, OTHER)
-    (lone,) = filled(people, line, 1)
+def test_a_lone_picture_is_for_the_single_worker_and_nothing_starts_beside_it(jobs: Jobs, queue: BatchQueue) -> None:
+    other = start_waiting(queue, OTHER_WORKER)
+    (lone,) = jobs.fill(queue, 1)
     assert not other.has_ended(within_s=0.1)
 
-    batch = taken(line, SINGLE_WORKER)
-    assert (list(batch.works), batch.is_alone) == ([lone], True)
-    late = filled(people, line, 3)
+    batch = take(queue, SINGLE_WORKER)
+    assert (list(batch.jobs), batch.is_alone) == ([lone], True)
+    late = jobs.fill(queue, 3)
     assert not other.has_ended(within_s=0.1)
 
-    line.end()
+    queue.finish()
     assert other.has_ended()
     assert other.batch == Batch(late[:2], is_alone=False)
 
 
-def test_a_single_picture_beside_a_batch_is_not_alone(people: People) -> None:
-    line = BatchQueue(lanes=2, max_pictures=4, max_pairs=100)
-    filled(people, line, 4)
-    taken(line, SINGLE_WORKER)
-    taken(line, OTHER)
-    line.end()
-    (single,) = filled(people, line, 1)
+def test_a_single_picture_beside_a_batch_is_not_alone(jobs: Jobs, queue: BatchQueue) -> None:
+    jobs.fill(queue, 4)
+    take(queue, SINGLE_WORKER)
+    take(queue, OTHER_WORKER)
+    queue.finish()
+    (single,) = jobs.fill(queue, 1)
 
-    assert taken(line, OTHER) == Batch([single], is_alone=False)
+    assert take(queue, OTHER_WORKER) == Batch([single], is_alone=False)
 
 
-def test_a_lane_that_waits_ends_when_nothing_is_left_for_it_though_nobody_ends_a_batch(people: People) -> None:
-    line = BatchQueue(lanes=2, max_pictures=4, max_pairs=100)
-    filled(people, line, 1)
-    taken(line, SINGLE_WORKER)  # alone, and for ever
-    other = waits(line, OTHER)
-    filled(people, line, 1)
-    line.close()
+def test_a_waiting_worker_ends_when_the_queue_is_drained_though_no_batch_finishes(
+    jobs: Jobs, queue: BatchQueue
+) -> None:
+    jobs.fill(queue, 1)
+    take(queue, SINGLE_WORKER)  # alone, and never finished
+    other = start_waiting(queue, OTHER_WORKER)
+    jobs.fill(queue, 1)
+    queue.close()
     assert not other.has_ended(within_s=0.1)
 
-    line.clear()
+    queue.drain()
 
     assert other.has_ended()
     assert other.batch is None
 
 
-def test_who_found_no_room_comes_first_alone_when_all_others_are_done(people: People) -> None:
-    line = BatchQueue(lanes=2, max_pictures=4, max_pairs=100)
-    works = filled(people, line, 6)
-    first, second = taken(line, SINGLE_WORKER), taken(line, OTHER)
-    late = filled(people, line, 1)
-    line.make_room()
-    line.put_back(second.works)
-    line.end()  # of the second
+def test_jobs_that_did_not_fit_run_first_and_alone_when_all_workers_are_idle(jobs: Jobs, queue: BatchQueue) -> None:
+    waiting = jobs.fill(queue, 6)
+    first, second = take(queue, SINGLE_WORKER), take(queue, OTHER_WORKER)
+    late = jobs.fill(queue, 1)
+    queue.run_next_alone()
+    queue.requeue(second.jobs)
+    queue.finish()  # the second
 
-    other = waits(line, OTHER)
-    line.end()  # of the first
-    assert not other.has_ended(within_s=0.1)  # it is the soloist's
-    assert list(first.works) == works[:3]
-    assert taken(line, SINGLE_WORKER) == Batch([*works[3:]][:2], is_alone=True)
-    line.end()
+    other = start_waiting(queue, OTHER_WORKER)
+    queue.finish()  # the first
+    assert not other.has_ended(within_s=0.1)  # the next batch is for the single worker
+    assert list(first.jobs) == waiting[:3]
+    assert take(queue, SINGLE_WORKER) == Batch(waiting[3:5], is_alone=True)
+    queue.finish()
     assert other.has_ended()
     assert other.batch is not None
-    assert [*other.batch.works] == [works[5]]
-    assert taken(line, SINGLE_WORKER).works == late
+    assert [*other.batch.jobs] == [waiting[5]]
+    assert take(queue, SINGLE_WORKER).jobs == late
 
 
-def test_who_is_put_back_for_others_of_the_batch_is_next(people: People) -> None:
-    line = BatchQueue(lanes=1, max_pictures=4, max_pairs=100)
-    works = filled(people, line, 6)
-    batch = taken(line, SINGLE_WORKER)
+def test_requeued_jobs_are_next(jobs: Jobs) -> None:
+    queue = BatchQueue(workers=1, max_pictures=4, max_pairs=100)
+    waiting = jobs.fill(queue, 6)
+    batch = take(queue, SINGLE_WORKER)
 
-    line.put_back(batch.works[2:])
-    line.end()
+    queue.requeue(batch.jobs[2:])
+    queue.finish()
 
-    assert list(taken(line, SINGLE_WORKER).works) == works[2:]
+    assert list(take(queue, SINGLE_WORKER).jobs) == waiting[2:]
 
 
-def test_a_batch_has_no_more_pairs_than_it_may_and_one_residence(people: People) -> None:
-    line = BatchQueue(lanes=1, max_pictures=9, max_pairs=10)
-    large, huge, elsewhere, small = (
-        people.work(6),
-        people.work(20),
-        people.work(1, people.away),
-        people.work(4),
-    )
-    for work in (large, huge, elsewhere, small):
-        line.join(work)
+def test_a_batch_has_at_most_the_maximum_of_pairs_and_one_cache(jobs: Jobs) -> None:
+    queue = BatchQueue(workers=1, max_pictures=9, max_pairs=10)
+    large, huge, elsewhere, small = jobs.new(6), jobs.new(20), jobs.new(1, OTHER_CACHE), jobs.new(4)
+    for job in (large, huge, elsewhere, small):
+        queue.put(job)
 
     for expected in ([large, small], [huge], [elsewhere]):
-        assert list(taken(line, SINGLE_WORKER).works) == expected
-        line.end()
+        assert list(take(queue, SINGLE_WORKER).jobs) == expected
+        queue.finish()
 
 
-def test_who_is_not_wanted_any_more_is_not_taken(people: People, loop: asyncio.AbstractEventLoop) -> None:
-    line = BatchQueue(lanes=1, max_pictures=9, max_pairs=10)
-    gone, late, wanted = people.work(), people.work(seconds=0), people.work()
-    for work in (gone, late, wanted):
-        line.join(work)
-    gone.said.cancel()
+def test_cancelled_and_expired_jobs_are_not_taken(jobs: Jobs) -> None:
+    queue = BatchQueue(workers=1, max_pictures=9, max_pairs=10)
+    cancelled, expired, pending = jobs.new(), jobs.new(seconds=0), jobs.new()
+    for job in (cancelled, expired, pending):
+        queue.put(job)
+    cancelled.result.cancel()
 
-    assert list(taken(line, SINGLE_WORKER).works) == [wanted]
-    loop.run_until_complete(asyncio.sleep(0))
-    assert type(late.said.exception()).__name__ == "DeadlinePassed"
+    assert list(take(queue, SINGLE_WORKER).jobs) == [pending]
+    jobs.loop.run_until_complete(asyncio.sleep(0))
+    assert type(expired.result.exception()).__name__ == "DeadlinePassed"
 
 
-def test_a_closed_line_is_emptied_and_takes_nobody_in(people: People) -> None:
-    line = BatchQueue(lanes=2, max_pictures=2, max_pairs=10)
-    works = filled(people, line, 3)
-    line.close()
+def test_a_closed_queue_is_emptied_and_accepts_no_job(jobs: Jobs) -> None:
+    queue = BatchQueue(workers=2, max_pictures=2, max_pairs=10)
+    waiting = jobs.fill(queue, 3)
+    queue.close()
 
     with pytest.raises(Overloaded):
-        line.join(people.work())
-    assert list(taken(line, SINGLE_WORKER).works) == works[:2]
-    assert list(taken(line, OTHER).works) == works[2:]
-    assert line.take(SINGLE_WORKER) is None
-    assert line.take(OTHER) is None
+        queue.put(jobs.new())
+    assert list(take(queue, SINGLE_WORKER).jobs) == waiting[:2]
+    assert list(take(queue, OTHER_WORKER).jobs) == waiting[2:]
+    assert queue.take(SINGLE_WORKER) is None
+    assert queue.take(OTHER_WORKER) is None
 
 
-def test_a_lane_that_waits_for_the_soloist_ends_when_he_finds_nobody_who_is_wanted(people: People) -> None:
-    line = BatchQueue(lanes=2, max_pictures=2, max_pairs=10)
-    (gone,) = filled(people, line, 1)
-    gone.said.cancel()
-    other = waits(line, OTHER)
-    line.close()
+def test_a_worker_that_waits_for_the_single_worker_ends_when_no_job_is_pending(jobs: Jobs, queue: BatchQueue) -> None:
+    (cancelled,) = jobs.fill(queue, 1)
+    cancelled.result.cancel()
+    other = start_waiting(queue, OTHER_WORKER)
+    queue.close()
 
-    assert line.take(SINGLE_WORKER) is None
+    assert queue.take(SINGLE_WORKER) is None
     assert other.has_ended()
     assert other.batch is None
 
 
-def test_who_is_put_back_after_the_soloist_has_gone_is_taken_all_the_same(people: People) -> None:
-    line = BatchQueue(lanes=2, max_pictures=2, max_pairs=10)
-    filled(people, line, 2)
-    taken(line, SINGLE_WORKER)
-    batch = taken(line, OTHER)
-    line.end()
-    line.close()
-    assert line.take(SINGLE_WORKER) is None
+def test_jobs_requeued_after_the_single_worker_has_ended_are_taken_by_another(jobs: Jobs, queue: BatchQueue) -> None:
+    jobs.fill(queue, 2)
+    take(queue, SINGLE_WORKER)
+    batch = take(queue, OTHER_WORKER)
+    queue.finish()
+    queue.close()
+    assert queue.take(SINGLE_WORKER) is None
 
-    line.make_room()
-    line.put_back(batch.works)
-    line.end()
+    queue.run_next_alone()
+    queue.requeue(batch.jobs)
+    queue.finish()
 
-    again = Waiting(line, OTHER)
+    again = WaitingWorker(queue, OTHER_WORKER)
     assert again.has_ended()
     assert again.batch is not None
-    assert again.batch.works == batch.works
+    assert again.batch.jobs == batch.jobs
 
 
-def test_lanes_take_everyone_exactly_once(people: People) -> None:
-    line = BatchQueue(lanes=3, max_pictures=4, max_pairs=100)
-    seen: list[Job] = []
-    begun = {SINGLE_WORKER: 0}
-    faults: list[str] = []
+def test_workers_take_every_job_exactly_once(jobs: Jobs) -> None:
+    queue = BatchQueue(workers=3, max_pictures=4, max_pairs=100)
+    computed: list[Job] = []
+    busy = {SINGLE_WORKER: 0}
+    errors: list[str] = []
 
-    def compute(lane: int) -> None:
-        put_back = 0
-        while (batch := line.take(lane)) is not None:
-            begun[lane] = 1
-            if batch.is_alone and (lane != SINGLE_WORKER or sum(begun.values()) != 1):
-                faults.append(f"lane {lane} was not alone")
+    def compute(worker: int) -> None:
+        requeued = 0
+        while (batch := queue.take(worker)) is not None:
+            busy[worker] = 1
+            if batch.is_alone and (worker != SINGLE_WORKER or sum(busy.values()) != 1):
+                errors.append(f"worker {worker} was not alone")
             time.sleep(0.0003)
-            if put_back < 20 and not batch.is_alone:
-                put_back += 1
-                line.make_room()
-                line.put_back(batch.works)
+            if requeued < 20 and not batch.is_alone:
+                requeued += 1
+                queue.run_next_alone()
+                queue.requeue(batch.jobs)
             else:
-                seen.extend(batch.works)
-            begun[lane] = 0
-            line.end()
+                computed.extend(batch.jobs)
+            busy[worker] = 0
+            queue.finish()
 
-    lanes = [threading.Thread(target=compute, args=(lane,)) for lane in range(3)]
-    for lane in lanes:
-        lane.start()
-    works = []
+    workers = [threading.Thread(target=compute, args=(worker,)) for worker in range(3)]
+    for worker in workers:
+        worker.start()
+    submitted = []
     for number in range(400):
-        works += filled(people, line, 1)
+        submitted += jobs.fill(queue, 1)
         time.sleep(0.002 if number % 40 == 0 else 0)
-    line.close()
-    for lane in lanes:
-        lane.join(30)
+    queue.close()
+    for worker in workers:
+        worker.join(30)
 
-    assert faults == []
-    assert sorted(map(id, seen)) == sorted(map(id, works))
+    assert errors == []
+    assert sorted(map(id, computed)) == sorted(map(id, submitted))

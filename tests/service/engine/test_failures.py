@@ -1,4 +1,4 @@
-"""A batch that fails answers everyone in it, and the engine lives on."""
+"""A failing batch resolves all its jobs, and the engine goes on."""
 
 import asyncio
 import contextlib
@@ -14,20 +14,14 @@ from registry.errors import DomainError
 from registry.storage.errors import StoreUnreachable
 from service.engine.backbone_cache import BackboneCache
 from service.engine.decode import decode_picture
-from service.engine.device import FAILURES
+from service.engine.device import MAX_FAILURES
 from service.engine.engine import Engine
 from service.engine.errors import ComputationFailed, DeadlinePassed, Overloaded
 from service.engine.settings import EngineSettings
 from service.engine.stats import BatchStats
-from tests.prompting.reference import small_prompt
-from tests.service.engine.fixtures import ANN, BEN, EngineHarness, picture, same, until
+from tests.service.engine.fixtures import ANN, BEN, EngineHarness, assert_same, picture, until
 
 pytestmark = pytest.mark.anyio
-
-
-@pytest.fixture
-def prompts(harness: EngineHarness) -> list[UsablePrompt]:
-    return [harness.add(small_prompt(harness.backbone, seed=seed)) for seed in range(3)]
 
 
 def is_healthy(engine: Engine) -> bool:
@@ -38,10 +32,10 @@ async def test_a_poisonous_picture_fails_alone(harness: EngineHarness, prompts: 
     harness.poison = harness.image(picture(13))
     async with harness.engine() as engine:
         harness.forward_pause.pause()
-        first = asyncio.create_task(harness.ask(engine, [picture(0)], prompts))
+        first = asyncio.create_task(harness.predict(engine, [picture(0)], prompts))
         await harness.forward_pause.wait_until_reached()
-        bad = asyncio.create_task(harness.ask(engine, [picture(13)], prompts, user=BEN))
-        good = [asyncio.create_task(harness.ask(engine, [picture(n)], prompts[n:], user=ANN)) for n in (1, 2)]
+        bad = asyncio.create_task(harness.predict(engine, [picture(13)], prompts, user=BEN))
+        good = [asyncio.create_task(harness.predict(engine, [picture(n)], prompts[n:], user=ANN)) for n in (1, 2)]
         await until(lambda: engine.stats().ready_pictures == 3)
         harness.forward_pause.resume()
 
@@ -53,53 +47,51 @@ async def test_a_poisonous_picture_fails_alone(harness: EngineHarness, prompts: 
         assert engine.stats().failures == 1
     assert caught.value.status == 500
     for n, answer in zip((1, 2), answers, strict=True):
-        same(answer, harness.expect([picture(n)], prompts[n:]))
+        assert_same(answer, harness.expect([picture(n)], prompts[n:]))
 
 
-async def test_after_a_failure_the_next_question_is_answered(
+async def test_the_next_request_after_a_failure_is_computed(
     harness: EngineHarness, prompts: list[UsablePrompt]
 ) -> None:
     harness.poison = harness.image(picture(13))
     async with harness.engine() as engine:
         for _ in range(3):
             with pytest.raises(ComputationFailed):
-                await harness.ask(engine, [picture(13), picture(1)], prompts)
+                await harness.predict(engine, [picture(13), picture(1)], prompts)
 
-        same(await harness.ask(engine, [picture(1)], prompts), harness.expect([picture(1)], prompts))
+        assert_same(await harness.predict(engine, [picture(1)], prompts), harness.expect([picture(1)], prompts))
         assert engine.stats().active_pictures == 0
 
 
-async def test_prompts_that_a_failed_batch_used_are_fetched_again(
-    harness: EngineHarness, prompts: list[UsablePrompt]
-) -> None:
+async def test_prompts_of_a_failed_batch_are_dropped(harness: EngineHarness, prompts: list[UsablePrompt]) -> None:
     harness.poison = harness.image(picture(13))
     async with harness.engine() as engine:
         with pytest.raises(ComputationFailed):
-            await harness.ask(engine, [picture(13)], prompts)
+            await harness.predict(engine, [picture(13)], prompts)
 
         assert engine.stats().cached_prompts == 0
 
 
-async def test_an_observer_that_fails_spoils_no_answer(harness: EngineHarness, prompts: list[UsablePrompt]) -> None:
+async def test_a_failing_observer_fails_no_prediction(harness: EngineHarness, prompts: list[UsablePrompt]) -> None:
     def observe(batch: BatchStats) -> None:
         raise RuntimeError("cannot count")
 
     settings = EngineSettings(decode_threads=1)
     async with Engine(BackboneCache(settings, lambda *_: harness.backbone), harness.read, settings, observe) as engine:
-        same(await harness.ask(engine, [picture(0)], prompts), harness.expect([picture(0)], prompts))
+        assert_same(await harness.predict(engine, [picture(0)], prompts), harness.expect([picture(0)], prompts))
 
 
-async def test_who_has_gone_or_waited_too_long_is_not_computed_after_a_failed_batch(
+async def test_cancelled_and_expired_jobs_of_a_failed_batch_are_not_retried(
     harness: EngineHarness, prompts: list[UsablePrompt]
 ) -> None:
     harness.poison = harness.image(picture(13))
     async with harness.engine() as engine:
         harness.forward_pause.pause()
-        first = asyncio.create_task(harness.ask(engine, [picture(0)], prompts[:1]))
+        first = asyncio.create_task(harness.predict(engine, [picture(0)], prompts[:1]))
         await harness.forward_pause.wait_until_reached()
-        bad = asyncio.create_task(harness.ask(engine, [picture(13)], prompts[1:], user=BEN))
-        late = asyncio.create_task(harness.ask(engine, [picture(1)], prompts[1:], user=BEN, seconds=1))
-        gone = asyncio.create_task(harness.ask(engine, [picture(2)], prompts[1:], user=BEN))
+        bad = asyncio.create_task(harness.predict(engine, [picture(13)], prompts[1:], user=BEN))
+        late = asyncio.create_task(harness.predict(engine, [picture(1)], prompts[1:], user=BEN, seconds=1))
+        gone = asyncio.create_task(harness.predict(engine, [picture(2)], prompts[1:], user=BEN))
         await until(lambda: engine.stats().ready_pictures == 3)
         harness.forward_pause.resume()
         harness.forward_pause.pause()
@@ -112,32 +104,32 @@ async def test_who_has_gone_or_waited_too_long_is_not_computed_after_a_failed_ba
         with pytest.raises(ComputationFailed):
             await bad
         await first
-    assert harness.images == [1, 3, 1]
+    assert harness.pass_sizes == [1, 3, 1]
 
 
-async def test_a_device_on_which_everything_fails_is_not_well_until_it_is_tried_again(
+async def test_a_device_on_which_everything_fails_is_unhealthy_until_it_may_be_tried_again(
     harness: EngineHarness, prompts: list[UsablePrompt], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     harness.poison = harness.image(picture(13))
     async with harness.engine() as engine:
         assert is_healthy(engine)
-        for _ in range(FAILURES - 1):
+        for _ in range(MAX_FAILURES - 1):
             with pytest.raises(ComputationFailed):
-                await harness.ask(engine, [picture(13)], prompts)
+                await harness.predict(engine, [picture(13)], prompts)
         assert is_healthy(engine)
         with pytest.raises(ComputationFailed):
-            await harness.ask(engine, [picture(13)], prompts)
+            await harness.predict(engine, [picture(13)], prompts)
         assert not is_healthy(engine)
 
-        monkeypatch.setattr("service.engine.device.PAUSE_SECONDS", 0.0)
+        monkeypatch.setattr("service.engine.device.RECOVERY_SECONDS", 0.0)
         assert is_healthy(engine)
         monkeypatch.undo()
 
-        await harness.ask(engine, [picture(1)], prompts)
+        await harness.predict(engine, [picture(1)], prompts)
         assert is_healthy(engine)
 
 
-async def test_a_device_whose_thread_ends_answers_everyone_and_is_not_well(
+async def test_a_device_whose_worker_dies_fails_all_jobs_and_is_unhealthy(
     harness: EngineHarness, prompts: list[UsablePrompt], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     class Ended(BaseException):
@@ -148,26 +140,26 @@ async def test_a_device_whose_thread_ends_answers_everyone_and_is_not_well(
         raise Ended
 
     async with harness.engine() as engine:
-        await harness.ask(engine, [picture(0)], prompts)
+        await harness.predict(engine, [picture(0)], prompts)
         monkeypatch.setattr("service.engine.device.batch_logits", end)
         harness.forward_pause.pause()
-        first = asyncio.create_task(harness.ask(engine, [picture(0)], prompts))
+        first = asyncio.create_task(harness.predict(engine, [picture(0)], prompts))
         await harness.forward_pause.wait_until_reached()
-        second = asyncio.create_task(harness.ask(engine, [picture(1)], prompts, user=BEN))
+        second = asyncio.create_task(harness.predict(engine, [picture(1)], prompts, user=BEN))
         await until(lambda: engine.stats().ready_pictures == 1)
         harness.forward_pause.resume()
 
-        for asked in (first, second):
+        for request in (first, second):
             with pytest.raises(ComputationFailed, match="Ended"):
-                await asked
+                await request
         await until(lambda: not is_healthy(engine))
         with pytest.raises(Overloaded):
-            await harness.ask(engine, [picture(2)], prompts)
+            await harness.predict(engine, [picture(2)], prompts)
 
 
 @pytest.mark.parametrize("count", [1, 3])
 @pytest.mark.parametrize("fault", ["picture", "store", "device"])
-async def test_nothing_of_a_question_that_failed_is_kept(
+async def test_a_failed_request_leaves_no_picture_in_memory(
     harness: EngineHarness, prompts: list[UsablePrompt], monkeypatch: pytest.MonkeyPatch, fault: str, count: int
 ) -> None:
     images: list[weakref.ref[Tensor]] = []
@@ -178,22 +170,22 @@ async def test_nothing_of_a_question_that_failed_is_kept(
         return image
 
     monkeypatch.setattr("service.engine.decode.decode_picture", watched)
-    monkeypatch.setattr("service.engine.device.log.disabled", True)  # else the lines are kept, each with its error
+    monkeypatch.setattr("service.engine.device.log.disabled", True)  # captured log records would reference the error
     pictures = [picture(number) for number in range(count)]
     async with harness.engine() as engine:
         if fault == "picture":
             pictures.append(b"no picture")
         elif fault == "store":
-            harness.fault = StoreUnreachable("away")
+            harness.store_error = StoreUnreachable("away")
         else:
             harness.poison = harness.image(picture(0))
         gc.collect()
         gc.disable()
         try:
             with contextlib.suppress(DomainError):
-                await harness.ask(engine, pictures, prompts)
-                pytest.fail("it should have failed")
-            harness.fault = None  # which knows its traceback
+                await harness.predict(engine, pictures, prompts)
+                pytest.fail("the request did not fail")
+            harness.store_error = None  # it references its traceback
             await until(lambda: not any(image() is not None for image in images))
         finally:
             gc.enable()

@@ -1,237 +1,220 @@
-"""The slots of a device: who is seated, who leaves for whom, and that nothing is left of who has gone."""
+"""The prompt cache: what is placed, what is evicted, and that nothing of an evicted prompt is left."""
 
 import pytest
 import torch
 
-from alacarte.prompting.backbone.vit import Backbone
 from service.engine.prompt_cache import PromptCache
 from service.engine.prompt_loader import LoadedPrompt
 from tests.prompting.reference import small_prompt
 from tests.service.engine.fixtures import EngineHarness
 from tests.service.engine.prompt_cache_fixtures import (
-    ask,
-    here,
+    cached,
+    from_source,
     is_cleared,
-    loaded,
-    numbers_of,
-    ready_numbers,
-    residence_of,
-    usable_of,
+    is_intact,
+    load,
+    load_wide,
+    new_cache,
+    owner_of,
+    request,
     use,
 )
 
 
-def test_who_was_used_longest_ago_leaves_for_who_comes(harness: EngineHarness, cast: list[LoadedPrompt]) -> None:
-    residence = residence_of(harness, slots=3)
-    use(residence, *cast[:3])
-    residence.missing([usable_of(cast[0])])  # to look for one is to use it
+def test_the_least_recently_used_prompt_is_evicted(cache: PromptCache, loaded: list[LoadedPrompt]) -> None:
+    use(cache, *loaded[:3])
+    cache.missing([owner_of(loaded[0])])  # a lookup counts as a use
 
-    use(residence, cast[3])
+    use(cache, loaded[3])
 
-    assert here(residence, cast) == [0, 2, 3]
-
-
-def test_nobody_who_is_in_the_batch_leaves_for_another_in_it(harness: EngineHarness, cast: list[LoadedPrompt]) -> None:
-    residence = residence_of(harness, slots=3)
-    use(residence, *cast[:3])
-
-    seating, _ = residence.seat([ask(cast[0]), ask(cast[3]), ask(cast[4]), ask(cast[5])])
-    residence.release(seating)
-
-    assert seating.seated == [0, 1, 2]
-    assert seating.later == [3]
-    slots = [resident.seat.slot for resident in seating.residents.values()]
-    assert len(set(slots)) == 3
-    assert here(residence, cast) == [0, 3, 4]
+    assert cached(cache, loaded) == [0, 2, 3]
 
 
-def test_who_asks_for_a_prompt_that_has_left_is_told_so(harness: EngineHarness, cast: list[LoadedPrompt]) -> None:
-    residence = residence_of(harness, slots=3)
-    use(residence, cast[0])
+def test_a_prompt_of_the_batch_is_not_evicted_for_another_of_it(cache: PromptCache, loaded: list[LoadedPrompt]) -> None:
+    use(cache, *loaded[:3])
 
-    seating, _ = residence.seat([([cast[0].digest], {}), ([cast[1].digest], {})])
-    residence.release(seating)
+    placement = cache.place([request(loaded[n]) for n in (0, 3, 4, 5)])
+    cache.release(placement)
 
-    assert (seating.seated, seating.missed) == ([0], [1])
+    assert placement.placed == [0, 1, 2]
+    assert placement.deferred == [3]
+    assert len({prompt.slot_index for prompt in placement.prompts.values()}) == 3
+    assert cached(cache, loaded) == [0, 3, 4]
 
 
-def test_who_asks_for_more_than_there_are_slots_is_told_to_ask_for_less(
-    harness: EngineHarness, cast: list[LoadedPrompt]
+def test_a_request_for_an_evicted_prompt_is_reported_as_missing(cache: PromptCache, loaded: list[LoadedPrompt]) -> None:
+    use(cache, loaded[0])
+
+    placement = cache.place([([loaded[0].digest], {}), ([loaded[1].digest], {})])
+    cache.release(placement)
+
+    assert (placement.placed, placement.missing) == ([0], [1])
+
+
+def test_a_request_for_more_prompts_than_slots_is_reported_as_missing(
+    cache: PromptCache, loaded: list[LoadedPrompt]
 ) -> None:
-    residence = residence_of(harness, slots=3)
+    placement = use(cache, *loaded[:4])
 
-    seating = use(residence, *cast[:4])
-
-    assert (seating.seated, seating.missed) == ([], [0])
-    assert residence.count == 0
+    assert (placement.placed, placement.missing) == ([], [0])
+    assert cache.count == 0
 
 
-def test_the_slot_of_who_was_evicted_is_cleared_at_once(harness: EngineHarness, cast: list[LoadedPrompt]) -> None:
-    residence = residence_of(harness, slots=3)
-    gone = use(residence, *cast[:2]).residents[cast[1].digest]
-    assert not is_cleared(residence, gone)
+def test_the_slot_of_an_evicted_prompt_is_cleared_at_once(cache: PromptCache, loaded: list[LoadedPrompt]) -> None:
+    evicted = use(cache, *loaded[:2]).prompts[loaded[1].digest]
+    assert not is_cleared(cache, evicted)
 
-    count = residence.evict(lambda prompt: prompt.source_id.int == 1)
+    count = cache.evict(from_source(1))
 
     assert count == 1
-    assert here(residence, cast) == [0]
-    assert is_cleared(residence, gone)
+    assert cached(cache, loaded) == [0]
+    assert is_cleared(cache, evicted)
 
 
-def test_who_is_evicted_while_in_use_stays_readable_until_the_batch_ends(
-    harness: EngineHarness, cast: list[LoadedPrompt]
+def test_a_prompt_evicted_while_in_use_stays_readable_until_the_batch_ends(
+    cache: PromptCache, loaded: list[LoadedPrompt]
 ) -> None:
-    residence = residence_of(harness, slots=3)
-    seating, pool = residence.seat([ask(*cast[:2])])
-    gone = seating.residents[cast[1].digest]
-    before = pool.keys[:, gone.seat.slot].clone()
+    placement = cache.place([request(*loaded[:2])])
+    evicted = placement.prompts[loaded[1].digest]
+    before = placement.pool.keys[:, evicted.slot_index].clone()
 
-    assert residence.evict(lambda prompt: prompt.source_id.int == 1) == 1
+    assert cache.evict(from_source(1)) == 1
 
-    assert here(residence, cast) == [0]
-    assert torch.equal(pool.keys[:, gone.seat.slot], before)
-    residence.release(seating)
-    assert is_cleared(residence, gone)
-
-
-def test_who_was_evicted_on_the_way_is_used_once_and_leaves(harness: EngineHarness, cast: list[LoadedPrompt]) -> None:
-    residence = residence_of(harness, slots=3)
-    cast[1].stays = False
-
-    seating = use(residence, *cast[:2])
-
-    assert seating.seated == [0]
-    assert here(residence, cast) == [0]
-    assert is_cleared(residence, seating.residents[cast[1].digest])
+    assert cached(cache, loaded) == [0]
+    assert torch.equal(placement.pool.keys[:, evicted.slot_index], before)
+    cache.release(placement)
+    assert is_cleared(cache, evicted)
 
 
-def test_either_owner_of_the_same_bytes_evicts_them(harness: EngineHarness, cast: list[LoadedPrompt]) -> None:
-    residence = residence_of(harness, slots=3)
-    use(residence, cast[0])
-    twin = loaded(harness, harness.add(harness.prompts[str(usable_of(cast[0]).id)], source=77))
-    assert residence.missing([usable_of(twin)]) == [usable_of(twin)]  # so that it is fetched in its own name
-    use(residence, twin)
-
-    assert residence.evict(lambda prompt: prompt.source_id.int == 77) == 1
-
-    assert here(residence, [cast[0], twin]) == []
-
-
-def test_after_a_failed_batch_nothing_that_it_used_is_trusted(harness: EngineHarness, cast: list[LoadedPrompt]) -> None:
-    residence = residence_of(harness, slots=3)
-    use(residence, cast[0])
-
-    seating, _ = residence.seat([ask(*cast[1:3])])
-    residence.release(seating, failed=True)
-
-    assert here(residence, cast) == [0]
-
-
-def test_the_pinned_leave_last(harness: EngineHarness, cast: list[LoadedPrompt]) -> None:
-    residence = residence_of(harness, slots=3)
-    residence.pin([cast[0].digest])
-    use(residence, *cast[:3])
-
-    use(residence, *cast[3:5])
-
-    assert here(residence, cast) == [0, 3, 4]
-    use(residence, *cast[1:4])
-    assert here(residence, cast) == [1, 2, 3]
-
-
-def test_a_wider_prompt_makes_all_slots_wider_and_fewer(harness: EngineHarness, cast: list[LoadedPrompt]) -> None:
-    residence = residence_of(harness, slots=6)
-    use(residence, *cast)
-    wide = loaded(harness, harness.add(small_prompt(harness.backbone, seed=50, memory=12)))
-
-    seating, pool = residence.seat([ask(wide), ([cast[0].digest], {})])
-    residence.release(seating)
-
-    assert (seating.seated, seating.missed) == ([0], [1])
-    assert pool.keys.shape[3] == 12
-    assert residence.capacity == 2
-    assert here(residence, cast) == [5]  # who was used last has moved along
-    assert torch.equal(numbers_of(residence, cast[5]), ready_numbers(cast[5]))
-
-
-def test_slots_are_narrow_again_when_the_wider_prompt_has_left(
-    harness: EngineHarness, cast: list[LoadedPrompt]
+def test_a_prompt_evicted_while_it_was_loaded_is_used_once_and_dropped(
+    cache: PromptCache, loaded: list[LoadedPrompt]
 ) -> None:
-    residence = residence_of(harness, slots=6)
-    wide = loaded(harness, harness.add(small_prompt(harness.backbone, seed=50, memory=12), source=50))
-    use(residence, wide)
-    use(residence, cast[0])
-    assert residence.capacity == 2
+    loaded[1].keep = False
 
-    residence.evict(lambda prompt: prompt.source_id.int == 50)
-    use(residence, *cast[1:])
+    placement = use(cache, *loaded[:2])
 
-    assert residence.capacity == 6
-    assert here(residence, cast) == [0, 1, 2, 3, 4, 5]
-    assert all(torch.equal(numbers_of(residence, one), ready_numbers(one)) for one in cast)
+    assert placement.placed == [0]
+    assert cached(cache, loaded) == [0]
+    assert is_cleared(cache, placement.prompts[loaded[1].digest])
 
 
-def test_heads_are_within_the_budget_too(backbone: Backbone) -> None:
-    harness = EngineHarness(backbone)
-    labels = tuple(f"label {n:04}" for n in range(300))
-    heads = [
-        loaded(harness, harness.add(small_prompt(backbone, "head-only", seed=seed, labels=labels))) for seed in range(6)
-    ]
+def test_either_owner_of_the_same_bytes_evicts_them(
+    harness: EngineHarness, cache: PromptCache, loaded: list[LoadedPrompt]
+) -> None:
+    use(cache, loaded[0])
+    twin = load(harness, harness.add(harness.prompts[str(owner_of(loaded[0]).id)], source=77))
+    assert cache.missing([owner_of(twin)]) == [owner_of(twin)]  # so that it is loaded under its own id
+    use(cache, twin)
+
+    assert cache.evict(from_source(77)) == 1
+
+    assert cached(cache, [loaded[0], twin]) == []
+
+
+def test_a_failed_batch_drops_all_prompts_that_it_used(cache: PromptCache, loaded: list[LoadedPrompt]) -> None:
+    use(cache, loaded[0])
+
+    cache.release(cache.place([request(*loaded[1:3])]), failed=True)
+
+    assert cached(cache, loaded) == [0]
+
+
+def test_pinned_prompts_leave_last(cache: PromptCache, loaded: list[LoadedPrompt]) -> None:
+    cache.pin([loaded[0].digest])
+    use(cache, *loaded[:3])
+
+    use(cache, *loaded[3:5])
+
+    assert cached(cache, loaded) == [0, 3, 4]
+    use(cache, *loaded[1:4])
+    assert cached(cache, loaded) == [1, 2, 3]
+
+
+def test_a_wider_prompt_makes_all_slots_wider_and_fewer(harness: EngineHarness, loaded: list[LoadedPrompt]) -> None:
+    cache = new_cache(harness, slots=6)
+    use(cache, *loaded)
+
+    placement = cache.place([request(load_wide(harness)), ([loaded[0].digest], {})])
+    cache.release(placement)
+
+    assert (placement.placed, placement.missing) == ([0], [1])
+    assert placement.pool.keys.shape[3] == 12
+    assert cache.capacity == 2
+    assert cached(cache, loaded) == [5]  # the most recently used was moved
+    assert is_intact(cache, loaded[5])
+
+
+def test_slots_are_narrow_again_after_the_wider_prompt_has_left(
+    harness: EngineHarness, loaded: list[LoadedPrompt]
+) -> None:
+    cache = new_cache(harness, slots=6)
+    use(cache, load_wide(harness))
+    use(cache, loaded[0])
+    assert cache.capacity == 2
+
+    cache.evict(from_source(50))
+    use(cache, *loaded[1:])
+
+    assert cache.capacity == 6
+    assert cached(cache, loaded) == [0, 1, 2, 3, 4, 5]
+    assert all(is_intact(cache, prompt) for prompt in loaded)
+
+
+def test_heads_count_towards_the_budget(harness: EngineHarness) -> None:
+    backbone, labels = harness.backbone, tuple(f"label {n:04}" for n in range(300))
+    artifacts = [small_prompt(backbone, "head-only", seed=seed, labels=labels) for seed in range(6)]
+    heads = [load(harness, harness.add(artifact)) for artifact in artifacts]
     each = 300 * 4 * (backbone.width + 1) + 4 * 4 * backbone.width
-    residence = PromptCache(backbone, 2 * 4 * each)
+    cache = PromptCache(backbone, 2 * 4 * each)
 
     for head in heads:
-        use(residence, head)
+        use(cache, head)
 
-    assert here(residence, heads) == [2, 3, 4, 5]
-    assert residence.size_bytes == 4 * each
+    assert cached(cache, heads) == [2, 3, 4, 5]
+    assert cache.size_bytes == 4 * each
 
 
-def test_one_prompt_that_is_larger_than_the_budget_is_seated_alone(
-    harness: EngineHarness, cast: list[LoadedPrompt]
+def test_a_prompt_that_is_larger_than_the_budget_is_placed_alone(
+    harness: EngineHarness, loaded: list[LoadedPrompt]
 ) -> None:
-    residence = PromptCache(harness.backbone, 1)
+    cache = PromptCache(harness.backbone, 1)
 
-    seating, _ = residence.seat([ask(cast[0]), ask(cast[1])])
-    residence.release(seating)
+    placement = cache.place([request(loaded[0]), request(loaded[1])])
+    cache.release(placement)
 
-    assert (seating.seated, seating.later) == ([0], [1])
-    assert use(residence, cast[1]).seated == [0]
-    assert here(residence, cast) == [1]
+    assert (placement.placed, placement.deferred) == ([0], [1])
+    assert use(cache, loaded[1]).placed == [0]
+    assert cached(cache, loaded) == [1]
 
 
-def test_a_prompt_that_could_not_be_copied_is_nobodys(
-    harness: EngineHarness, cast: list[LoadedPrompt], monkeypatch: pytest.MonkeyPatch
+def fail(*_: object) -> None:
+    raise RuntimeError("the device is gone")
+
+
+def test_a_prompt_that_could_not_be_copied_is_not_cached(
+    cache: PromptCache, loaded: list[LoadedPrompt], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    residence = residence_of(harness, slots=3)
-    use(residence, cast[0])
-
-    def fail(*_: object) -> None:
-        raise RuntimeError("out of memory")
+    use(cache, loaded[0])
 
     with monkeypatch.context() as broken:
         broken.setattr("alacarte.prompting.attention.prompt_slots.PromptSlots.put", fail)
-        with pytest.raises(RuntimeError, match="out of memory"):
-            residence.seat([ask(cast[0], cast[1])])
+        with pytest.raises(RuntimeError, match="gone"):
+            cache.place([request(loaded[0], loaded[1])])
 
-    assert here(residence, cast) == []
-    assert use(residence, *cast[:3]).seated == [0]
+    assert cached(cache, loaded) == []
+    assert use(cache, *loaded[:3]).placed == [0]
 
 
-def test_a_slot_that_cannot_be_cleared_keeps_no_other_from_being_free(
-    harness: EngineHarness, cast: list[LoadedPrompt], monkeypatch: pytest.MonkeyPatch
+def test_a_slot_that_cannot_be_cleared_does_not_keep_others_from_being_freed(
+    cache: PromptCache, loaded: list[LoadedPrompt], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    residence = residence_of(harness, slots=3)
-    seating, _ = residence.seat([ask(*cast[:3])])
-
-    def fail(*_: object) -> None:
-        raise RuntimeError("the device is gone")
+    placement = cache.place([request(*loaded[:3])])
 
     with monkeypatch.context() as broken:
         broken.setattr("alacarte.prompting.attention.prompt_slots.PromptSlots.clear", fail)
         with pytest.raises(RuntimeError, match="gone"):
-            residence.release(seating, failed=True)
+            cache.release(placement, failed=True)
 
-    assert here(residence, cast) == []
-    assert use(residence, *cast[3:6]).seated == [0]
-    assert torch.equal(numbers_of(residence, cast[3]), ready_numbers(cast[3]))
+    assert cached(cache, loaded) == []
+    assert use(cache, *loaded[3:6]).placed == [0]
+    assert is_intact(cache, loaded[3])

@@ -1,142 +1,135 @@
-"""The slots of a device that several batches use at once: none takes from another, nothing stays of who has gone."""
+"""A prompt cache that several batches use at once: none takes another's slot, and evicted prompts leave nothing."""
 
 import random
 import threading
 import time
-from functools import partial
 
 import torch
 
+from service.engine.prompt_cache import PromptCache
 from service.engine.prompt_loader import LoadedPrompt
-from tests.prompting.reference import small_prompt
 from tests.service.engine.fixtures import EngineHarness
 from tests.service.engine.prompt_cache_fixtures import (
-    ask,
-    here,
+    cached,
+    from_source,
+    has_own_numbers,
     is_cleared,
-    is_of,
-    loaded,
-    ready_numbers,
-    residence_of,
+    load_wide,
+    new_cache,
+    request,
     use,
 )
 
 
-def test_what_two_batches_use_leaves_after_the_last_of_them(harness: EngineHarness, cast: list[LoadedPrompt]) -> None:
-    residence = residence_of(harness, slots=3)
-    one, pool = residence.seat([ask(*cast[:2])])
-    other, _ = residence.seat([([cast[1].digest], {})])
-    gone = one.residents[cast[1].digest]
-    assert other.residents[cast[1].digest] is gone
-    before = pool.keys[:, gone.seat.slot].clone()
-
-    residence.evict(lambda prompt: prompt.source_id.int == 1)
-    residence.release(one)
-
-    assert torch.equal(pool.keys[:, gone.seat.slot], before)
-    residence.release(other)
-    assert is_cleared(residence, gone)
-    assert here(residence, cast) == [0]
-
-
-def test_nobody_takes_the_slot_of_who_is_in_another_batch(harness: EngineHarness, cast: list[LoadedPrompt]) -> None:
-    residence = residence_of(harness, slots=3)
-    one, _ = residence.seat([ask(*cast[:2])])
-
-    other, _ = residence.seat([ask(*cast[2:4]), ask(cast[4]), ask(cast[0], cast[4])])
-
-    assert (other.seated, other.later, other.missed) == ([1, 2], [0], [])  # what both use takes one slot
-    residents = one.residents | other.residents
-    assert len({resident.seat.slot for resident in residents.values()}) == len(residents) == 3
-    residence.release(one)
-    residence.release(other)
-    assert use(residence, *cast[2:4]).seated == [0]
-
-
-def test_who_is_evicted_and_comes_again_meanwhile_gets_another_slot(
-    harness: EngineHarness, cast: list[LoadedPrompt]
+def test_an_evicted_prompt_that_two_batches_use_leaves_after_the_last(
+    cache: PromptCache, loaded: list[LoadedPrompt]
 ) -> None:
-    residence = residence_of(harness, slots=3)
-    one, _ = residence.seat([ask(cast[0])])
-    residence.evict(lambda prompt: prompt.source_id.int == 0)
+    first = cache.place([request(*loaded[:2])])
+    second = cache.place([([loaded[1].digest], {})])
+    evicted = first.prompts[loaded[1].digest]
+    assert second.prompts[loaded[1].digest] is evicted
+    before = first.pool.keys[:, evicted.slot_index].clone()
 
-    other, pool = residence.seat([ask(cast[0])])
+    cache.evict(from_source(1))
+    cache.release(first)
 
-    old, new = (seating.residents[cast[0].digest] for seating in (one, other))
-    assert old.seat.slot != new.seat.slot
-    residence.release(one)
-    assert is_cleared(residence, old)
-    assert pool.tokens[new.seat.slot].any()
-    residence.release(other)
-    assert here(residence, cast) == [0]
-
-
-def test_slots_become_no_wider_under_a_batch_that_reads_them(harness: EngineHarness, cast: list[LoadedPrompt]) -> None:
-    residence = residence_of(harness, slots=6)
-    one, _ = residence.seat([ask(cast[0])])
-    wide = loaded(harness, harness.add(small_prompt(harness.backbone, seed=50, memory=12)))
-
-    other, _ = residence.seat([ask(wide), ask(cast[1])])
-
-    assert (other.seated, other.later) == ([], [0, 1])
-    residence.release(other)
-    residence.release(one)
-    assert use(residence, wide).seated == [0]
+    assert torch.equal(first.pool.keys[:, evicted.slot_index], before)
+    cache.release(second)
+    assert is_cleared(cache, evicted)
+    assert cached(cache, loaded) == [0]
 
 
-def test_slots_become_no_narrower_under_a_batch_that_reads_them(
-    harness: EngineHarness, cast: list[LoadedPrompt]
+def test_no_batch_takes_a_slot_that_another_batch_uses(cache: PromptCache, loaded: list[LoadedPrompt]) -> None:
+    first = cache.place([request(*loaded[:2])])
+
+    second = cache.place([request(*loaded[2:4]), request(loaded[4]), request(loaded[0], loaded[4])])
+
+    assert (second.placed, second.deferred, second.missing) == ([1, 2], [0], [])  # a shared prompt takes one slot
+    prompts = first.prompts | second.prompts
+    assert len({prompt.slot_index for prompt in prompts.values()}) == len(prompts) == 3
+    cache.release(first)
+    cache.release(second)
+    assert use(cache, *loaded[2:4]).placed == [0]
+
+
+def test_a_prompt_that_is_evicted_and_loaded_again_meanwhile_gets_another_slot(
+    cache: PromptCache, loaded: list[LoadedPrompt]
 ) -> None:
-    residence = residence_of(harness, slots=6)
-    wide = loaded(harness, harness.add(small_prompt(harness.backbone, seed=50, memory=12), source=50))
-    one, pool = residence.seat([ask(wide)])
-    residence.evict(lambda prompt: prompt.source_id.int == 50)
+    first = cache.place([request(loaded[0])])
+    cache.evict(from_source(0))
 
-    other, _ = residence.seat([ask(cast[0])])
+    second = cache.place([request(loaded[0])])
 
-    assert (other.seated, other.is_cramped) == ([0], False)  # the wide one is still read
-    assert torch.equal(pool.keys[:, one.residents[wide.digest].seat.slot], ready_numbers(wide)[:, 0])
-    residence.release(one)
-    third, _ = residence.seat([ask(cast[1])])
-    assert (third.seated, third.is_cramped) == ([0], True)
-    residence.release(other)
-    residence.release(third)
-    use(residence, cast[2])
-    assert residence.capacity == 6
-    assert here(residence, cast) == [0, 1, 2]
+    old, new = (placement.prompts[loaded[0].digest] for placement in (first, second))
+    assert old.slot_index != new.slot_index
+    cache.release(first)
+    assert is_cleared(cache, old)
+    assert second.pool.tokens[new.slot_index].any()
+    cache.release(second)
+    assert cached(cache, loaded) == [0]
 
 
-def test_many_batches_at_once_each_find_their_own_numbers(harness: EngineHarness, cast: list[LoadedPrompt]) -> None:
-    residence = residence_of(harness, slots=4)
-    faults: list[str] = []
+def test_slots_are_not_widened_while_a_batch_reads_them(harness: EngineHarness, loaded: list[LoadedPrompt]) -> None:
+    cache = new_cache(harness, slots=6)
+    first = cache.place([request(loaded[0])])
+    wide = load_wide(harness)
+
+    second = cache.place([request(wide), request(loaded[1])])
+
+    assert (second.placed, second.deferred) == ([], [0, 1])
+    cache.release(second)
+    cache.release(first)
+    assert use(cache, wide).placed == [0]
+
+
+def test_slots_are_not_narrowed_while_a_batch_reads_them(harness: EngineHarness, loaded: list[LoadedPrompt]) -> None:
+    cache = new_cache(harness, slots=6)
+    wide = load_wide(harness)
+    first = cache.place([request(wide)])
+    cache.evict(from_source(50))
+
+    second = cache.place([request(loaded[0])])
+
+    assert (second.placed, second.slots_too_wide) == ([0], False)  # the wide one is still read
+    assert has_own_numbers(first, wide)
+    cache.release(first)
+    third = cache.place([request(loaded[1])])
+    assert (third.placed, third.slots_too_wide) == ([0], True)
+    cache.release(second)
+    cache.release(third)
+    use(cache, loaded[2])
+    assert cache.capacity == 6
+    assert cached(cache, loaded) == [0, 1, 2]
+
+
+def test_concurrent_batches_each_read_their_own_numbers(harness: EngineHarness, loaded: list[LoadedPrompt]) -> None:
+    cache = new_cache(harness, slots=4)
+    wrong: list[str] = []
     is_over = threading.Event()
 
     def compute(seed: int) -> None:
-        choose = random.Random(seed)
+        choice = random.Random(seed)
         for _ in range(300):
-            chosen = choose.sample(cast, choose.randint(1, 2))
-            seating, pool = residence.seat([ask(*chosen)])
+            chosen = choice.sample(loaded, choice.randint(1, 2))
+            placement = cache.place([request(*chosen)])
             time.sleep(0)
-            for prompt in chosen if seating.seated else ():
-                slot = seating.residents[prompt.digest].seat.slot
-                found = torch.stack([pool.keys[:, slot], pool.values[:, slot]], dim=1)
-                if not torch.equal(found, ready_numbers(prompt)):
-                    faults.append(prompt.digest)
-            residence.release(seating)
+            if placement.placed:
+                wrong.extend(prompt.digest for prompt in chosen if not has_own_numbers(placement, prompt))
+            cache.release(placement)
 
     def evict() -> None:
-        choose = random.Random(0)
+        choice = random.Random(0)
         while not is_over.wait(0.001):
-            residence.evict(partial(is_of, choose.randrange(6)))
+            cache.evict(from_source(choice.randrange(6)))
 
-    lanes = [threading.Thread(target=compute, args=(seed,)) for seed in range(3)]
+    workers = [threading.Thread(target=compute, args=(seed,)) for seed in range(3)]
     evicting = threading.Thread(target=evict)
-    for thread in (evicting, *lanes):
+    for thread in (evicting, *workers):
         thread.start()
-    for lane in lanes:
-        lane.join()
+    for worker in workers:
+        worker.join()
     is_over.set()
     evicting.join()
 
-    assert faults == []
-    assert use(residence, *cast[:4]).seated == [0]  # no slot was lost
+    assert wrong == []
+    assert use(cache, *loaded[:4]).placed == [0]  # no slot was lost

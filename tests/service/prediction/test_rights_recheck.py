@@ -98,7 +98,7 @@ def test_weights_that_do_not_fit_are_told_to_the_operator_alone(
     answer = ask(world, {"image": picture()})
 
     assert answer.status_code == 503
-    assert answer.json()["type"] == "urn:alacarte:problem:identity-mismatch"
+    assert answer.json()["type"] == "urn:alacarte:problem:backbone-weights-mismatch"
     assert identity[:12] not in answer.text
     assert backbone().identity[:12] not in answer.text
     logged = next(record for record in caplog.records if record.getMessage() == "request.unserved")
