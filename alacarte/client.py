@@ -1,48 +1,58 @@
-"""A thin client of the HTTP service: `Client(url, token).predict("cat.jpg")`; it needs httpx and nothing heavy."""
+"""The client of the HTTP service: `Client(url, token).predict("cat.jpg")`. It needs httpx and pydantic only."""
 
-import os
 from collections.abc import Callable, Iterable, Sequence
+from pathlib import Path
+from string import hexdigits
 from types import TracebackType
 from typing import Self
+from uuid import UUID
 
-from alacarte._client.admin import Administration
+from alacarte._client.admin import AdminCalls, NameOrId, normalize_name
 from alacarte._client.errors import (
-    AnswerUnreadable,
     ClientError,
-    FolderUnfit,
+    InvalidFolder,
+    InvalidResponse,
     ServiceProblem,
     ServiceUnreachable,
-    WaitedInVain,
+    WaitTimeout,
 )
-from alacarte._client.http import Wire, document_of, fields_of
-from alacarte._client.ids import is_digest, kept_form
-from alacarte._client.json_fields import read
-from alacarte._client.models import Admission, Erasure, Prediction, Prompt, Sample, SourceState, Training, Verdict
-from alacarte._client.polling import Forgetting, obstacle_to, wait_for
-from alacarte._client.request_bodies import Picture, Sent, file_bytes, opened_archive
+from alacarte._client.http import HttpConnection, form_fields, json_body
+from alacarte._client.polling import incomplete_reason, poll, untrained_reason
+from alacarte._client.tar_stream import FilePath, OnProgress, open_archive
+from alacarte.api.base import PageResponse
+from alacarte.api.erasures import ErasureResponse, ReceiptVerdictResponse
+from alacarte.api.literals import Composition, Weighting
+from alacarte.api.predictions import Prediction, PredictResponse
+from alacarte.api.sources import (
+    PromptResponse,
+    SampleResponse,
+    SourceDetailResponse,
+    TrainingControlResponse,
+    UploadResponse,
+)
 
 __all__ = [
-    "AnswerUnreadable",
     "Client",
     "ClientError",
-    "FolderUnfit",
-    "Forgetting",
+    "InvalidFolder",
+    "InvalidResponse",
     "Prediction",
     "ServiceProblem",
     "ServiceUnreachable",
-    "WaitedInVain",
+    "WaitTimeout",
 ]
 
-UPLOAD_SECONDS = 3600.0  # until an upload is answered: every picture is looked at before
+UPLOAD_TIMEOUT_S = 3600.0  # the service validates every picture before it answers
+DIGEST_LENGTH = 64
 
-Path = str | os.PathLike[str]
+Picture = FilePath | bytes  # a file, or its content
 
 
-class Client(Administration):
-    """The service at a URL as one token may use it; sources and users may be named by their names or ids."""
+class Client(AdminCalls):
+    """A service as one token may use it; sources, users and tasks may be given by name or id."""
 
     def __init__(self, url: str, token: str | None, timeout: float = 60.0) -> None:
-        super().__init__(Wire(url, token, timeout))
+        super().__init__(HttpConnection(url, token, timeout))
 
     def __enter__(self) -> Self:
         return self
@@ -57,17 +67,17 @@ class Client(Administration):
 
     @property
     def url(self) -> str:
-        """Where the service is."""
-        return self._wire.url
+        """The URL of the service."""
+        return self._http.url
 
     def close(self) -> None:
-        """Ends the connections."""
-        self._wire.close()
+        """Close the connections."""
+        self._http.close()
 
     def is_ready(self) -> bool:
-        """Whether the service answers, and can answer predictions."""
+        """Tell whether the service is reachable and ready to predict."""
         try:
-            self._wire.ask("GET", "readyz")
+            self._http.request("GET", "readyz")
         except ClientError:
             return False
         return True
@@ -76,170 +86,213 @@ class Client(Administration):
         self,
         picture: Picture,
         *,
-        sources: Iterable[str] | None = None,
-        task: str | None = None,
-        release: str | None = None,
-        composition: str | None = None,
-        weighting: str | None = None,
+        sources: Iterable[NameOrId] | None = None,
+        task: NameOrId | None = None,
+        release: NameOrId | None = None,
+        composition: Composition | None = None,
+        weighting: Weighting | None = None,
         top_k: int | None = None,
         explain: bool = False,
     ) -> Prediction:
-        """The labels of one picture, by all sources that you may use, or by those of them that are named."""
-        said = {"task": task, "release": release, "composition": composition, "weighting": weighting}
-        [answer] = self.predict_many([picture], sources=sources, top_k=top_k, explain=explain, **said)
-        return answer
+        """Classify one picture with the sources that you may use, or with those of them that are given."""
+        [prediction] = self.predict_many(
+            [picture],
+            sources=sources,
+            task=task,
+            release=release,
+            composition=composition,
+            weighting=weighting,
+            top_k=top_k,
+            explain=explain,
+        )
+        return prediction
 
     def predict_many(
         self,
         pictures: Sequence[Picture],
         *,
-        sources: Iterable[str] | None = None,
-        task: str | None = None,
-        release: str | None = None,
-        composition: str | None = None,
-        weighting: str | None = None,
+        sources: Iterable[NameOrId] | None = None,
+        task: NameOrId | None = None,
+        release: NameOrId | None = None,
+        composition: Composition | None = None,
+        weighting: Weighting | None = None,
         top_k: int | None = None,
         explain: bool = False,
     ) -> list[Prediction]:
-        """The labels of each picture, in their order, all by the same sources."""
-        way = {"task": task, "release": release, "composition": composition, "weighting": weighting}
-        said = {**way, "sources": _names(sources), "top_k": top_k, "explain": explain}
-        # What the files are called here is nobody's business there.
-        files = [("image", (f"picture-{number}", file_bytes(one))) for number, one in enumerate(pictures)]
-        told = self._wire.ask("POST", "predict", data=fields_of(said), files=files)
-        results = told.pop("results", None)
-        if not isinstance(results, list) or len(results) != len(pictures):
-            raise AnswerUnreadable("the answer has another number of results than pictures were sent")
-        return [read(Prediction, {**told, **result}) for result in results]
+        """Classify pictures, all with the same sources; the predictions are in the order of the pictures."""
+        options = {
+            "sources": _source_list(sources),
+            "task": task,
+            "release": release,
+            "composition": composition,
+            "weighting": weighting,
+            "top_k": top_k,
+            "explain": explain,
+        }
+        # The service need not know the local names of the files.
+        files = [("image", (f"picture-{number}", _read_file(picture))) for number, picture in enumerate(pictures)]
+        response = self._http.fetch(PredictResponse, "POST", "predict", data=form_fields(options), files=files)
+        if len(response.results) != len(pictures):
+            raise InvalidResponse(f"{self.url} sent {len(response.results)} results for {len(pictures)} pictures")
+        return response.predictions()
 
-    def source(self, source: str) -> SourceState:
-        """What a source holds, and how far its training has come."""
-        return read(SourceState, self._wire.ask("GET", "sources", self._source_id(source)))
+    def get_source(self, source: NameOrId) -> SourceDetailResponse:
+        """Return what a source holds and the training state of its shards."""
+        return self._http.fetch(SourceDetailResponse, "GET", "sources", self._source_id(source))
 
-    def samples(self, source: str, label: str | None = None) -> list[Sample]:
-        """The pictures of a source by their digests, for those who manage it or may have some of it forgotten."""
-        found = self._wire.pages("sources", self._source_id(source), "samples", query={"label": label})
-        return [read(Sample, one) for one in found]
+    def create_source(self, name: str, *, task: NameOrId, owner: NameOrId | None = None) -> SourceDetailResponse:
+        """Create a source without pictures, for prompts that are trained elsewhere."""
+        body = {"name": name, "task": task, "owner": None if owner is None else self._user_id(owner)}
+        created = self._http.fetch(UploadResponse, "POST", "sources", json=json_body(body))
+        return self.get_source(created.source)
 
-    def find_sample(self, source: str, sample: str) -> str:
-        """The digest of the only picture of the source that came in a file of this name; a digest is taken as it is."""
-        if is_digest(sample):
-            return sample.lower()
-        found = [one.digest for one in self.samples(source) if kept_form(one.name) == kept_form(sample)]
-        if not found:
-            raise ServiceProblem(404, "Not found", f"no sample {sample!r} that you may see", kind="not-found")
-        if len(found) > 1:
-            detail = f"several samples came in a file {sample!r}: name one by its digest"
-            raise ServiceProblem(409, "Conflict", detail, kind="conflict")
-        return found[0]
-
-    def cancel(self, source: str) -> int:
-        """Stops the training of a source until it is resumed; tells of how many shards."""
-        return read(Training, self._wire.ask("POST", "sources", self._source_id(source), "cancel")).shards
-
-    def resume(self, source: str) -> int:
-        """Lets training go on that was stopped, or that waits after failures; tells of how many shards."""
-        return read(Training, self._wire.ask("POST", "sources", self._source_id(source), "resume")).shards
-
-    def create_source(self, name: str, *, task: str, owner: str | None = None) -> SourceState:
-        """A source without pictures, as for prompts that are trained elsewhere."""
-        said = {"name": name, "task": task, "owner": None if owner is None else self._user_id(owner)}
-        made = read(Admission, self._wire.ask("POST", "sources", json=document_of(said)))
-        return self.source(made.source)
-
-    def upload(
+    def upload_source(
         self,
         name: str,
-        path: Path,
+        path: FilePath,
         *,
-        task: str,
+        task: NameOrId,
         shards: int = 1,
-        owner: str | None = None,
+        owner: NameOrId | None = None,
         within: str | None = None,
         skip_unreadable: bool = False,
-        progress: Sent | None = None,
-    ) -> Admission:
-        """A new source of the pictures in an archive or a folder, sent piece by piece; all or nothing."""
-        said = {"name": name, "task": task, "owner": None if owner is None else self._user_id(owner)}
-        return self._send(("sources",), path, {**said, **_how(shards, within, skip_unreadable)}, progress)
+        on_progress: OnProgress | None = None,
+    ) -> UploadResponse:
+        """Create a source from the pictures of an archive or folder, which is streamed; all or nothing."""
+        owner_id = None if owner is None else self._user_id(owner)
+        options = _upload_options(shards, within, skip_unreadable)
+        query = {"name": name, "task": task, "owner": owner_id, **options}
+        return self._upload(("sources",), path, query, on_progress)
 
-    def extend(
+    def add_samples(
         self,
-        source: str,
-        path: Path,
+        source: NameOrId,
+        path: FilePath,
         *,
         shards: int = 1,
         readmit: bool = False,
         within: str | None = None,
         skip_unreadable: bool = False,
-        progress: Sent | None = None,
-    ) -> Admission:
-        """More pictures for a source, in shards of their own; forgotten ones come back only with `readmit`."""
-        said = {"readmit": readmit, **_how(shards, within, skip_unreadable)}
-        return self._send(("sources", self._source_id(source), "samples"), path, said, progress)
+        on_progress: OnProgress | None = None,
+    ) -> UploadResponse:
+        """Add pictures to a source, in new shards; forgotten ones are taken again only with `readmit`."""
+        query = {"readmit": readmit, **_upload_options(shards, within, skip_unreadable)}
+        return self._upload(("sources", self._source_id(source), "samples"), path, query, on_progress)
 
-    def push_prompt(self, source: str, path: Path) -> Prompt:
-        """Sends a prompt that was trained here, as a new shard of the source; its pictures stay where they are."""
-        address = ("sources", self._source_id(source), "prompt")
-        headers = {"Content-Type": "application/octet-stream"}
-        return read(Prompt, self._wire.ask("PUT", *address, content=file_bytes(path), headers=headers))
+    def push_prompt(self, source: NameOrId, path: FilePath) -> PromptResponse:
+        """Send a prompt that was trained here as a new shard of the source; no picture is sent."""
+        return self._http.fetch(
+            PromptResponse,
+            "PUT",
+            "sources",
+            self._source_id(source),
+            "prompt",
+            content=_read_file(path),
+            headers={"Content-Type": "application/octet-stream"},
+        )
+
+    def list_samples(self, source: NameOrId, label: str | None = None) -> list[SampleResponse]:
+        """Return the pictures of a source by their digests; this needs the right to manage or forget it."""
+        path = ("sources", self._source_id(source), "samples")
+        return self._http.fetch_all(PageResponse[SampleResponse], *path, query={"label": label})
+
+    def find_sample(self, source: NameOrId, sample: str) -> str:
+        """Return the digest of the picture with this file name or digest; the name must be unique in the source."""
+        if len(sample) == DIGEST_LENGTH and not set(sample) - set(hexdigits):
+            return sample.lower()
+        name = normalize_name(sample)
+        digests = [one.digest for one in self.list_samples(source) if normalize_name(one.name) == name]
+        if not digests:
+            raise ServiceProblem(404, "Not found", f"no sample {sample!r} that you may see", kind="not-found")
+        if len(digests) > 1:
+            detail = f"several samples came in a file {sample!r}: name one by its digest"
+            raise ServiceProblem(409, "Conflict", detail, kind="conflict")
+        return digests[0]
+
+    def cancel_training(self, source: NameOrId) -> int:
+        """Stop the training of a source until it is resumed; return the number of shards that this stopped."""
+        return self._control_training(source, "cancel")
+
+    def resume_training(self, source: NameOrId) -> int:
+        """Resume training that was stopped or is backing off; return the number of shards that this resumed."""
+        return self._control_training(source, "resume")
 
     def wait_until_trained(
-        self, source: str, timeout: float | None = None, progress: Callable[[SourceState], None] | None = None
-    ) -> SourceState:
-        """The source once all its shards answer; WaitedInVain says what is in the way."""
-        source = self._source_id(source)
+        self,
+        source: NameOrId,
+        timeout: float | None = None,
+        on_progress: Callable[[SourceDetailResponse], None] | None = None,
+    ) -> SourceDetailResponse:
+        """Poll until all shards of the source are served; WaitTimeout says what is missing."""
+        source_id = self._source_id(source)
 
-        def look() -> SourceState:
-            state = self.source(source)
-            if progress is not None:
-                progress(state)
-            return state
+        def fetch() -> SourceDetailResponse:
+            detail = self.get_source(source_id)
+            if on_progress is not None:
+                on_progress(detail)
+            return detail
 
-        return wait_for(look, obstacle_to, timeout)
+        return poll(fetch, untrained_reason, timeout)
 
-    def forget(self, source: str, *, sample: str | None = None, shard: str | None = None) -> Forgetting:
-        """Forgets a source, one of its shards, or one picture by its digest: none of it answers from now on."""
-        if sample is not None and shard is not None:
-            raise ValueError("name a sample or a shard, not both")
-        part = ("samples", sample) if sample is not None else ("shards", shard) if shard is not None else ()
-        address = ("sources", self._source_id(source), *(one for one in part if one is not None))
-        begun = read(Erasure, self._wire.ask("DELETE", *address))
-        return Forgetting(begun, lambda: self.erasure(begun.id))
+    def forget_source(self, source: NameOrId) -> ErasureResponse:
+        """Forget a source: it is not served from now on, and the erasure removes the rest."""
+        return self._http.fetch(ErasureResponse, "DELETE", "sources", self._source_id(source))
 
-    def erasures(self) -> list[Erasure]:
-        """What you asked to be forgotten, or all for admins."""
-        return [read(Erasure, one) for one in self._wire.pages("erasures")]
+    def forget_shard(self, source: NameOrId, shard_id: NameOrId) -> ErasureResponse:
+        """Forget one shard of a source."""
+        return self._http.fetch(ErasureResponse, "DELETE", "sources", self._source_id(source), "shards", shard_id)
 
-    def erasure(self, erasure_id: str) -> Erasure:
-        """How an erasure stands, and its receipt once all is done."""
-        return read(Erasure, self._wire.ask("GET", "erasures", erasure_id))
+    def forget_sample(self, source: NameOrId, digest: str) -> ErasureResponse:
+        """Forget one picture by its digest; its shard is trained again without it."""
+        return self._http.fetch(ErasureResponse, "DELETE", "sources", self._source_id(source), "samples", digest)
 
-    def verify(self, erasure_id: str) -> Verdict:
-        """Whether the receipt of an erasure is genuine, and what it says is still so."""
-        return read(Verdict, self._wire.ask("GET", "erasures", erasure_id, "verdict"))
+    def list_erasures(self) -> list[ErasureResponse]:
+        """Return the erasures that you requested, or all for admins, oldest first."""
+        return self._http.fetch_all(PageResponse[ErasureResponse], "erasures")
 
-    def _send(self, address: Sequence[str], path: Path, said: dict[str, object], progress: Sent | None) -> Admission:
-        with opened_archive(path) as archive:
-            told = self._wire.ask(
+    def get_erasure(self, erasure_id: NameOrId) -> ErasureResponse:
+        """Return the steps of an erasure, and its receipt once it is complete."""
+        return self._http.fetch(ErasureResponse, "GET", "erasures", erasure_id)
+
+    def wait_for_erasure(self, erasure_id: NameOrId, timeout: float | None = None) -> ErasureResponse:
+        """Poll until the erasure has its receipt; WaitTimeout says which steps are not done."""
+        return poll(lambda: self.get_erasure(erasure_id), incomplete_reason, timeout)
+
+    def verify_receipt(self, erasure_id: NameOrId) -> ReceiptVerdictResponse:
+        """Check that the receipt of an erasure is genuine and that what it states still holds."""
+        return self._http.fetch(ReceiptVerdictResponse, "GET", "erasures", erasure_id, "verdict")
+
+    def _control_training(self, source: NameOrId, action: str) -> int:
+        path = ("sources", self._source_id(source), action)
+        return self._http.fetch(TrainingControlResponse, "POST", *path).shards
+
+    def _upload(
+        self, path: Sequence[str | UUID], file: FilePath, query: dict[str, object], on_progress: OnProgress | None
+    ) -> UploadResponse:
+        with open_archive(file) as archive:
+            return self._http.fetch(
+                UploadResponse,
                 "POST",
-                *address,
-                query=said,
-                content=archive.reported(progress),
+                *path,
+                query=query,
+                content=archive.report(on_progress),
                 headers={"Content-Type": "application/octet-stream", "Content-Length": str(archive.size_bytes)},
-                answer_within_s=UPLOAD_SECONDS,
+                read_timeout_s=UPLOAD_TIMEOUT_S,
             )
-        return read(Admission, told)
 
 
-def _names(sources: Iterable[str] | None) -> list[str] | None:
+def _read_file(picture: Picture) -> bytes:
+    return picture if isinstance(picture, bytes) else Path(picture).read_bytes()
+
+
+def _source_list(sources: Iterable[NameOrId] | None) -> list[NameOrId] | None:
     if isinstance(sources, str):
-        raise TypeError("sources are a list of names, not one text: put it in a list")
+        raise TypeError("sources must be a list of names, not one string: put it in a list")
     names = None if sources is None else list(sources)
-    if names == []:  # a form cannot say so: it would be all of them
-        raise ValueError("no source is named, so nobody could answer: leave sources out to ask all that you may use")
+    if names == []:  # a form without the field would mean all sources
+        raise ValueError("the list of sources is empty: leave it out to use all sources that you may use")
     return names
 
 
-def _how(shards: int, within: str | None, skip_unreadable: bool) -> dict[str, object]:
+def _upload_options(shards: int, within: str | None, skip_unreadable: bool) -> dict[str, object]:
     return {"shards": shards, "within": within, "unreadable": "skip" if skip_unreadable else "refuse"}

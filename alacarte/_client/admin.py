@@ -1,33 +1,37 @@
-"""The calls of administration: tasks, users, tokens, grants and releases."""
+"""The calls for tasks, users, tokens, grants and releases, and the resolution of names to ids."""
 
-from collections.abc import Collection, Mapping
+import unicodedata
+from collections.abc import Iterable, Mapping
 from typing import TypeVar
+from uuid import UUID
 
 from alacarte._client.errors import ServiceProblem
-from alacarte._client.http import Wire, document_of
-from alacarte._client.ids import is_id, kept_form
-from alacarte._client.json_fields import read
-from alacarte._client.models import Source, Task
-from alacarte._client.release_models import Contents, Release
-from alacarte._client.user_models import Grant, IssuedToken, Quota, Token, User
+from alacarte._client.http import HttpConnection, json_body
+from alacarte.api.base import PageResponse
+from alacarte.api.literals import Composition, Right, Role, Weighting
+from alacarte.api.releases import ReleaseDetailResponse, ReleaseResponse
+from alacarte.api.sources import SourceResponse
+from alacarte.api.tasks import TaskResponse
+from alacarte.api.users import GrantResponse, IssuedTokenResponse, QuotaResponse, TokenResponse, UserResponse
 
-Setting = str | int | float | bool
+NameOrId = str | UUID
+RecipeOption = str | int | float | bool
 T = TypeVar("T")
 
 
-class Administration:
-    """What admins and owners do; users and sources may be named by their names or ids."""
+class AdminCalls:
+    """What admins and owners do; users, sources and releases may be given by name or id."""
 
-    def __init__(self, wire: Wire) -> None:
-        self._wire = wire
+    def __init__(self, http: HttpConnection) -> None:
+        self._http = http
 
-    def tasks(self) -> list[Task]:
-        """All tasks, the oldest first."""
-        return [read(Task, one) for one in self._wire.pages("tasks")]
+    def list_tasks(self) -> list[TaskResponse]:
+        """Return all tasks, oldest first."""
+        return self._http.fetch_all(PageResponse[TaskResponse], "tasks")
 
-    def task(self, task: str) -> Task:
-        """The task of that name or id."""
-        return read(Task, self._wire.ask("GET", "tasks", task))
+    def get_task(self, task: NameOrId) -> TaskResponse:
+        """Return one task."""
+        return self._http.fetch(TaskResponse, "GET", "tasks", task)
 
     def create_task(
         self,
@@ -35,149 +39,177 @@ class Administration:
         *,
         backbone: str,
         size: int | None = None,
-        labels: Collection[str] | None = None,
-        composition: str | None = None,
-        weighting: str | None = None,
-        recipe: Mapping[str, Setting] | None = None,
-    ) -> Task:
-        """A new task; without labels it has those that its sources bring."""
-        said = {"name": name, "backbone": backbone, "size": size, "labels": labels, "recipe": recipe}
-        said |= {"composition": composition, "weighting": weighting}
-        return read(Task, self._wire.ask("POST", "tasks", json=document_of(said)))
+        labels: Iterable[str] | None = None,
+        composition: Composition | None = None,
+        weighting: Weighting | None = None,
+        recipe: Mapping[str, RecipeOption] | None = None,
+    ) -> TaskResponse:
+        """Create a task; without labels it has those that its sources bring."""
+        body = {
+            "name": name,
+            "backbone": backbone,
+            "size": size,
+            "labels": None if labels is None else list(labels),
+            "composition": composition,
+            "weighting": weighting,
+            "recipe": recipe,
+        }
+        return self._http.fetch(TaskResponse, "POST", "tasks", json=json_body(body))
 
-    def remove_task(self, task: str) -> None:
-        """Removes a task in which nothing is left."""
-        self._wire.ask("DELETE", "tasks", task if is_id(task) else self.task(task).id)
+    def delete_task(self, task: NameOrId) -> None:
+        """Delete a task that has no sources and no releases."""
+        self._http.request("DELETE", "tasks", task if is_id(task) else self.get_task(task).id)
 
-    def users(self) -> list[User]:
-        """The users and groups that you may see."""
-        return [read(User, one) for one in self._wire.pages("users")]
+    def list_users(self) -> list[UserResponse]:
+        """Return the users and groups that you may see, oldest first."""
+        return self._http.fetch_all(PageResponse[UserResponse], "users")
 
-    def me(self) -> User:
-        """Whose token it is."""
-        return read(User, self._wire.ask("GET", "users", "me"))
+    def get_current_user(self) -> UserResponse:
+        """Return the user of the token."""
+        return self._http.fetch(UserResponse, "GET", "users", "me")
 
-    def user(self, user: str) -> User:
-        """The user or group of that name or id."""
-        return read(User, self._wire.ask("GET", "users", self._user_id(user)))
+    def get_user(self, user: NameOrId) -> UserResponse:
+        """Return one user or group."""
+        return self._http.fetch(UserResponse, "GET", "users", self._user_id(user))
 
-    def groups(self, user: str) -> list[User]:
-        """The groups that a user is in."""
-        return [read(User, one) for one in self._wire.pages("users", self._user_id(user), "groups")]
+    def create_user(self, name: str, role: Role = "predictor", *, is_group: bool = False) -> UserResponse:
+        """Create a user or a group."""
+        body = {"name": name, "role": role, "is_group": is_group}
+        return self._http.fetch(UserResponse, "POST", "users", json=body)
 
-    def members(self, group: str) -> list[User]:
-        """The members of a group."""
-        return [read(User, one) for one in self._wire.pages("users", self._user_id(group), "members")]
+    def delete_user(self, user: NameOrId) -> None:
+        """Delete a user with their tokens and grants; their sources stay, without an owner."""
+        self._http.request("DELETE", "users", self._user_id(user))
 
-    def create_user(self, name: str, role: str = "predictor", *, is_group: bool = False) -> User:
-        """A new user or group."""
-        return read(User, self._wire.ask("POST", "users", json={"name": name, "role": role, "is_group": is_group}))
+    def list_groups(self, user: NameOrId) -> list[UserResponse]:
+        """Return the groups that a user is in."""
+        return self._http.fetch_all(PageResponse[UserResponse], "users", self._user_id(user), "groups")
 
-    def remove_user(self, user: str) -> None:
-        """Removes a user with their tokens and grants; their sources stay, without an owner."""
-        self._wire.ask("DELETE", "users", self._user_id(user))
+    def list_members(self, group: NameOrId) -> list[UserResponse]:
+        """Return the members of a group."""
+        return self._http.fetch_all(PageResponse[UserResponse], "users", self._user_id(group), "members")
 
-    def bind_subject(self, user: str, subject: str, issuer: str | None = None) -> User:
-        """Lets a subject of an issuer, the service's own if none is named, prove to be this user by its JWTs."""
-        said = document_of({"subject": subject, "issuer": issuer})
-        return read(User, self._wire.ask("PUT", "users", self._user_id(user), "subject", json=said))
+    def add_member(self, group: NameOrId, user: NameOrId) -> None:
+        """Add a user to a group, whose grants the user then has."""
+        self._http.request("PUT", "users", self._user_id(group), "members", self._user_id(user))
 
-    def unbind_subject(self, user: str) -> None:
-        """Ends what the user's subject proves, at once."""
-        self._wire.ask("DELETE", "users", self._user_id(user), "subject")
+    def remove_member(self, group: NameOrId, user: NameOrId) -> None:
+        """Remove a user from a group."""
+        self._http.request("DELETE", "users", self._user_id(group), "members", self._user_id(user))
 
-    def quota(self, user: str) -> Quota:
-        """What a user stores and may store."""
-        return read(Quota, self._wire.ask("GET", "users", self._user_id(user), "quota"))
+    def bind_subject(self, user: NameOrId, subject: str, issuer: str | None = None) -> UserResponse:
+        """Accept the JWTs of an OpenID Connect subject for this user; by default of the service's own issuer."""
+        body = json_body({"subject": subject, "issuer": issuer})
+        return self._http.fetch(UserResponse, "PUT", "users", self._user_id(user), "subject", json=body)
 
-    def set_quota(self, user: str, quota_bytes: int | None) -> Quota:
-        """Says what a user may store; None for what the service's default says."""
-        said = {"quota_bytes": quota_bytes}
-        return read(Quota, self._wire.ask("PUT", "users", self._user_id(user), "quota", json=said))
+    def unbind_subject(self, user: NameOrId) -> None:
+        """Stop accepting JWTs for this user, at once."""
+        self._http.request("DELETE", "users", self._user_id(user), "subject")
 
-    def add_member(self, group: str, user: str) -> None:
-        """Lets a user have what the group is granted."""
-        self._wire.ask("PUT", "users", self._user_id(group), "members", self._user_id(user))
+    def get_quota(self, user: NameOrId) -> QuotaResponse:
+        """Return how much a user stores and may store."""
+        return self._http.fetch(QuotaResponse, "GET", "users", self._user_id(user), "quota")
 
-    def remove_member(self, group: str, user: str) -> None:
-        """Ends what a user has through the group."""
-        self._wire.ask("DELETE", "users", self._user_id(group), "members", self._user_id(user))
+    def set_quota(self, user: NameOrId, quota_bytes: int | None) -> QuotaResponse:
+        """Set how much a user may store; None restores the service's default."""
+        body = {"quota_bytes": quota_bytes}
+        return self._http.fetch(QuotaResponse, "PUT", "users", self._user_id(user), "quota", json=body)
 
-    def tokens(self, user: str | None = None) -> list[Token]:
-        """The tokens of a user, or all that you may see, without what proves them."""
+    def list_tokens(self, user: NameOrId | None = None) -> list[TokenResponse]:
+        """Return the tokens of a user, or all that you may see, without their secrets."""
         query = {"user": None if user is None else self._user_id(user)}
-        return [read(Token, one) for one in self._wire.pages("tokens", query=query)]
+        return self._http.fetch_all(PageResponse[TokenResponse], "tokens", query=query)
 
-    def issue_token(self, user: str | None = None, *, note: str = "", lifetime_s: float | None = None) -> IssuedToken:
-        """A new token of a user, your own if none is named; its `text` is told this once."""
-        said = {"user": None if user is None else self._user_id(user), "note": note, "lifetime_s": lifetime_s}
-        return read(IssuedToken, self._wire.ask("POST", "tokens", json=document_of(said)))
+    def create_token(
+        self, user: NameOrId | None = None, *, note: str = "", lifetime_s: float | None = None
+    ) -> IssuedTokenResponse:
+        """Create a token for a user, by default for yourself; its `text` is shown only once."""
+        body = {"user": None if user is None else self._user_id(user), "note": note, "lifetime_s": lifetime_s}
+        return self._http.fetch(IssuedTokenResponse, "POST", "tokens", json=json_body(body))
 
-    def revoke_token(self, token_id: str) -> None:
-        """Ends a token at once."""
-        self._wire.ask("DELETE", "tokens", token_id)
+    def revoke_token(self, token_id: NameOrId) -> None:
+        """Revoke a token, at once."""
+        self._http.request("DELETE", "tokens", token_id)
 
-    def grants(self, source: str | None = None, user: str | None = None) -> list[Grant]:
-        """The grants that you may see, of a source or of a user if named."""
+    def list_grants(self, source: NameOrId | None = None, user: NameOrId | None = None) -> list[GrantResponse]:
+        """Return the grants that you may see, of a source or a user if given."""
         query = {
             "source": None if source is None else self._source_id(source),
             "user": None if user is None else self._user_id(user),
         }
-        return [read(Grant, one) for one in self._wire.pages("grants", query=query)]
+        return self._http.fetch_all(PageResponse[GrantResponse], "grants", query=query)
 
-    def grant(self, user: str, source: str, right: str = "use") -> Grant:
-        """Gives a user or group a right to a source."""
-        said = {"user": self._user_id(user), "source": self._source_id(source), "right": right}
-        return read(Grant, self._wire.ask("POST", "grants", json=said))
+    def create_grant(self, user: NameOrId, source: NameOrId, right: Right = "use") -> GrantResponse:
+        """Grant a user or group a right to a source."""
+        body = {"user": self._user_id(user), "source": self._source_id(source), "right": right}
+        return self._http.fetch(GrantResponse, "POST", "grants", json=json_body(body))
 
-    def revoke(self, user: str, source: str, right: str = "use") -> None:
-        """Takes a right back, at once."""
-        said = {"user": self._user_id(user), "source": self._source_id(source), "right": right}
-        self._wire.ask("DELETE", "grants", query=said)
+    def revoke_grant(self, user: NameOrId, source: NameOrId, right: Right = "use") -> None:
+        """Revoke a right to a source, at once."""
+        query = {"user": self._user_id(user), "source": self._source_id(source), "right": right}
+        self._http.request("DELETE", "grants", query=query)
 
-    def releases(self, task: str | None = None) -> list[Release]:
-        """All releases, or those of a task."""
-        return [read(Release, one) for one in self._wire.pages("releases", query={"task": task})]
+    def list_releases(self, task: NameOrId | None = None) -> list[ReleaseResponse]:
+        """Return all releases, or those of a task, oldest first."""
+        return self._http.fetch_all(PageResponse[ReleaseResponse], "releases", query={"task": task})
 
-    def release(self, release: str, task: str | None = None) -> Contents:
-        """What the release of that name or id pins, and what it lost to erasures; a name may need its task."""
-        return read(Contents, self._wire.ask("GET", "releases", self._release_id(release, task)))
+    def get_release(self, release: NameOrId, task: NameOrId | None = None) -> ReleaseDetailResponse:
+        """Return the prompts that a release pins and those it lost; a name may need its task."""
+        return self._http.fetch(ReleaseDetailResponse, "GET", "releases", self._release_id(release, task))
 
-    def pin_release(self, task: str, name: str) -> Release:
-        """Pins all prompts that the task has now under a name."""
-        return read(Release, self._wire.ask("POST", "releases", json={"task": task, "name": name}))
+    def pin_release(self, task: NameOrId, name: str) -> ReleaseResponse:
+        """Pin all prompts that the task has now under a name."""
+        body = json_body({"task": task, "name": name})
+        return self._http.fetch(ReleaseResponse, "POST", "releases", json=body)
 
-    def remove_release(self, release: str, task: str | None = None) -> None:
-        """Unpins everything; the prompts themselves stay."""
-        self._wire.ask("DELETE", "releases", self._release_id(release, task))
+    def delete_release(self, release: NameOrId, task: NameOrId | None = None) -> None:
+        """Delete a release; its prompts stay."""
+        self._http.request("DELETE", "releases", self._release_id(release, task))
 
-    def sources(self, task: str | None = None) -> list[Source]:
-        """The sources that you may see, of a task if one is named."""
-        return [read(Source, one) for one in self._wire.pages("sources", query={"task": task})]
+    def list_sources(self, task: NameOrId | None = None) -> list[SourceResponse]:
+        """Return the sources that you may see, of a task if given, oldest first."""
+        return self._http.fetch_all(PageResponse[SourceResponse], "sources", query={"task": task})
 
-    def find_source(self, source: str, task: str | None = None) -> Source:
-        """The source of that name or id, within a task if one is named."""
-        wanted = source.lower() if is_id(source) else kept_form(source)
-        return _only("source", source, [one for one in self.sources(task) if wanted in (one.id, one.name)])
+    def find_source(self, source: NameOrId, task: NameOrId | None = None) -> SourceResponse:
+        """Return the source with this name or id, of a task if given."""
+        sources = self.list_sources(task)
+        if is_id(source):
+            return _require_one("source", source, [one for one in sources if str(one.id) == str(source).lower()])
+        return _require_one("source", source, [one for one in sources if one.name == normalize_name(source)])
 
-    def _user_id(self, user: str) -> str:
+    def _user_id(self, user: NameOrId) -> NameOrId:
         if is_id(user):
             return user
-        return _only("user", user, [one.id for one in self.users() if one.name == kept_form(user)])
+        return _require_one("user", user, [one.id for one in self.list_users() if one.name == normalize_name(user)])
 
-    def _release_id(self, release: str, task: str | None) -> str:
+    def _release_id(self, release: NameOrId, task: NameOrId | None) -> NameOrId:
         if is_id(release):
             return release
-        return _only("release", release, [one.id for one in self.releases(task) if one.name == kept_form(release)])
+        releases = self.list_releases(task)
+        return _require_one("release", release, [one.id for one in releases if one.name == normalize_name(release)])
 
-    def _source_id(self, source: str) -> str:
+    def _source_id(self, source: NameOrId) -> NameOrId:
         return source if is_id(source) else self.find_source(source).id
 
 
-def _only(kind: str, name: str, found: list[T]) -> T:
-    """As the service would answer, had it been asked by the name."""
-    if not found:
-        raise ServiceProblem(404, "Not found", f"no {kind} {name!r} that you may see", kind="not-found")
-    if len(found) > 1:
-        raise ServiceProblem(409, "Conflict", f"several tasks have a {kind} {name!r}: give its id", kind="conflict")
-    return found[0]
+def is_id(name: NameOrId) -> bool:
+    """Tell whether this is an id rather than a name, as the service decides it."""
+    try:
+        return isinstance(name, UUID) or str(UUID(name)) == name.lower()
+    except ValueError:
+        return False
+
+
+def normalize_name(name: NameOrId) -> str:
+    """Return the name in NFC, in which the service stores names."""
+    return unicodedata.normalize("NFC", str(name))
+
+
+def _require_one(kind: str, name: NameOrId, matches: list[T]) -> T:
+    """Return the only match, or raise the problem that the service has for an unknown or ambiguous name."""
+    if not matches:
+        raise ServiceProblem(404, "Not found", f"no {kind} {str(name)!r} that you may see", kind="not-found")
+    if len(matches) > 1:
+        detail = f"several tasks have a {kind} {str(name)!r}: give its id"
+        raise ServiceProblem(409, "Conflict", detail, kind="conflict")
+    return matches[0]

@@ -1,12 +1,12 @@
-"""What goes wrong between a client and the service, each in one line for a person to read."""
+"""The errors of the client, each with a message of one line."""
 
 
 class ClientError(Exception):
-    """The service was asked in vain; the message says why."""
+    """The base class of all errors of the client."""
 
 
 class ServiceProblem(ClientError):
-    """The service refused, and said why; `kind` names the problem for programs, and does not change."""
+    """The service answered with a problem; `kind` identifies the problem for programs and does not change."""
 
     def __init__(
         self,
@@ -28,16 +28,16 @@ class ServiceProblem(ClientError):
 
 
 class ServiceUnreachable(ClientError):
-    """Nobody answered, or not in time; whether something was done is not known."""
+    """The service did not answer, or not in time; whether it has processed the request is unknown."""
 
 
-class AnswerUnreadable(ClientError):
-    """Whoever answered is no service of this kind, or one of another version."""
+class InvalidResponse(ClientError):
+    """The response is not that of an alacarte service, or of one of another version."""
 
 
-class FolderUnfit(ClientError):
-    """A folder cannot be sent as it is."""
+class InvalidFolder(ClientError):
+    """A folder cannot be uploaded as it is."""
 
 
-class WaitedInVain(ClientError):
-    """What was waited for has not come in time, or cannot come."""
+class WaitTimeout(ClientError):
+    """The awaited state was not reached in time, or cannot be reached."""

@@ -1,62 +1,48 @@
-"""Waiting for what takes its time: looking again and again, ever less often, and saying what is in the way."""
+"""Polling until a source is trained or an erasure is complete."""
 
 import time
 from collections.abc import Callable
 from typing import TypeVar
 
-from alacarte._client.errors import WaitedInVain
-from alacarte._client.models import Erasure, SourceState
+from alacarte._client.errors import WaitTimeout
+from alacarte.api.erasures import ErasureResponse
+from alacarte.api.sources import SourceDetailResponse
 
-SHORTEST_NAP_SECONDS = 0.05
-LONGEST_NAP_SECONDS = 1.0
+MIN_INTERVAL_S = 0.05
+MAX_INTERVAL_S = 1.0
 
 T = TypeVar("T")
 
 
-class Forgetting:
-    """An erasure that has begun: what it is about answers no more, and the rest follows."""
-
-    def __init__(self, begun: Erasure, look: Callable[[], Erasure]) -> None:
-        self.begun = begun
-        self.id = begun.id
-        self._look = look
-
-    def __repr__(self) -> str:
-        return f"Forgetting({self.id!r})"
-
-    def wait(self, timeout: float | None = None) -> Erasure:
-        """The erasure with its receipt, once every step is verified; WaitedInVain says what it waits for."""
-        return wait_for(self._look, _undone, timeout)
-
-
-def wait_for(look: Callable[[], T], obstacle: Callable[[T], str | None], timeout: float | None) -> T:
-    """What `look` finds, once there is no obstacle to it."""
-    end = None if timeout is None else time.monotonic() + timeout
-    nap_seconds = SHORTEST_NAP_SECONDS
+def poll(fetch: Callable[[], T], pending_reason: Callable[[T], str | None], timeout_s: float | None) -> T:
+    """Fetch at growing intervals until nothing is pending; WaitTimeout has the reason if that takes too long."""
+    deadline = None if timeout_s is None else time.monotonic() + timeout_s
+    interval_s = MIN_INTERVAL_S
     while True:
-        found = look()
-        reason = obstacle(found)
+        state = fetch()
+        reason = pending_reason(state)
         if reason is None:
-            return found
-        if end is not None and time.monotonic() + nap_seconds > end:
-            raise WaitedInVain(f"{reason}, after {timeout:g} s")
-        time.sleep(nap_seconds)
-        nap_seconds = min(2 * nap_seconds, LONGEST_NAP_SECONDS)
+            return state
+        if deadline is not None and time.monotonic() + interval_s > deadline:
+            raise WaitTimeout(f"{reason}, after {timeout_s:g} s")
+        time.sleep(interval_s)
+        interval_s = min(2 * interval_s, MAX_INTERVAL_S)
 
 
-def obstacle_to(state: SourceState) -> str | None:
-    """What keeps a source from answering as a whole; WaitedInVain if nothing will change that by itself."""
-    waiting = [shard for shard in state.shards if not shard.is_served]
+def untrained_reason(source: SourceDetailResponse) -> str | None:
+    """Say why the source is not trained; raise WaitTimeout if waiting cannot help."""
+    waiting = [shard for shard in source.shards if not shard.is_served]
     if not waiting:
         return None
     if all(shard.state == "paused" for shard in waiting):
-        raise WaitedInVain(f"the training of {state.name} was stopped: resume it")
-    missing = f"{len(waiting)} of {len(state.shards)} shards of {state.name} are not trained"
-    faults = [shard.error for shard in waiting if shard.error]
-    return f"{missing} ({faults[0]})" if faults else missing
+        raise WaitTimeout(f"the training of {source.name} was paused: resume it")
+    reason = f"{len(waiting)} of {len(source.shards)} shards of {source.name} are not trained"
+    errors = [shard.error for shard in waiting if shard.error]
+    return f"{reason} ({errors[0]})" if errors else reason
 
 
-def _undone(erasure: Erasure) -> str | None:
+def incomplete_reason(erasure: ErasureResponse) -> str | None:
+    """Say which steps of the erasure are not done."""
     if erasure.receipt is not None:
         return None
     steps = [f"{step.name} ({step.error or 'not done yet'})" for step in erasure.steps if step.done_at is None]

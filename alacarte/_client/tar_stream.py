@@ -1,49 +1,87 @@
-"""A folder as a tar, packed while it is sent: nothing is written here, and its size is known before."""
+"""Uploads as streams: a file in chunks, or a folder packed as a tar on the fly, whose size is known beforehand."""
 
 import os
 import stat
 import tarfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import IO
 
-from alacarte._client.errors import FolderUnfit
+from alacarte._client.errors import InvalidFolder
+
+CHUNK_BYTES = 2**18
+
+FilePath = str | os.PathLike[str]
+OnProgress = Callable[[int, int], None]  # bytes sent, and bytes in all
 
 
 @dataclass(frozen=True)
-class Member:
-    """A file of the folder, by the name that it has in the tar."""
+class TarMember:
+    """A file of the folder, with its name in the tar."""
 
     path: Path
     name: str
     size_bytes: int
 
 
-def members_of(folder: Path) -> list[Member]:
-    """The files below the folder in the order of their names; hidden ones stay here, and a link is refused."""
-    found: list[Member] = []
-    for place, folders, files in os.walk(folder, onerror=_fail):
+@dataclass(frozen=True)
+class ArchiveStream:
+    """An archive to send: its size, and its chunks, which can be read once."""
+
+    size_bytes: int
+    chunks: Iterator[bytes]
+
+    def report(self, on_progress: OnProgress | None) -> Iterator[bytes]:
+        """Yield the chunks; report zero before the first, and each chunk once the next is asked for."""
+        sent_bytes = 0
+        if on_progress is not None:
+            on_progress(sent_bytes, self.size_bytes)
+        for chunk in self.chunks:
+            yield chunk
+            sent_bytes += len(chunk)
+            if on_progress is not None:
+                on_progress(sent_bytes, self.size_bytes)
+
+
+@contextmanager
+def open_archive(path: FilePath) -> Iterator[ArchiveStream]:
+    """Open the archive at the path; a folder is packed while it is read."""
+    path = Path(path)
+    if path.is_dir():
+        members = list_members(path)
+        yield ArchiveStream(tar_size(members), pack(members, CHUNK_BYTES))
+        return
+    with path.open("rb") as file:
+        yield ArchiveStream(os.fstat(file.fileno()).st_size, _read_chunks(file))
+
+
+def list_members(folder: Path) -> list[TarMember]:
+    """Return the files below the folder, sorted by name; hidden ones are skipped, and a link is refused."""
+    members: list[TarMember] = []
+    for parent, folders, files in os.walk(folder, onerror=_fail):
         folders[:] = [name for name in folders if not name.startswith(".")]
         for name in (*folders, *files):
-            path = Path(place, name)
-            facts = path.lstat()
-            if stat.S_ISREG(facts.st_mode) and not name.startswith("."):
-                found.append(Member(path, path.relative_to(folder).as_posix(), facts.st_size))
-            elif stat.S_ISLNK(facts.st_mode):
-                raise FolderUnfit(f"{path} is a link: put the file itself there")
-    return sorted(found, key=lambda member: member.name)
+            path = Path(parent, name)
+            status = path.lstat()
+            if stat.S_ISREG(status.st_mode) and not name.startswith("."):
+                members.append(TarMember(path, path.relative_to(folder).as_posix(), status.st_size))
+            elif stat.S_ISLNK(status.st_mode):
+                raise InvalidFolder(f"{path} is a link: put the file itself there")
+    return sorted(members, key=lambda member: member.name)
 
 
-def size_of_tar(members: list[Member]) -> int:
-    """How many bytes the tar of these will have."""
-    inner_bytes = _inner_size(members) + 2 * tarfile.BLOCKSIZE
-    return -(-inner_bytes // tarfile.RECORDSIZE) * tarfile.RECORDSIZE
+def tar_size(members: list[TarMember]) -> int:
+    """Return the size of the tar of these files."""
+    content_bytes = _content_size(members) + 2 * tarfile.BLOCKSIZE
+    return -(-content_bytes // tarfile.RECORDSIZE) * tarfile.RECORDSIZE
 
 
-def tar_of(members: list[Member], chunk_bytes: int) -> Iterator[bytes]:
-    """The tar in pieces of so many bytes at most; FolderUnfit if a file is not any more what it was."""
+def pack(members: list[TarMember], chunk_bytes: int) -> Iterator[bytes]:
+    """Yield the tar in chunks; raise InvalidFolder if a file has changed since it was listed."""
     chunk = bytearray()
-    for part in _parts(members, chunk_bytes):
+    for part in _tar_parts(members, chunk_bytes):
         chunk += part
         while len(chunk) >= chunk_bytes:
             yield bytes(chunk[:chunk_bytes])
@@ -52,7 +90,7 @@ def tar_of(members: list[Member], chunk_bytes: int) -> Iterator[bytes]:
         yield bytes(chunk)
 
 
-def _parts(members: list[Member], chunk_bytes: int) -> Iterator[bytes]:
+def _tar_parts(members: list[TarMember], chunk_bytes: int) -> Iterator[bytes]:
     for member in members:
         yield _header(member)
         left_bytes = member.size_bytes
@@ -66,15 +104,20 @@ def _parts(members: list[Member], chunk_bytes: int) -> Iterator[bytes]:
                 left_bytes -= len(part)
                 yield part
         yield bytes(_padded(member.size_bytes) - member.size_bytes)
-    yield bytes(size_of_tar(members) - _inner_size(members))  # a tar ends in zeros
+    yield bytes(tar_size(members) - _content_size(members))  # a tar ends in zeros
 
 
-def _inner_size(members: list[Member]) -> int:
+def _read_chunks(file: IO[bytes]) -> Iterator[bytes]:
+    while chunk := file.read(CHUNK_BYTES):
+        yield chunk
+
+
+def _content_size(members: list[TarMember]) -> int:
     return sum(len(_header(member)) + _padded(member.size_bytes) for member in members)
 
 
-def _header(member: Member) -> bytes:
-    """Who owns the file here, and since when it is there, is nobody's business there."""
+def _header(member: TarMember) -> bytes:
+    """Build the header without the local owner and modification time, which the service need not know."""
     header = tarfile.TarInfo(member.name)
     header.size = member.size_bytes
     return header.tobuf(tarfile.PAX_FORMAT, "utf-8", "surrogateescape")
@@ -84,8 +127,8 @@ def _padded(size_bytes: int) -> int:
     return -(-size_bytes // tarfile.BLOCKSIZE) * tarfile.BLOCKSIZE
 
 
-def _changed(member: Member) -> FolderUnfit:
-    return FolderUnfit(f"{member.path} changed while it was sent: send it again")
+def _changed(member: TarMember) -> InvalidFolder:
+    return InvalidFolder(f"{member.path} changed while it was sent: send it again")
 
 
 def _fail(error: OSError) -> None:

@@ -115,6 +115,11 @@ class PredictResponse(PredictionBasis):
 
     results: list[ImageResult]
 
+    def predictions(self) -> "list[Prediction]":
+        """Return each result together with the basis of all."""
+        basis = {name: getattr(self, name) for name in PredictionBasis.model_fields}
+        return [Prediction(labels=result.labels, explain=result.explain, **basis) for result in self.results]
+
 
 class Prediction(ImageResult, PredictionBasis):
     """The result of one picture together with its basis, as the client returns it."""

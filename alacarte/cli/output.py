@@ -25,9 +25,9 @@ def document_of(thing: object, *names: str) -> dict[str, object]:
 
 
 def facts_of(thing: object) -> dict[str, object]:
-    """Return all fields of a dataclass as JSON values."""
-    assert is_dataclass(thing)
-    return {one.name: plain(getattr(thing, one.name)) for one in fields(thing)}
+    """Return all fields of a dataclass or of a model of the API as JSON values."""
+    names = [one.name for one in fields(thing)] if is_dataclass(thing) else list(type(thing).model_fields)  # type: ignore[attr-defined]
+    return document_of(thing, *names)
 
 
 def plain(value: object) -> object:
@@ -36,9 +36,9 @@ def plain(value: object) -> object:
         return str(value)
     if isinstance(value, datetime):
         return value.astimezone(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
-    if isinstance(value, tuple):
+    if isinstance(value, tuple | list):
         return [plain(item) for item in value]
-    if is_dataclass(value):
+    if is_dataclass(value) or hasattr(type(value), "model_fields"):
         return facts_of(value)
     return value
 

@@ -63,7 +63,7 @@ def proof_of(token: str | None, file: Path | None) -> str:
 @contextmanager
 def asking(url: str, token: str) -> "Iterator[Client]":
     """A client whose errors are those of a command: TemporaryFailure if asking again may help."""
-    from alacarte.client import Client, ClientError, ServiceProblem, ServiceUnreachable, WaitedInVain
+    from alacarte.client import Client, ClientError, ServiceProblem, ServiceUnreachable, WaitTimeout
 
     try:
         client = Client(url, token)
@@ -72,7 +72,7 @@ def asking(url: str, token: str) -> "Iterator[Client]":
     try:
         with client:
             yield client
-    except (ServiceUnreachable, WaitedInVain) as error:
+    except (ServiceUnreachable, WaitTimeout) as error:
         raise TemporaryFailure(str(error)) from error
     except ServiceProblem as problem:
         kind = TemporaryFailure if problem.status in TRY_AGAIN else CommandError

@@ -1,10 +1,10 @@
-"""Tasks, people, rights and releases through the client."""
+"""Tasks, users, tokens, grants, quotas and releases through the client."""
 
 import pytest
 
 from alacarte.client import Client, ServiceProblem
 from tests.client.conftest import ClientOf
-from tests.service.deployment import TASK, World, picture
+from tests.service.deployment import TASK, World, archive, picture
 
 
 def test_a_user_gets_a_token_and_a_grant_and_loses_them(world: World, client_of: ClientOf) -> None:
@@ -13,44 +13,44 @@ def test_a_user_gets_a_token_and_a_grant_and_loses_them(world: World, client_of:
     world.publish(source)
 
     user = admin.create_user(name)
-    issued = admin.issue_token(name, note="the scanner", lifetime_s=60)
-    given = admin.grant(name, str(source))
+    issued = admin.create_token(name, note="the scanner", lifetime_s=60)
+    grant = admin.create_grant(name, source)
 
     assert issued.text not in repr(issued)
-    assert (given.user_id, given.source_id, given.right) == (user.id, str(source), "use")
+    assert (grant.user_id, grant.source_id, grant.right) == (user.id, source, "use")
     with Client(world.url, f"{issued.text}\n") as client:
-        assert client.me() == user
-        assert client.predict(picture(), task=TASK).sources == (str(source),)
-        assert [one.id for one in client.sources()] == [str(source)]
-        assert [one.id for one in client.grants()] == [given.id]
-        assert [one.prefix for one in client.tokens()] == [issued.prefix]
+        assert client.get_current_user() == user
+        assert client.predict(picture(), task=TASK).sources == [source]
+        assert [one.id for one in client.list_sources()] == [source]
+        assert [one.id for one in client.list_grants()] == [grant.id]
+        assert [one.prefix for one in client.list_tokens()] == [issued.prefix]
 
-        admin.revoke(name, str(source))
+        admin.revoke_grant(name, source)
         with pytest.raises(ServiceProblem, match="409"):
             client.predict(picture(), task=TASK)
         admin.revoke_token(issued.id)
         with pytest.raises(ServiceProblem, match="401"):
-            client.me()
-    admin.remove_user(name)
-    assert name not in {one.name for one in admin.users()}
+            client.get_current_user()
+    admin.delete_user(name)
+    assert name not in {one.name for one in admin.list_users()}
 
 
-def test_a_group_hands_its_grants_to_its_members(world: World, client_of: ClientOf) -> None:
+def test_the_members_of_a_group_have_its_grants(world: World, client_of: ClientOf) -> None:
     admin, group = client_of("admin"), world.name("group")
     source = world.add_source()
     world.publish(source)
     admin.create_user(group, is_group=True)
-    admin.grant(group, str(source))
+    admin.create_grant(group, source)
 
     admin.add_member(group, "stranger")
-    assert client_of("stranger").predict(picture(), task=TASK).sources == (str(source),)
+    assert client_of("stranger").predict(picture(), task=TASK).sources == [source]
 
     admin.remove_member(group, "stranger")
     with pytest.raises(ServiceProblem, match="409"):
         client_of("stranger").predict(picture(), task=TASK)
 
 
-def test_a_task_is_made_found_and_removed(world: World, client_of: ClientOf) -> None:
+def test_a_task_is_created_found_and_deleted(world: World, client_of: ClientOf) -> None:
     admin, name = client_of("admin"), world.name("task")
 
     made = admin.create_task(
@@ -62,39 +62,68 @@ def test_a_task_is_made_found_and_removed(world: World, client_of: ClientOf) -> 
         composition="concat",
     )
 
-    assert admin.task(name) == made
-    assert made in admin.tasks()
-    assert (made.labels, made.recipe, made.composition) == (("cat", "dog"), {"epochs": 2}, "concat")
-    admin.remove_task(name)
-    assert made not in admin.tasks()
+    assert admin.get_task(name) == made
+    assert made in admin.list_tasks()
+    assert (made.labels, made.recipe, made.composition) == (["cat", "dog"], {"epochs": 2}, "concat")
+    admin.delete_task(name)
+    assert made not in admin.list_tasks()
 
 
-def test_a_release_is_pinned_and_removed(world: World, client_of: ClientOf) -> None:
+def test_a_release_is_pinned_and_deleted(world: World, client_of: ClientOf) -> None:
     admin, name = client_of("admin"), world.name("release")
 
     pinned = admin.pin_release(TASK, name)
 
-    assert pinned in admin.releases(TASK)
-    admin.remove_release(pinned.id)
-    assert pinned not in admin.releases()
+    assert pinned in admin.list_releases(TASK)
+    admin.delete_release(pinned.id)
+    assert pinned not in admin.list_releases()
 
 
 def test_lists_are_read_to_their_end(world: World, client_of: ClientOf, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("alacarte._client.http.PAGE", 2)
-    made = {str(world.add_user()) for _ in range(5)}
+    monkeypatch.setattr("alacarte._client.http.PAGE_LIMIT", 2)
+    made = {world.add_user() for _ in range(5)}
 
-    assert made <= {one.id for one in client_of("admin").users()}
+    assert made <= {one.id for one in client_of("admin").list_users()}
 
 
-def test_somebody_unknown_is_told_as_by_the_service(client_of: ClientOf) -> None:
+def test_an_unknown_name_is_the_same_problem_as_from_the_service(client_of: ClientOf) -> None:
     with pytest.raises(ServiceProblem, match=r"Not found \(404\): no user 'nobody' that you may see"):
-        client_of("admin").grant("nobody", "nothing")
+        client_of("admin").create_grant("nobody", "nothing")
 
 
-def test_a_name_is_found_however_its_accents_are_written(world: World, client_of: ClientOf) -> None:
+def test_a_name_is_found_in_any_unicode_normalization(world: World, client_of: ClientOf) -> None:
     admin = client_of("admin")
     user = admin.create_user(f"Ren\u00e9 {world.name()}")
 
-    admin.remove_user(user.name.replace("\u00e9", "e\u0301"))
+    admin.delete_user(user.name.replace("\u00e9", "e\u0301"))
 
-    assert user not in admin.users()
+    assert user not in admin.list_users()
+
+
+def test_a_subject_is_bound_and_unbound(world: World, client_of: ClientOf) -> None:
+    admin, user = client_of("admin"), world.add_user()
+
+    bound = admin.bind_subject(user, "248289761001", "https://id.example")
+
+    assert (bound.issuer, bound.subject) == ("https://id.example", "248289761001")
+    with pytest.raises(ServiceProblem, match="409"):
+        admin.bind_subject("stranger", "248289761001", "https://id.example")
+    admin.unbind_subject(user)
+    assert next(one for one in admin.list_users() if one.id == user).subject is None
+
+
+def test_a_quota_refuses_an_upload_before_its_archive_is_read(world: World, client_of: ClientOf) -> None:
+    admin, owner = client_of("admin"), client_of("owner")
+    used = owner.get_quota(owner.get_current_user().id).used_bytes
+    assert admin.set_quota("owner", used).quota_bytes == used
+
+    def upload(content: bytes) -> int:
+        query = {"task": TASK, "name": world.name("source")}
+        headers = {"Content-Type": "application/zip"}
+        return world.ask("owner", "POST", "/sources", params=query, content=content, headers=headers).status_code
+
+    assert upload(b"no archive at all") == 413
+    assert admin.set_quota("owner", None).is_default
+    assert upload(b"no archive at all") == 422
+    assert upload(archive()) == 202
+    assert owner.get_quota(owner.get_current_user().id).used_bytes > used

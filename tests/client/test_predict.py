@@ -1,4 +1,4 @@
-"""Predictions through the client: what the service answers, as values."""
+"""Predictions through the client."""
 
 from pathlib import Path
 
@@ -9,27 +9,27 @@ from tests.client.conftest import ClientOf
 from tests.service.deployment import LABELS, TASK, World, picture
 
 
-def test_the_answer_is_that_of_the_service(world: World, client_of: ClientOf, tmp_path: Path) -> None:
+def test_a_prediction_equals_the_response_of_the_service(world: World, client_of: ClientOf, tmp_path: Path) -> None:
     file = tmp_path / "cat.png"
     file.write_bytes(picture(3))
     source = world.add_source()
     world.publish(source, 1)
-    told = world.ask(
+    response = world.ask(
         "user", "POST", "/predict", files={"image": picture(3)}, data={"sources": str(source), "top_k": "2"}
     ).json()
 
     answer = client_of("user").predict(file, sources=[str(source)], top_k=2)
 
-    [result] = told["results"]
+    [result] = response["results"]
     assert [one.label for one in answer.labels] == [one["label"] for one in result["labels"]]
     assert [one.score for one in answer.labels] == pytest.approx([one["score"] for one in result["labels"]], abs=1e-4)
     assert (answer.label, answer.score) == (answer.labels[0].label, answer.labels[0].score)
-    assert answer.sources == (str(source),)
-    assert answer.set_digest == told["set_digest"]
+    assert answer.sources == [source]
+    assert answer.set_digest == response["set_digest"]
     assert answer.explain is None
 
 
-def test_several_pictures_are_answered_in_their_order(client_of: ClientOf) -> None:
+def test_several_predictions_are_in_the_order_of_the_pictures(client_of: ClientOf) -> None:
     client = client_of("user")
     pictures = [picture(1), picture(120), picture(250)]
 
@@ -40,7 +40,7 @@ def test_several_pictures_are_answered_in_their_order(client_of: ClientOf) -> No
         assert one.score == pytest.approx(alone.score, abs=1e-4)
 
 
-def test_everything_that_can_be_asked_for_is_passed_on(world: World, client_of: ClientOf) -> None:
+def test_all_options_are_passed_on(world: World, client_of: ClientOf) -> None:
     source = world.add_source()
     world.publish(source, 1)
     world.publish(source, 2)
@@ -50,7 +50,7 @@ def test_everything_that_can_be_asked_for_is_passed_on(world: World, client_of: 
 
     answer = client_of("user").predict(
         picture(),
-        sources=[client_of("user").source(str(source)).name],
+        sources=[client_of("user").get_source(str(source)).name],
         task=TASK,
         release=release,
         composition="concat",
@@ -60,13 +60,13 @@ def test_everything_that_can_be_asked_for_is_passed_on(world: World, client_of: 
 
     assert (answer.composition, answer.weighting) == ("concat", "prototypes")
     assert answer.explain is not None
-    [said] = answer.explain
-    assert said.source == str(source)
-    assert len(said.prompts) == 2  # as the release pins them
-    assert {one.label for one in said.labels} <= set(LABELS)
+    [explanation] = answer.explain
+    assert explanation.source == source
+    assert len(explanation.prompts) == 2  # as the release pins them
+    assert {one.label for one in explanation.labels} <= set(LABELS)
 
 
-def test_a_refusal_is_told_with_status_title_and_detail(client_of: ClientOf) -> None:
+def test_a_problem_has_status_title_and_detail(client_of: ClientOf) -> None:
     with pytest.raises(ServiceProblem) as caught:
         client_of("stranger").predict(picture(), task=TASK)
 
@@ -77,27 +77,27 @@ def test_a_refusal_is_told_with_status_title_and_detail(client_of: ClientOf) -> 
     assert str(problem) == f"Nothing usable (409): {problem.detail}"
 
 
-def test_a_wrong_token_is_a_problem_that_does_not_show_it(world: World) -> None:
+def test_the_problem_of_a_wrong_token_does_not_show_the_token(world: World) -> None:
     secret = "alc_abcdefghijkl_" + "s" * 43
     with Client(world.url, secret) as client, pytest.raises(ServiceProblem) as caught:
-        client.me()
+        client.get_current_user()
 
     assert caught.value.status == 401
     assert "sss" not in f"{client!r} {caught.value!r} {caught.value}"
 
 
-def test_one_text_is_not_taken_for_a_list_of_sources(client_of: ClientOf) -> None:
+def test_a_string_is_not_taken_for_a_list_of_sources(client_of: ClientOf) -> None:
     with pytest.raises(TypeError, match="list"):
         client_of("user").predict(picture(), sources="ann")
 
 
 def test_an_empty_list_of_sources_never_means_all_of_them(client_of: ClientOf) -> None:
-    with pytest.raises(ValueError, match="no source is named"):
+    with pytest.raises(ValueError, match="the list of sources is empty"):
         client_of("user").predict(picture(), task=TASK, sources=[])
-    with pytest.raises(ValueError, match="no source is named"):
+    with pytest.raises(ValueError, match="the list of sources is empty"):
         client_of("user").predict_many([picture()], task=TASK, sources=iter(()))
 
 
-def test_a_file_that_is_not_there_is_told_by_its_name(client_of: ClientOf, tmp_path: Path) -> None:
+def test_a_missing_file_is_named(client_of: ClientOf, tmp_path: Path) -> None:
     with pytest.raises(FileNotFoundError, match="nowhere"):
         client_of("user").predict(tmp_path / "nowhere.png")

@@ -1,34 +1,34 @@
-"""Sources through the client: sent piece by piece, watched, added to, and forgotten with a receipt."""
+"""Sources through the client: uploaded in chunks, waited for, extended, and forgotten with a receipt."""
 
 from pathlib import Path
 
 import pytest
 
-from alacarte._client.request_bodies import CHUNK_BYTES
-from alacarte.client import ServiceProblem, WaitedInVain
+from alacarte._client.tar_stream import CHUNK_BYTES
+from alacarte.client import ServiceProblem, WaitTimeout
 from tests.cli.fixtures import draw
 from tests.client.conftest import ClientOf
 from tests.service.deployment import TASK, World, archive, picture, prompt_bytes
 
 
-def test_an_archive_is_sent_piece_by_piece_and_its_progress_told(
+def test_an_archive_is_sent_in_chunks_and_its_progress_reported(
     world: World, client_of: ClientOf, tmp_path: Path
 ) -> None:
     file = tmp_path / "pictures.zip"
     file.write_bytes(archive({"cat/1.png": picture(1), "dog/1.png": picture(2), "large.txt": b"word" * CHUNK_BYTES}))
-    told: list[tuple[int, int]] = []
+    reports: list[tuple[int, int]] = []
 
-    made = client_of("owner").upload(
+    made = client_of("owner").upload_source(
         world.name("source"),
         file,
         task=TASK,
         skip_unreadable=True,
-        progress=lambda sent, total: told.append((sent, total)),
+        on_progress=lambda sent, total: reports.append((sent, total)),
     )
 
     size = file.stat().st_size
-    assert [sent for sent, _ in told] == [*range(0, size, CHUNK_BYTES), size]
-    assert {total for _, total in told} == {size}
+    assert [sent for sent, _ in reports] == [*range(0, size, CHUNK_BYTES), size]
+    assert {total for _, total in reports} == {size}
     assert (made.samples, made.refused, len(made.shards)) == (2, 1, 1)
 
 
@@ -36,23 +36,23 @@ def test_a_folder_is_sent_as_an_archive(world: World, client_of: ClientOf, tmp_p
     folder = draw(tmp_path / "pictures", each=4)
     name = world.name("source")
 
-    made = client_of("owner").upload(name, folder, task=TASK, shards=2)
+    made = client_of("owner").upload_source(name, folder, task=TASK, shards=2)
 
-    state = client_of("owner").source(name)
-    assert (state.id, state.samples, state.labels) == (made.source, 12, ("cat", "dog", "emu"))
-    assert [shard.id for shard in state.shards] == list(made.shards)
+    state = client_of("owner").get_source(name)
+    assert (state.id, state.samples, state.labels) == (made.source, 12, ["cat", "dog", "emu"])
+    assert [shard.id for shard in state.shards] == made.shards
     assert not state.is_trained
-    sample = client_of("owner").samples(name, label="emu")[0]
+    sample = client_of("owner").list_samples(name, label="emu")[0]
     assert (folder / sample.name).read_bytes()
 
 
-def test_an_admin_sends_for_somebody_else(world: World, client_of: ClientOf, tmp_path: Path) -> None:
-    made = client_of("admin").upload(world.name("source"), draw(tmp_path / "p"), task=TASK, owner="owner")
+def test_an_admin_uploads_for_another_owner(world: World, client_of: ClientOf, tmp_path: Path) -> None:
+    made = client_of("admin").upload_source(world.name("source"), draw(tmp_path / "p"), task=TASK, owner="owner")
 
-    assert client_of("admin").source(made.source).owner_id == str(world.users["owner"])
+    assert client_of("admin").get_source(made.source).owner_id == world.users["owner"]
 
 
-def test_a_name_that_is_taken_is_told_though_the_archive_is_large(
+def test_a_taken_name_is_reported_even_if_the_archive_is_large(
     world: World, client_of: ClientOf, tmp_path: Path
 ) -> None:
     name = world.name("source")
@@ -61,44 +61,42 @@ def test_a_name_that_is_taken_is_told_though_the_archive_is_large(
     large.write_bytes(bytes(20 * CHUNK_BYTES))
 
     with pytest.raises(ServiceProblem) as caught:
-        client_of("owner").upload(name, large, task=TASK)
+        client_of("owner").upload_source(name, large, task=TASK)
 
     assert caught.value.status == 409
 
 
-def test_pictures_are_added_and_bad_ones_left_out(world: World, client_of: ClientOf, tmp_path: Path) -> None:
+def test_samples_are_added_and_unreadable_ones_skipped(world: World, client_of: ClientOf, tmp_path: Path) -> None:
     client, folder = client_of("owner"), draw(tmp_path / "pictures", each=2)
-    source = client.upload(world.name("source"), folder, task=TASK).source
+    source = client.upload_source(world.name("source"), folder, task=TASK).source
     more = tmp_path / "more.zip"
     more.write_bytes(archive({"cat/new.png": picture(200), "cat/bad.png": b"no picture"}))
 
-    made = client.extend(source, more, skip_unreadable=True)
+    made = client.add_samples(source, more, skip_unreadable=True)
 
     assert (made.samples, made.refused, made.refusals[0].name) == (1, 1, "cat/bad.png")
-    assert len(client.source(source).shards) == 2
+    assert len(client.get_source(source).shards) == 2
 
 
-def test_what_is_not_trained_in_time_is_told(world: World, client_of: ClientOf) -> None:
-    source = str(world.add_source(samples=2))
+def test_a_wait_timeout_says_what_is_not_trained(world: World, client_of: ClientOf) -> None:
+    source = world.add_source(samples=2)
     seen: list[float] = []
 
-    with pytest.raises(WaitedInVain, match=r"1 of 1 shards of .* are not trained, after 0\.2 s"):
-        client_of("admin").wait_until_trained(source, 0.2, progress=lambda state: seen.append(state.progress))
+    with pytest.raises(WaitTimeout, match=r"1 of 1 shards of .* are not trained, after 0\.2 s"):
+        client_of("admin").wait_until_trained(source, 0.2, on_progress=lambda state: seen.append(state.progress))
 
     assert set(seen) == {0.0}
 
 
-def test_a_training_that_was_stopped_is_not_waited_for(world: World, client_of: ClientOf) -> None:
-    source = str(world.add_source(samples=2))
+def test_stopped_training_is_not_waited_for(world: World, client_of: ClientOf) -> None:
+    source = world.add_source(samples=2)
     assert world.ask("admin", "POST", f"/sources/{source}/cancel").status_code == 200
 
-    with pytest.raises(WaitedInVain, match="resume"):
+    with pytest.raises(WaitTimeout, match="resume"):
         client_of("admin").wait_until_trained(source)
 
 
-def test_a_prompt_that_was_trained_here_is_sent_and_counts_at_once(
-    world: World, client_of: ClientOf, tmp_path: Path
-) -> None:
+def test_a_pushed_prompt_is_served_at_once(world: World, client_of: ClientOf, tmp_path: Path) -> None:
     client, file = client_of("owner"), tmp_path / "shard-0.safetensors"
     file.write_bytes(prompt_bytes(7))
     source = client.create_source(world.name("source"), task=TASK)
@@ -107,46 +105,44 @@ def test_a_prompt_that_was_trained_here_is_sent_and_counts_at_once(
 
     state = client.wait_until_trained(source.id, 0)
     assert [(shard.id, shard.state) for shard in state.shards] == [(sent.shard_id, "remote")]
-    assert client.predict(picture(), sources=[source.id], task=TASK).sources == (source.id,)
+    assert client.predict(picture(), sources=[source.id], task=TASK).sources == [source.id]
 
 
 def test_a_forgotten_source_ends_in_a_receipt_that_verifies(world: World, client_of: ClientOf) -> None:
     client = client_of("admin")
-    source = str(world.add_source())
+    source = world.add_source()
     world.publish(world.add_source())
 
-    forgetting = client.forget(source)
+    requested = client.forget_source(source)
     with pytest.raises(ServiceProblem, match="404"):
-        client.source(source)
-    erasure = forgetting.wait(60)
+        client.get_source(source)
+    erasure = client.wait_for_erasure(requested.id, 60)
 
     assert (erasure.state, erasure.scope, erasure.source_id) == ("complete", "source", source)
     assert all(step.done_at for step in erasure.steps)
     assert erasure.receipt is not None
-    assert client.verify(erasure.id).holds
-    assert erasure.id in {one.id for one in client.erasures()}
+    assert client.verify_receipt(erasure.id).holds
+    assert erasure.id in {one.id for one in client.list_erasures()}
 
 
-def test_a_sample_and_a_shard_are_forgotten_by_themselves(world: World, client_of: ClientOf) -> None:
+def test_a_sample_and_a_shard_can_be_forgotten(world: World, client_of: ClientOf) -> None:
     client = client_of("admin")
     source = world.add_source(samples=3)
 
-    of_sample = client.forget(str(source), sample=world.sample_of(source)).begun
-    of_shard = client.forget(str(source), shard=str(world.shard_of(source))).begun
+    of_sample = client.forget_sample(source, world.sample_of(source))
+    of_shard = client.forget_shard(source, world.shard_of(source))
 
     assert (of_sample.scope, of_shard.scope) == ("sample", "shard")
-    assert client.source(str(source)).shards == ()
-    with pytest.raises(ValueError, match="not both"):
-        client.forget(str(source), sample="0" * 64, shard="x")
+    assert client.get_source(source).shards == []
 
 
-def test_a_name_that_several_tasks_have_is_not_guessed(world: World, client_of: ClientOf) -> None:
+def test_an_ambiguous_name_is_refused(world: World, client_of: ClientOf) -> None:
     client, name = client_of("admin"), world.name("shared")
     other = client.create_task(world.name("task"), backbone="vit_tiny_patch16_224")
     first = client.create_source(name, task=TASK)
     client.create_source(name, task=other.name)
 
     with pytest.raises(ServiceProblem, match="several tasks"):
-        client.source(name)
+        client.get_source(name)
 
     assert client.find_source(name, TASK).id == first.id

@@ -1,6 +1,7 @@
 """Expected answers, computed by the library from the published prompts, without a service."""
 
 from pathlib import Path
+from uuid import UUID
 
 import torch
 from sqlalchemy import select
@@ -18,10 +19,10 @@ from trainer.named_recipes import recipe_from_settings
 from trainer.train import train_shard
 
 
-def published(registry: Registry, *sources: str) -> dict[str, bytes]:
+def published(registry: Registry, *sources: UUID) -> dict[str, bytes]:
     """Read the bytes of the sources' prompts by prompt id."""
     with registry.database.read_transaction() as session:
-        rows = [row for row in session.scalars(select(Prompt)) if str(row.source_id) in sources]
+        rows = [row for row in session.scalars(select(Prompt)) if row.source_id in sources]
     return {str(row.id): registry.objects.read(row.key, row.digest) for row in rows}
 
 
@@ -32,10 +33,10 @@ def predict_directly(backbone: Backbone, prompts: dict[str, bytes], picture: Pat
     return predictor.predict(images, [list(prompts)])[0]
 
 
-def digest_without_forgotten(registry: Registry, backbone: Backbone, shard: str, pictures: Path) -> str:
+def digest_without_forgotten(registry: Registry, backbone: Backbone, shard: UUID, pictures: Path) -> str:
     """Train a prompt on exactly the shard's current samples and return its digest."""
     with registry.database.read_transaction() as session:
-        [row] = [row for row in session.scalars(select(Shard)) if str(row.id) == shard]
+        [row] = [row for row in session.scalars(select(Shard)) if row.id == shard]
         rows = session.scalars(select(Sample).where(Sample.shard_id == row.id)).all()
     samples = [as_sample(pictures / sample.name, sample.label) for sample in rows]
     recipe = recipe_from_settings({"epochs": 1, "augment": "none"}, row.seed)
@@ -45,4 +46,4 @@ def digest_without_forgotten(registry: Registry, backbone: Backbone, shard: str,
 def prompts_in(client: Client, picture: Path) -> set[str]:
     """Return the ids of the prompts that an answer names."""
     explanation = client.predict(picture, explain=True).explain
-    return {prompt.prompt for source in explanation or () for prompt in source.prompts}
+    return {str(prompt.prompt) for source in explanation or () for prompt in source.prompts}

@@ -30,12 +30,12 @@ def cached_prompts(url: str, token: str) -> int:
     return int(float(found[1]))
 
 
-def predict_everywhere(production: Cluster, token: str, picture: Path) -> set[tuple[str, ...]]:
+def predict_everywhere(production: Cluster, token: str, picture: Path) -> set[tuple[UUID, ...]]:
     """Return the distinct sets of sources that the proxy and the replicas answer with."""
     answers = set()
     for url in (production.url, *production.replica_urls):
         with Client(url, token) as client:
-            answers.add(client.predict(picture).sources)
+            answers.add(tuple(client.predict(picture).sources))
     return answers
 
 
@@ -47,13 +47,13 @@ def test_upload_train_grant_predict_forget_through_the_proxy(production: Cluster
 
     with Client(production.url, token) as admin:
         admin.create_task("animals", backbone=BACKBONE, size=SIZE, recipe={"epochs": 1, "augment": "none"})
-        first = admin.upload("farm", farm, task="animals", shards=4).source
-        second = admin.upload("zoo", zoo, task="animals", shards=2).source
+        first = admin.upload_source("farm", farm, task="animals", shards=4).source
+        second = admin.upload_source("zoo", zoo, task="animals", shards=2).source
         admin.create_user("eva")
-        eva_token = admin.issue_token("eva").text
+        eva_token = admin.create_token("eva").text
         for source in ("farm", "zoo"):
             admin.wait_until_trained(source, WAIT_SECONDS)
-            admin.grant("eva", source)
+            admin.create_grant("eva", source)
         assert all("published" in worker.output for worker in production.workers)
 
         with Client(production.url, eva_token) as eva:
@@ -66,37 +66,37 @@ def test_upload_train_grant_predict_forget_through_the_proxy(production: Cluster
             assert predict_everywhere(production, eva_token, picture) == {tuple(sorted((first, second)))}
             narrowed = eva.predict(picture, sources=["zoo"])
             assert narrowed.set_digest == predict_directly(backbone, published(registry, second), picture).set_digest
-            admin.revoke("eva", "farm")
+            admin.revoke_grant("eva", "farm")
             assert predict_everywhere(production, eva_token, picture) == {(second,)}
             with pytest.raises(ServiceProblem, match="404"):
                 eva.predict(picture, sources=[first])
-            admin.grant("eva", "farm")
+            admin.create_grant("eva", "farm")
             assert predict_everywhere(production, eva_token, picture) == {tuple(sorted((first, second)))}
             assert [cached_prompts(url, token) for url in production.replica_urls] == [6, 6]
 
             # Forget a picture: its prompt is dropped at once, and a new one is trained without it.
-            sample = admin.samples("farm")[0]
+            sample = admin.list_samples("farm")[0]
             old = published(registry, first).keys()
-            forgetting = admin.forget("farm", sample=sample.digest)
+            forgotten = admin.forget_sample("farm", sample.digest)
             assert len(old - prompts_in(eva, picture)) == 1
             admin.wait_until_trained("farm", WAIT_SECONDS)
             now = published(registry, first)
             [new] = [prompt_digest(data) for prompt, data in now.items() if prompt not in old]
             with one_thread():
                 assert new == digest_without_forgotten(registry, backbone, sample.shard_id, farm)
-            assert admin.verify(forgetting.wait(WAIT_SECONDS).id).holds
+            assert admin.verify_receipt(admin.wait_for_erasure(forgotten.id, WAIT_SECONDS).id).holds
 
             # Forget a source: no answer uses it from now on, it is erased everywhere, and the receipt is valid.
             predict_everywhere(production, eva_token, picture)
-            forgetting = admin.forget("farm")
+            forgotten = admin.forget_source("farm")
             assert predict_everywhere(production, eva_token, picture) == {(second,)}
-            erasure = forgetting.wait(WAIT_SECONDS)
+            erasure = admin.wait_for_erasure(forgotten.id, WAIT_SECONDS)
             assert erasure.receipt is not None
-            assert admin.verify(erasure.id).holds
+            assert admin.verify_receipt(erasure.id).holds
             assert [cached_prompts(url, token) for url in production.replica_urls] == [2, 2]
             answer = eva.predict(picture)
             assert answer.set_digest == predict_directly(backbone, published(registry, second), picture).set_digest
 
     assert published(registry, first) == {}
-    assert list(registry.objects.list_all(source_prefix(UUID(first)))) == []
+    assert list(registry.objects.list_all(source_prefix(first))) == []
     assert [part.terminate() for part in (*production.replicas, *production.workers)] == [0, 0, 0, 0]

@@ -6,7 +6,6 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from uuid import UUID
 
 import pytest
 
@@ -68,13 +67,13 @@ def test_upload_train_grant_predict_forget(
 
     with Client(url, admin_token(registry)) as admin, worker(environment, tmp_path / "worker.log"):
         admin.create_task("animals", backbone=BACKBONE, size=SIZE, recipe={"epochs": 1, "augment": "none"})
-        first = admin.upload("farm", farm, task="animals", shards=2).source
-        second = admin.upload("zoo", zoo, task="animals").source
+        first = admin.upload_source("farm", farm, task="animals", shards=2).source
+        second = admin.upload_source("zoo", zoo, task="animals").source
         for name in ("eva", "fay"):
             admin.create_user(name)
         for source in ("farm", "zoo"):
-            admin.grant("eva", source)
-        with Client(url, admin.issue_token("eva").text) as eva, Client(url, admin.issue_token("fay").text) as fay:
+            admin.create_grant("eva", source)
+        with Client(url, admin.create_token("eva").text) as eva, Client(url, admin.create_token("fay").text) as fay:
             admin.wait_until_trained("farm", WAIT_SECONDS)
             admin.wait_until_trained("zoo", WAIT_SECONDS)
 
@@ -91,11 +90,11 @@ def test_upload_train_grant_predict_forget(
                 fay.predict(picture, sources=[first])
 
             # Forget a picture: its prompt is dropped at once, and a new one is trained without it.
-            sample = admin.samples("farm")[0]
+            sample = admin.list_samples("farm")[0]
             old = published(registry, first).keys()
-            forgetting = admin.forget("farm", sample=sample.digest)
+            forgotten = admin.forget_sample("farm", sample.digest)
             assert len(old - prompts_in(eva, picture)) == 1
-            assert admin.source("farm").samples == 23
+            assert admin.get_source("farm").samples == 23
             state = admin.wait_until_trained("farm", WAIT_SECONDS)
             assert {shard.id: shard.generation for shard in state.shards}[sample.shard_id] == 2
             now = published(registry, first)
@@ -103,19 +102,19 @@ def test_upload_train_grant_predict_forget(
             [new] = [prompt_digest(data) for prompt, data in now.items() if prompt not in old]
             assert new == digest_without_forgotten(registry, backbone, sample.shard_id, farm)
             assert prompts_in(eva, picture) == published(registry, first, second).keys()
-            assert admin.verify(forgetting.wait(WAIT_SECONDS).id).holds
+            assert admin.verify_receipt(admin.wait_for_erasure(forgotten.id, WAIT_SECONDS).id).holds
 
             # Forget a source: answers are at once exactly those of the others.
-            forgetting = admin.forget("farm")
+            forgotten = admin.forget_source("farm")
             answer = eva.predict(picture)
-            assert answer.sources == (second,)
+            assert answer.sources == [second]
             assert answer.set_digest == predict_directly(backbone, published(registry, second), picture).set_digest
-            erasure = forgetting.wait(WAIT_SECONDS)
+            erasure = admin.wait_for_erasure(forgotten.id, WAIT_SECONDS)
             assert erasure.receipt is not None
-            assert admin.verify(erasure.id).holds
+            assert admin.verify_receipt(erasure.id).holds
             assert published(registry, first) == {}
 
-    assert list(registry.objects.list_all(source_prefix(UUID(first)))) == []
+    assert list(registry.objects.list_all(source_prefix(first))) == []
     assert {file.name for file in registry.scratch.folder.iterdir()} <= {"home-id"}
 
 
@@ -129,13 +128,13 @@ def test_a_source_with_one_label_is_trained_and_composed_with_others(
 
     with Client(url, admin_token(registry)) as admin, worker(environment, tmp_path / "worker.log"):
         admin.create_task("animals", backbone=BACKBONE, size=SIZE, recipe={"epochs": 1, "augment": "none"})
-        first = admin.upload("herd", herd, task="animals").source
-        second = admin.upload("farm", farm, task="animals").source
+        first = admin.upload_source("herd", herd, task="animals").source
+        second = admin.upload_source("farm", farm, task="animals").source
         admin.create_user("eva")
         for source in ("herd", "farm"):
-            admin.grant("eva", source)
+            admin.create_grant("eva", source)
             admin.wait_until_trained(source, WAIT_SECONDS)
-        with Client(url, admin.issue_token("eva").text) as eva:
+        with Client(url, admin.create_token("eva").text) as eva:
             # Alone it always answers its label; with another source it counts as one of two.
             alone = eva.predict(picture, sources=["herd"])
             assert [(one.label, one.score) for one in alone.labels] == [("cat", 1.0)]
@@ -150,11 +149,11 @@ def test_a_source_with_one_label_is_trained_and_composed_with_others(
             assert both.label == "cat"
 
             # A shard that is left with one label is trained again too.
-            for sample in admin.samples("farm"):
+            for sample in admin.list_samples("farm"):
                 if sample.label == "dog":
-                    admin.forget("farm", sample=sample.digest)
+                    admin.forget_sample("farm", sample.digest)
             state = admin.wait_until_trained("farm", WAIT_SECONDS)
-            assert (state.labels, state.samples) == (("cat",), 3)
+            assert (state.labels, state.samples) == (["cat"], 3)
             left = eva.predict(picture)
             assert sorted(left.sources) == sorted([first, second])
             assert [(one.label, one.score) for one in left.labels] == [("cat", 1.0)]

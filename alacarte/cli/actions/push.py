@@ -4,8 +4,9 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+from uuid import UUID
 
-from alacarte._client.models import Prompt
+from alacarte.api.sources import PromptResponse
 from alacarte.cli.errors import CommandError
 from alacarte.cli.remote_options import asking
 from alacarte.client import Client, ClientError, ServiceProblem
@@ -22,7 +23,7 @@ class Destination:
 
     url: str
     token: str = field(repr=False)
-    source_id: str
+    source_id: UUID
     task: str
     backbone: str
     size: int | None
@@ -39,11 +40,12 @@ def find_destination(
         raise CommandError("--push needs a source: name it with --source, and its task with --task to have it made")
     with asking(url, token) as client:
         source_id = find_or_make(client, source, task, say)
-        state = client.source(source_id)
+        state = client.get_source(source_id)
         if "manage" not in state.rights:
             raise CommandError(f"you may not add to the source {state.name}: ask its owner for the right to manage it")
-        of = client.task(state.task_id)
-    return Destination(url, token, source_id, of.name, of.backbone, of.size, of.identity, of.labels, of.recipe)
+        of = client.get_task(state.task_id)
+    labels = None if of.labels is None else tuple(of.labels)
+    return Destination(url, token, source_id, of.name, of.backbone, of.size, of.identity, labels, of.recipe)
 
 
 def suit(plan: "Plan", destination: Destination, given: Mapping[str, Any], say: Callable[[str], None]) -> "Plan":
@@ -70,12 +72,14 @@ def suit(plan: "Plan", destination: Destination, given: Mapping[str, Any], say: 
 def push_prompts(destination: Destination, files: Sequence[Path], say: Callable[[str], None]) -> list[str]:
     """Sends the prompt files, each as a shard of its own; returns the ids of the shards."""
     with asking(destination.url, destination.token) as client:
-        return [sent.shard_id for sent in send_prompts(client, destination.source_id, files, say)]
+        return [str(sent.shard_id) for sent in send_prompts(client, destination.source_id, files, say)]
 
 
-def send_prompts(client: Client, source_id: str, files: Sequence[Path], say: Callable[[str], None]) -> list[Prompt]:
+def send_prompts(
+    client: Client, source_id: UUID, files: Sequence[Path], say: Callable[[str], None]
+) -> list[PromptResponse]:
     """Sends the prompt files, each as a shard of its own."""
-    sent: list[Prompt] = []
+    sent: list[PromptResponse] = []
     for file in files:
         try:
             sent.append(client.push_prompt(source_id, file))
@@ -89,7 +93,7 @@ def send_prompts(client: Client, source_id: str, files: Sequence[Path], say: Cal
     return sent
 
 
-def find_or_make(client: Client, source: str, task: str | None, say: Callable[[str], None]) -> str:
+def find_or_make(client: Client, source: str, task: str | None, say: Callable[[str], None]) -> UUID:
     """The id of the source; with a task it is made if it is not there."""
     try:
         return client.find_source(source, task).id

@@ -183,4 +183,4 @@ def _push(destination: "Destination", files: list[Path]) -> dict[str, object]:
     from alacarte.cli.actions.push import push_prompts
 
     shards = push_prompts(destination, files, print_message)
-    return {"url": destination.url, "source": destination.source_id, "shards": shards}
+    return {"url": destination.url, "source": str(destination.source_id), "shards": shards}

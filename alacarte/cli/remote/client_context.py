@@ -4,6 +4,7 @@ import inspect
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+from uuid import UUID
 
 from alacarte.cli.remote_options import Token, TokenFile, Url, asking, proof_of, url_of
 
@@ -31,11 +32,11 @@ def asks(work: Callable[..., None]) -> Callable[..., None]:
     return command
 
 
-def source_of(client: "Client", source: str, task: str | None) -> str:
+def source_of(client: "Client", source: str, task: str | None) -> str | UUID:
     """What the client takes for a source, within a task if one is named."""
     return source if task is None else client.find_source(source, task).id
 
 
-def task_names(client: "Client") -> dict[str, str]:
+def task_names(client: "Client") -> dict[UUID, str]:
     """The names of tasks by their ids."""
-    return {task.id: task.name for task in client.tasks()}
+    return {task.id: task.name for task in client.list_tasks()}

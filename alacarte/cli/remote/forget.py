@@ -15,8 +15,8 @@ from alacarte.cli.registry.erasures import FACTS, ErasureId, print_steps, write_
 from alacarte.cli.remote.client_context import source_of
 
 if TYPE_CHECKING:
-    from alacarte._client.models import Erasure
-    from alacarte.client import Client, Forgetting
+    from alacarte.api.erasures import ErasureResponse
+    from alacarte.client import Client
 
 ReceiptFile = Annotated[
     Path | None, typer.Option("--receipt", metavar="FILE", help="Write the signed receipt there.", show_default=False)
@@ -49,24 +49,25 @@ def forget(
         raise CommandError("name a shard or a sample, not both")
     if receipt is not None and not wait:
         raise CommandError("the receipt comes at the end: leave out --no-wait, or ask for it with `remote erasure`")
-    forgetting = _begin(client, source_of(client, source, task), shard, sample)
-    with _going_on(forgetting.id):
-        print_message(f"nothing of it is served any more; erasure {forgetting.id} removes the rest")
-        ended = forgetting.wait(timeout) if wait else forgetting.begun
-    _print_erasure(ended, as_json)
+    erasure = _begin(client, source_of(client, source, task), shard, sample)
+    with _going_on(erasure.id):
+        print_message(f"nothing of it is served any more; erasure {erasure.id} removes the rest")
+        if wait:
+            erasure = client.wait_for_erasure(erasure.id, timeout)
+    _print_erasure(erasure, as_json)
     if receipt is not None:
-        write_receipt(ended.receipt, receipt)
+        write_receipt(erasure.receipt, receipt)
 
 
 def erasures(client: "Client", as_json: Json = False) -> None:
     """List what you asked to be forgotten, or all for admins."""
-    documents = [document_of(one, *FACTS) for one in client.erasures()]
+    documents = [document_of(one, *FACTS) for one in client.list_erasures()]
     print_list("erasures", documents, ("id", "state", "scope", "source_id", "requested_at"), as_json=as_json)
 
 
 def erasure(client: "Client", erasure: ErasureId, receipt: ReceiptFile = None, as_json: Json = False) -> None:
     """Show the steps of an erasure and what it waits for; keep its receipt."""
-    found = client.erasure(str(erasure))
+    found = client.get_erasure(erasure)
     _print_erasure(found, as_json)
     if receipt is not None:
         if found.receipt is None:
@@ -76,7 +77,7 @@ def erasure(client: "Client", erasure: ErasureId, receipt: ReceiptFile = None, a
 
 def verify(client: "Client", erasure: ErasureId, as_json: Json = False) -> None:
     """Check the receipt of an erasure, and have the service look again for what it says is gone."""
-    verdict = client.verify(str(erasure))
+    verdict = client.verify_receipt(erasure)
     if as_json:
         print_json(facts_of(verdict))
     else:
@@ -86,16 +87,20 @@ def verify(client: "Client", erasure: ErasureId, as_json: Json = False) -> None:
         raise typer.Exit(EXIT_FAILURE)
 
 
-def _begin(client: "Client", source: str, shard: UUID | None, sample: str | None) -> "Forgetting":
+def _begin(client: "Client", source: str | UUID, shard: UUID | None, sample: str | None) -> "ErasureResponse":
     digest = None if sample is None else client.find_sample(source, sample)
     try:
-        return client.forget(source, sample=digest, shard=None if shard is None else str(shard))
+        if digest is not None:
+            return client.forget_sample(source, digest)
+        if shard is not None:
+            return client.forget_shard(source, shard)
+        return client.forget_source(source)
     except KeyboardInterrupt:
         fail("interrupted before the answer: `alacarte remote erasures` tells whether it has begun", EXIT_INTERRUPTED)
 
 
 @contextmanager
-def _going_on(erasure: str) -> Iterator[None]:
+def _going_on(erasure: UUID) -> Iterator[None]:
     """However waiting ends, the erasure does not end with it."""
     from alacarte.client import ClientError
 
@@ -108,7 +113,7 @@ def _going_on(erasure: str) -> Iterator[None]:
         raise TemporaryFailure(f"{error}; {goes_on}") from error
 
 
-def _print_erasure(erasure: "Erasure", as_json: bool) -> None:
+def _print_erasure(erasure: "ErasureResponse", as_json: bool) -> None:
     print_steps(
         document_of(erasure, *FACTS), [facts_of(step) for step in erasure.steps], erasure.receipt, as_json=as_json
     )

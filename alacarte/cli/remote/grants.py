@@ -24,12 +24,12 @@ def grants(
     as_json: Json = False,
 ) -> None:
     """List your own grants, and those to what you manage."""
-    sources = {one.id: one.name for one in client.sources(task)}
-    users = {one.id: one.name for one in client.users()}
+    sources = {one.id: one.name for one in client.list_sources(task)}
+    users = {one.id: one.name for one in client.list_users()}
     what = None if source is None else source_of(client, source, task)
     documents = [
         {"user": users.get(one.user_id), "source": sources.get(one.source_id), **facts_of(one)}
-        for one in client.grants(what, user)
+        for one in client.list_grants(what, user)
         if task is None or one.source_id in sources
     ]
     print_list("grants", documents, ("user", "right", "source", "granted_at", "id"), as_json=as_json)
@@ -44,7 +44,7 @@ def grant(
     as_json: Json = False,
 ) -> None:
     """Grant a right to a user or group."""
-    print_object(facts_of(client.grant(user, source_of(client, source, task), right)), as_json=as_json)
+    print_object(facts_of(client.create_grant(user, source_of(client, source, task), right)), as_json=as_json)
 
 
 def revoke(
@@ -56,5 +56,5 @@ def revoke(
     as_json: Json = False,
 ) -> None:
     """Take a right back, at once."""
-    client.revoke(user, source_of(client, source, task), right)
+    client.revoke_grant(user, source_of(client, source, task), right)
     print_object({"revoked": right, "user": user, "source": source}, as_json=as_json)

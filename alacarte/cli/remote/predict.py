@@ -3,6 +3,7 @@
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
+from uuid import UUID
 
 import typer
 
@@ -11,8 +12,7 @@ from alacarte.cli.options import Json
 from alacarte.cli.output import facts_of, print_json, print_table
 
 if TYPE_CHECKING:
-    from alacarte._client.models import Prediction
-    from alacarte.client import Client
+    from alacarte.client import Client, Prediction
 
 # Well below what a service takes in one request.
 MOST_PICTURES = 16
@@ -50,13 +50,21 @@ def predict(
     """Label pictures by the sources that you may use."""
     answers: list[tuple[Path, Prediction]] = []
     for batch in _batches(images):
-        said = {"task": task, "release": release, "composition": composition, "weighting": weighting}
-        found = client.predict_many(batch, sources=source, top_k=top_k, explain=explain, **said)
+        found = client.predict_many(
+            batch,
+            sources=source,
+            task=task,
+            release=release,
+            composition=composition,
+            weighting=weighting,
+            top_k=top_k,
+            explain=explain,
+        )
         answers += zip(batch, found, strict=True)
     if as_json:
         print_json({"answers": [{"image": str(image), **facts_of(answer)} for image, answer in answers]})
         return
-    names = {one.id: one.name for one in client.sources()} if explain else {}
+    names = {one.id: one.name for one in client.list_sources()} if explain else {}
     for image, answer in answers:
         _print_answer(image, answer, names)
 
@@ -75,12 +83,12 @@ def _batches(images: Iterable[Path]) -> Iterator[list[Path]]:
     yield batch
 
 
-def _print_answer(image: Path, answer: "Prediction", names: dict[str, str]) -> None:
+def _print_answer(image: Path, answer: "Prediction", names: dict[UUID, str]) -> None:
     rows = [(scored.label, f"{scored.score:.4f}") for scored in answer.labels]
     print_table(("label", "score"), rows, title=str(image), numbers=("score",))
     if answer.explain is not None:
         own = [
-            (names.get(said.source, said.source), f"{said.weight:.4f}", said.labels[0].label, f"{best.score:.4f}")
+            (names.get(said.source, str(said.source)), f"{said.weight:.4f}", said.labels[0].label, f"{best.score:.4f}")
             for said in answer.explain
             for best in said.labels[:1]
         ]

@@ -18,13 +18,13 @@ def releases(
     as_json: Json = False,
 ) -> None:
     """List releases."""
-    documents = [facts_of(one) for one in client.releases(task)]
+    documents = [facts_of(one) for one in client.list_releases(task)]
     print_list("releases", documents, ("name", "task_id", "id", "created_at"), as_json=as_json)
 
 
 def release(client: "Client", release: ReleaseName, task: OfTask, as_json: Json = False) -> None:
     """Show the prompts of a release, and those that it lost because they were forgotten."""
-    contents = client.release(release, task)
+    contents = client.get_release(release, task)
     document = facts_of(contents)
     del document["members"], document["losses"]
     members, losses = map(facts_of, contents.members), map(facts_of, contents.losses)
@@ -43,5 +43,5 @@ def pin_release(
 
 def remove_release(client: "Client", release: ReleaseName, task: OfTask, as_json: Json = False) -> None:
     """Remove a release; its prompts stay."""
-    client.remove_release(release, task)
+    client.delete_release(release, task)
     print_object({"removed": release}, as_json=as_json)

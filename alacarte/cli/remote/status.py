@@ -1,6 +1,7 @@
 """`alacarte remote status`: whether the service answers, who you are to it, and what you may use."""
 
 from typing import TYPE_CHECKING
+from uuid import UUID
 
 from alacarte.cli.errors import TemporaryFailure
 from alacarte.cli.options import Json
@@ -13,10 +14,10 @@ if TYPE_CHECKING:
 
 def status(client: "Client", as_json: Json = False) -> None:
     """Show who you are to the service, whether it is ready (else the exit code is 75), and what you may use."""
-    me = client.me()
-    groups = [group.name for group in client.groups(me.id)]
+    me = client.get_current_user()
+    groups = [group.name for group in client.list_groups(me.id)]
     is_ready, tasks = client.is_ready(), task_names(client)
-    rights = [_rights(client, source.id, tasks.get(source.task_id)) for source in client.sources()]
+    rights = [_rights(client, source.id, tasks.get(source.task_id)) for source in client.list_sources()]
     document = {"url": client.url, "ready": is_ready, **document_of(me, "id", "name", "role"), "groups": groups}
     if as_json:
         print_json({**document, "sources": rights})
@@ -27,10 +28,10 @@ def status(client: "Client", as_json: Json = False) -> None:
         raise TemporaryFailure(f"{client.url} is not ready to predict")
 
 
-def _rights(client: "Client", source: str, task: str | None) -> dict[str, object]:
-    state = client.source(source)  # the service alone says what follows from ownership, grants and groups
+def _rights(client: "Client", source: UUID, task: str | None) -> dict[str, object]:
+    state = client.get_source(source)  # the service alone says what follows from ownership, grants and groups
     return {
-        "id": state.id,
+        "id": str(state.id),
         "name": state.name,
         "task": task,
         "rights": list(state.rights),

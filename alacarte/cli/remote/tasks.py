@@ -15,13 +15,13 @@ if TYPE_CHECKING:
 
 def tasks(client: "Client", as_json: Json = False) -> None:
     """List tasks."""
-    documents = [facts_of(task) for task in client.tasks()]
+    documents = [facts_of(task) for task in client.list_tasks()]
     print_list("tasks", documents, ("name", "backbone", "composition", "weighting", "labels", "id"), as_json=as_json)
 
 
 def task(client: "Client", task: TaskName, as_json: Json = False) -> None:
     """Show all facts of a task."""
-    print_object(facts_of(client.task(task)), as_json=as_json)
+    print_object(facts_of(client.get_task(task)), as_json=as_json)
 
 
 def create_task(
@@ -54,5 +54,5 @@ def create_task(
 
 def remove_task(client: "Client", task: TaskName, as_json: Json = False) -> None:
     """Remove a task that has no sources and no releases."""
-    client.remove_task(task)
+    client.delete_task(task)
     print_object({"removed": task}, as_json=as_json)

@@ -22,8 +22,8 @@ def tokens(
     as_json: Json = False,
 ) -> None:
     """List tokens by their prefixes."""
-    users = {one.id: one.name for one in client.users()}
-    documents = [{"user": users.get(one.user_id), **facts_of(one)} for one in client.tokens(user)]
+    users = {one.id: one.name for one in client.list_users()}
+    documents = [{"user": users.get(one.user_id), **facts_of(one)} for one in client.list_tokens(user)]
     print_list("tokens", documents, ("user", "prefix", "note", "expires_at", "id"), as_json=as_json)
 
 
@@ -38,7 +38,7 @@ def issue_token(
     as_json: Json = False,
 ) -> None:
     """Issue a token to a user, and show it this once."""
-    issued = client.issue_token(user, note=note, lifetime_s=None if days is None else days * SECONDS_A_DAY)
+    issued = client.create_token(user, note=note, lifetime_s=None if days is None else days * SECONDS_A_DAY)
     document = facts_of(issued)
     document["token"] = document.pop("text")
     print_object(document, as_json=as_json)
@@ -51,5 +51,5 @@ def revoke_token(
     as_json: Json = False,
 ) -> None:
     """Revoke a token: whoever shows it from now on is refused."""
-    client.revoke_token(str(token_id))
+    client.revoke_token(token_id)
     print_object({"revoked": str(token_id)}, as_json=as_json)

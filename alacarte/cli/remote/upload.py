@@ -16,7 +16,7 @@ from alacarte.cli.remote.client_context import source_of
 from alacarte.cli.remote.upload_progress import Sending, watched_sending, watched_training
 
 if TYPE_CHECKING:
-    from alacarte._client.models import Admission
+    from alacarte.api.sources import UploadResponse
     from alacarte.client import Client
 
 Pictures = Annotated[
@@ -52,7 +52,7 @@ def upload(
     """Upload a new source: all of its pictures or nothing. A folder is packed on its way."""
     pictures.stat()  # an OSError with its name
     with _sent(name) as sending:
-        admission = client.upload(
+        admission = client.upload_source(
             name,
             pictures,
             task=task,
@@ -60,7 +60,7 @@ def upload(
             shards=shards,
             within=within,
             skip_unreadable=skip_unreadable,
-            progress=sending,
+            on_progress=sending,
         )
     _finish(client, admission, wait, timeout, as_json)
 
@@ -84,14 +84,14 @@ def extend(
     pictures.stat()  # an OSError with its name
     to = source_of(client, source, task)
     with _sent(source) as sending:
-        admission = client.extend(
+        admission = client.add_samples(
             to,
             pictures,
             shards=shards,
             readmit=readmit,
             within=within,
             skip_unreadable=skip_unreadable,
-            progress=sending,
+            on_progress=sending,
         )
     _finish(client, admission, wait, timeout, as_json)
 
@@ -133,7 +133,7 @@ def _interrupted(sending: Sending) -> str:
     return "interrupted: nothing was taken"
 
 
-def _finish(client: "Client", admission: "Admission", wait: bool, timeout: float | None, as_json: bool) -> None:
+def _finish(client: "Client", admission: "UploadResponse", wait: bool, timeout: float | None, as_json: bool) -> None:
     document = facts_of(admission)
     del document["refusals"]
     refused = document["refused"] if as_json else document.pop("refused")

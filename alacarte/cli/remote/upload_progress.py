@@ -12,7 +12,7 @@ from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeR
 from alacarte.cli.output import format_percent, print_message
 
 if TYPE_CHECKING:
-    from alacarte._client.models import SourceState
+    from alacarte.api.sources import SourceDetailResponse
 
 SECONDS_BETWEEN_LINES = 5.0
 MB = 10**6
@@ -35,7 +35,7 @@ class Sending:
 @contextmanager
 def watched_sending(name: str) -> Iterator[Sending]:
     """A report of the bytes that were sent."""
-    from alacarte._client.request_bodies import CHUNK_BYTES
+    from alacarte._client.tar_stream import CHUNK_BYTES
 
     if not sys.stderr.isatty():
         show = _by_lines(lambda sent, total: f"{name}: {sent / MB:,.1f} of {total / MB:,.1f} MB sent")
@@ -49,7 +49,7 @@ def watched_sending(name: str) -> Iterator[Sending]:
 
 
 @contextmanager
-def watched_training() -> Iterator[Callable[["SourceState"], None]]:
+def watched_training() -> Iterator[Callable[["SourceDetailResponse"], None]]:
     """A report of a source whose shards are trained."""
     if not sys.stderr.isatty():
         show = _by_lines(lambda done, _: f"trained {format_percent(done / MB)}")

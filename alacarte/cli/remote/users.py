@@ -14,14 +14,14 @@ if TYPE_CHECKING:
 
 def users(client: "Client", as_json: Json = False) -> None:
     """List the users and groups that you may see."""
-    documents = [facts_of(user) for user in client.users()]
+    documents = [facts_of(user) for user in client.list_users()]
     print_list("users", documents, ("name", "role", "is_group", "id", "created_at"), as_json=as_json)
 
 
 def user(client: "Client", user: UserName, as_json: Json = False) -> None:
     """Show a user with their groups, or a group with its members."""
-    found = client.user(user)
-    others = client.members(found.id) if found.is_group else client.groups(found.id)
+    found = client.get_user(user)
+    others = client.list_members(found.id) if found.is_group else client.list_groups(found.id)
     names = [other.name for other in others]
     print_object({**facts_of(found), "members" if found.is_group else "groups": names}, as_json=as_json)
 
@@ -41,7 +41,7 @@ def create_user(
 
 def remove_user(client: "Client", user: UserName, as_json: Json = False) -> None:
     """Remove a user with their tokens, grants and memberships; their sources stay, without an owner."""
-    client.remove_user(user)
+    client.delete_user(user)
     print_object({"removed": user}, as_json=as_json)
 
 

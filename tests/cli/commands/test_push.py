@@ -33,16 +33,16 @@ def test_the_prompts_of_a_remote_site_answer_and_its_pictures_stay_there(
     assert ended.code == 0, ended.err
     assert ended.document["backbone"]["size"] == 32  # the task's, though nobody said so
     with Client(world.url, world.tokens["owner"]) as owner:
-        state = owner.source(name)
+        state = owner.get_source(name)
         assert ended.document["pushed"] == {
             "url": world.url,
-            "source": state.id,
-            "shards": [shard.id for shard in state.shards],
+            "source": str(state.id),
+            "shards": [str(shard.id) for shard in state.shards],
         }
         assert (state.samples, {shard.state for shard in state.shards}) == (0, {"remote"})
-        assert state.labels == ("cat", "dog", "emu")
+        assert state.labels == ["cat", "dog", "emu"]
         answer = owner.predict(pictures / "cat" / "0.png", sources=[name])
-        assert answer.sources == (state.id,)
+        assert answer.sources == [state.id]
     assert world.tokens["owner"] not in ended.out + ended.err
 
 
@@ -59,7 +59,7 @@ def test_a_source_that_is_there_gets_more_shards_by_a_token_of_the_environment(
 
     assert ended.code == 0, ended.err
     with Client(world.url, world.tokens["owner"]) as owner:
-        assert len(owner.source(source).shards) == 2
+        assert len(owner.get_source(source).shards) == 2
 
 
 def test_a_remote_site_trains_by_the_tasks_recipe_unless_options_say_otherwise(
@@ -170,7 +170,7 @@ def test_a_service_that_is_away_is_told_before_training(pictures: Path, tmp_path
     [
         (("--source", "a"), "name it with --push"),
         (("--push", "http://127.0.0.1:9", "--source", "a"), "needs a token"),
-        (("--push", "127.0.0.1", "--source", "a", "--token", "t"), "is no address of a service"),
+        (("--push", "127.0.0.1", "--source", "a", "--token", "t"), "is not the URL of a service"),
     ],
 )
 def test_half_of_a_destination_is_refused(

@@ -32,7 +32,7 @@ def test_a_token_is_issued_to_a_file_used_and_revoked(world: World, told: Told, 
     by_file = ("remote", "status", "--url", world.url, "--token-file", file)
 
     with Client(world.url, issued["token"]) as client:
-        assert client.me().name == "user"
+        assert client.get_current_user().name == "user"
     assert run(*by_file, "--json").document["name"] == "user"
     [listed] = [one for one in told("admin", "tokens", "--user", "user")["tokens"] if one["id"] == issued["id"]]
     assert (listed["user"], listed["note"], "token" in listed) == ("user", "the scanner", False)

@@ -95,7 +95,7 @@ def test_half_of_what_a_service_is_asked_with_is_refused(
 
     assert "ALACARTE_URL" in run("remote", "sources", "--token", "t").error
     assert "ALACARTE_TOKEN" in run("remote", "sources", *url).error
-    assert "is no address" in run("remote", "sources", "--url", "example.org", "--token", "t").error
+    assert "is not the URL of a service" in run("remote", "sources", "--url", "example.org", "--token", "t").error
     assert "two tokens" in run("remote", "sources", *url, "--token", "t", "--token-file", empty).error
     assert "is empty" in run("remote", "sources", *url, "--token-file", empty).error
     assert "No such file" in run("remote", "sources", *url, "--token-file", tmp_path / "gone").error

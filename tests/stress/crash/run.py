@@ -60,10 +60,10 @@ def run_crashes(cluster: Cluster, plan: Plan, seed: int) -> Run:
             return made
 
         with Client(cluster.url, cluster.admin_token) as admin:
-            task = admin.create_task("animals", backbone=BACKBONE, size=SIZE, recipe=RECIPE).id
-            user = admin.create_user("eva").id
+            task = str(admin.create_task("animals", backbone=BACKBONE, size=SIZE, recipe=RECIPE).id)
+            user = str(admin.create_user("eva").id)
             admin.create_user("olga", "owner")
-            tokens = {name: admin.issue_token(name).text for name in ("eva", "olga")}
+            tokens = {name: admin.create_token(name).text for name in ("eva", "olga")}
         owner = Owner(caller(tokens["olga"]), known_sources, task, plan.pace, str(seed))
         admin_user = Admin(caller(cluster.admin_token), known_sources, user, plan.pace, str(seed))
         predict_clients = [

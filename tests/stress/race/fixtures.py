@@ -86,6 +86,6 @@ def create_race_setup(url: str, admin_token: str) -> RaceSetup:
     """Create a task and users without any grant."""
     number = next(_numbers)
     with Client(url, admin_token) as admin:
-        task = admin.create_task(f"race {number}", backbone=BACKBONE, size=SIZE).id
-        users = {name: admin.create_user(f"{name} {number}").id for name in USERS}
-        return RaceSetup(task, users, {name: admin.issue_token(user).text for name, user in users.items()})
+        task = str(admin.create_task(f"race {number}", backbone=BACKBONE, size=SIZE).id)
+        users = {name: str(admin.create_user(f"{name} {number}").id) for name in USERS}
+        return RaceSetup(task, users, {name: admin.create_token(user).text for name, user in users.items()})
