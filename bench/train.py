@@ -17,8 +17,8 @@ from PIL import Image
 from alacarte.prompting.backbone.build import build_backbone
 from alacarte.prompting.backbone.vit import Backbone
 from bench.timing import measure, show
+from registry.datasets.dataset import LabelledPicture
 from registry.datasets.loader import open_dataset
-from registry.datasets.sample import LabelledPicture
 from trainer.baselines.joint_training import fit_joint
 from trainer.prompt_params import TrainablePrompt
 from trainer.recipe import Recipe

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import hypothesis
 import pytest
 
-from registry.datasets.sample import LabelledPicture
+from registry.datasets.dataset import LabelledPicture
 from tests.trainer.pictures import draw_samples
 
 if TYPE_CHECKING:  # torch takes seconds, and most tests of the registry never need it

@@ -16,7 +16,7 @@ from torch import Tensor
 from alacarte.prompting.backbone.vit import Backbone
 from alacarte.prompting.prompt.prototypes import kmeans
 from alacarte.prompting.prompt.tensors import PromptMetadata, TrainedPrompt
-from registry.datasets.sample import LabelledPicture
+from registry.datasets.dataset import LabelledPicture
 from trainer.errors import ShardRefused, TrainingError
 from trainer.optimize import ReportProgress, optimize
 from trainer.prompt_params import TrainablePrompt

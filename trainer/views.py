@@ -10,7 +10,7 @@ from torch import Tensor
 from alacarte.prompting.augment import rand_augment
 from alacarte.prompting.backbone.preprocess import Preprocessing, decode
 from alacarte.prompting.errors import PictureDecodeError
-from registry.datasets.sample import LabelledPicture
+from registry.datasets.dataset import LabelledPicture
 
 Key = tuple[str, int | None, int]  # digest, number of the view, seed
 

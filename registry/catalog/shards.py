@@ -4,7 +4,7 @@ import hashlib
 import hmac
 from collections.abc import Iterable
 
-from registry.datasets.sample import LabelledPicture
+from registry.datasets.dataset import LabelledPicture
 
 
 def assign_shard(digest: str, key: bytes, shards: int) -> int:

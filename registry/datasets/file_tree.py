@@ -1,5 +1,7 @@
-"""The files and folders of a collection, wherever their bytes lie, before anyone asks what they show."""
+"""The files and folders of a dataset, and the private directory into which an archive's files are unpacked."""
 
+import hashlib
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -7,86 +9,115 @@ from registry.datasets.limits import SizeMeter
 from registry.datasets.member_names import is_readme, is_system_file, quote, reject_unprintable, to_nfc
 from registry.errors import DatasetRejected
 
+CHUNK_BYTES = 64 * 1024
+
 PathParts = tuple[str, ...]
 
 
 @dataclass(frozen=True)
 class DatasetFile:
-    """One file: its name for messages, its place below the tree's root, and where its bytes are."""
+    """One file: its name for messages, its path below the tree's root, and where its bytes are."""
 
     name: str
     parts: PathParts
     path: Path
-    digest: str | None = None  # known when the bytes were unpacked; else taken when they are read
+    digest: str | None = None  # set when the bytes were unpacked; otherwise computed when they are read
 
 
 @dataclass(frozen=True)
 class FileTree:
     """Files and folders below one root."""
 
-    members: tuple[DatasetFile, ...]
+    files: tuple[DatasetFile, ...]
     folders: frozenset[PathParts]
-    top: str = ""  # the root's own path inside the collection, for suggestions
+    root: str = ""  # the root's own path inside the dataset, for suggestions
 
     def below(self, folder: str) -> "FileTree":
-        """The tree below one of the root's folders."""
+        """Return the tree below one of the root's folders."""
         return FileTree(
-            members=tuple(replace(m, parts=m.parts[1:]) for m in self.members if m.parts[0] == folder),
+            files=tuple(replace(file, parts=file.parts[1:]) for file in self.files if file.parts[0] == folder),
             folders=frozenset(parts[1:] for parts in self.folders if parts[0] == folder and len(parts) > 1),
-            top=f"{self.top}/{folder}" if self.top else folder,
+            root=f"{self.root}/{folder}" if self.root else folder,
         )
 
-    def without_documents(self) -> "FileTree":
-        """The tree without the notes for people at its root."""
-        members = tuple(m for m in self.members if not (len(m.parts) == 1 and is_readme(m.parts[0])))
-        return replace(self, members=members)
+    def without_readmes(self) -> "FileTree":
+        """Return the tree without READMEs, licences and the like at its root."""
+        files = tuple(file for file in self.files if not (len(file.parts) == 1 and is_readme(file.parts[0])))
+        return replace(self, files=files)
 
 
 class FileTreeBuilder:
-    """Collects a tree while an archive or folder is walked; every name is checked here first."""
+    """Builds a tree while an archive or folder is walked, and checks every name first."""
 
     def __init__(self, meter: SizeMeter, within: PathParts = ()) -> None:
         self._meter = meter
         self._within = tuple(to_nfc(part) for part in within)
-        self._members: list[DatasetFile] = []
+        self._files: list[DatasetFile] = []
         self._folders: set[PathParts] = set()
-        self._names: set[PathParts] = set()
-        self._roots: set[str] = set()
+        self._reserved: set[PathParts] = set()
+        self._top_names: set[str] = set()
 
-    def admit(self, name: str) -> PathParts | None:
-        """The parts below `within` of a checked name, or None for litter and for what lies elsewhere."""
-        self._meter.count(name)
-        parts = self._meter.limits.parts_of(name)
+    def check_name(self, name: str) -> PathParts | None:
+        """Return the path below `within`, or None for system files and for files outside `within`."""
+        self._meter.count_file(name)
+        parts = self._meter.limits.split_path(name)
         if not parts or is_system_file(parts):
             return None
         reject_unprintable(name)
-        self._roots.add(parts[0])
+        self._top_names.add(parts[0])
         depth = len(self._within)
         if tuple(to_nfc(part) for part in parts[:depth]) != self._within:
             return None
         return parts[depth:]
 
     def add_folder(self, parts: PathParts) -> None:
-        """Keeps a folder and those above it."""
+        """Add a folder and its parents."""
         while parts and parts not in self._folders:
             self._folders.add(parts)
             parts = parts[:-1]
 
-    def claim(self, name: str, parts: PathParts) -> None:
-        """Refuses a second file of the same name: which of the two was meant cannot be known."""
-        if not parts or parts in self._names:
-            raise DatasetRejected(f"{quote(name)} is there twice, or names a folder: pack it once")
-        self._names.add(parts)
+    def reserve(self, name: str, parts: PathParts) -> None:
+        """Reject a second file of the same name: it is unknown which of the two was meant."""
+        if not parts or parts in self._reserved:
+            raise DatasetRejected(f"{quote(name)} occurs twice, or is also a folder: pack it once")
+        self._reserved.add(parts)
 
     def add_file(self, name: str, parts: PathParts, path: Path, digest: str | None = None) -> None:
-        """Keeps a file whose name was claimed, and the folders above it."""
+        """Add a file and its parent folders."""
         self.add_folder(parts[:-1])
-        self._members.append(DatasetFile(name=name, parts=parts, path=path, digest=digest))
+        self._files.append(DatasetFile(name=name, parts=parts, path=path, digest=digest))
 
-    def tree(self) -> FileTree:
-        """All that was gathered; an error if `within` names nothing."""
-        top = "/".join(self._within)
-        if self._within and not self._members and not self._folders:
-            held = ", ".join(quote(root) for root in sorted(self._roots)[:5]) or "nothing"
-            raise DatasetRejected(f"there is no folder {quote(top)} in the collection: it holds {held}")
-        return FileTree(tuple(self._members), frozenset(self._folders), top)
+    def build(self) -> FileTree:
+        """Return the tree; reject the dataset if it has no folder `within`."""
+        root = "/".join(self._within)
+        if self._within and not self._files and not self._folders:
+            raise missing_folder(root, self._top_names)
+        return FileTree(tuple(self._files), frozenset(self._folders), root)
+
+
+def missing_folder(folder: str, top_names: Iterable[str]) -> DatasetRejected:
+    """Return the error for a subfolder that the dataset does not have."""
+    present = ", ".join(quote(name) for name in sorted(top_names)[:5]) or "nothing"
+    return DatasetRejected(f"the dataset has no folder {quote(folder)}; at its top level it has {present}")
+
+
+class UnpackDir:
+    """Files in one directory, each named by the digest of its bytes; names from the archive are never used."""
+
+    def __init__(self, folder: Path, meter: SizeMeter) -> None:
+        self._folder = folder
+        self._meter = meter
+
+    def write(self, name: str, chunks: Iterable[bytes]) -> tuple[Path, str]:
+        """Write the chunks to a file and return it with its digest; equal bytes share one file."""
+        incoming = self._folder / "incoming"
+        hashed = hashlib.sha256()
+        size_bytes = 0
+        with incoming.open("wb") as file:
+            for chunk in chunks:
+                size_bytes += len(chunk)
+                self._meter.check_file(name, size_bytes)
+                hashed.update(chunk)
+                file.write(chunk)
+        digest = hashed.hexdigest()
+        return incoming.replace(self._folder / digest), digest

@@ -1,11 +1,11 @@
-"""What a file is, told by its first bytes; its name is never asked."""
+"""Detects a file's type by its first bytes; its name is never used."""
 
 import tarfile
 from typing import Literal
 
 HEAD_BYTES = 512  # one block of a tar, the longest of the signatures
 
-FileType = Literal["zip", "tar", "gzip", "bzip2", "xz", "unread archive", "other"]
+FileType = Literal["zip", "tar", "gzip", "bzip2", "xz", "unsupported archive", "other"]
 
 SIGNATURES: tuple[tuple[bytes, FileType], ...] = (
     (b"PK\x03\x04", "zip"),
@@ -13,18 +13,18 @@ SIGNATURES: tuple[tuple[bytes, FileType], ...] = (
     (b"\x1f\x8b", "gzip"),
     (b"BZh", "bzip2"),
     (b"\xfd7zXZ\x00", "xz"),
-    (b"7z\xbc\xaf\x27\x1c", "unread archive"),
-    (b"Rar!\x1a\x07", "unread archive"),
-    (b"\x28\xb5\x2f\xfd", "unread archive"),  # zstandard
-    (b"PK\x07\x08", "unread archive"),  # a zip in several volumes
+    (b"7z\xbc\xaf\x27\x1c", "unsupported archive"),
+    (b"Rar!\x1a\x07", "unsupported archive"),
+    (b"\x28\xb5\x2f\xfd", "unsupported archive"),  # zstandard
+    (b"PK\x07\x08", "unsupported archive"),  # a zip in several volumes
 )
 
 
 def detect_file_type(head: bytes) -> FileType:
-    """The kind of the file that begins with these bytes, the first HEAD_BYTES of it."""
-    for signature, kind in SIGNATURES:
+    """Return the type of the file whose first HEAD_BYTES are these."""
+    for signature, file_type in SIGNATURES:
         if head.startswith(signature):
-            return kind
+            return file_type
     return "tar" if _is_tar(head[:HEAD_BYTES]) else "other"
 
 

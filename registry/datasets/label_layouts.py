@@ -1,105 +1,105 @@
-"""How a collection says its labels: by a table, by files beside the pictures, or by class folders."""
+"""Finds a dataset's labels: in a CSV, in files beside the pictures, or in the names of class folders."""
 
 from collections import defaultdict
 
-from registry.datasets.annotations import Annotation, AnnotationSet
 from registry.datasets.csv_labels import annotate_from_csv, read_csv
+from registry.datasets.dataset import Annotation, AnnotationSet, SkippedFile
 from registry.datasets.file_tree import DatasetFile, FileTree
 from registry.datasets.folder_reader import open_file
 from registry.datasets.limits import DatasetLimits
 from registry.datasets.member_names import normalize_label, quote
 from registry.datasets.picture import is_picture
-from registry.datasets.sample import SkippedFile
 from registry.datasets.webdataset import annotate_from_label_files, has_label_files
 from registry.errors import DatasetRejected
 
-SPLITS = frozenset({"train", "training", "test", "testing", "val", "valid", "validation", "dev", "eval"})
-HOW_TO = "put each picture into a folder named by its label, or add a CSV with the columns file and label"
+SPLIT_FOLDERS = frozenset({"train", "training", "test", "testing", "val", "valid", "validation", "dev", "eval"})
+HOW_TO_LABEL = "put each picture into a folder named by its label, or add a CSV with the columns file and label"
 
 
 def annotate(tree: FileTree, limits: DatasetLimits, *, unwrap: bool) -> AnnotationSet:
-    """What the collection says about its files; a lone folder around everything is looked into."""
-    tree = tree.without_documents()
+    """Return the labels that the dataset gives to its files; `unwrap` enters a single top-level folder."""
+    tree = tree.without_readmes()
     if unwrap:
         tree = unwrap_single_folder(tree)
-    if not tree.members and not tree.folders:
-        raise DatasetRejected(f"the collection is empty: {HOW_TO}")
-    tables = _tables(tree)
-    if len(tables) > 1:
-        names = ", ".join(quote(table.name) for table in tables[:5])
-        raise DatasetRejected(f"several tables ({names}): leave one CSV beside the pictures")
-    if tables:
-        with open_file(tables[0]) as file:
-            rows = read_csv(file, tables[0].name, limits)
-        return annotate_from_csv(tree, rows, table=tables[0])
+    if not tree.files and not tree.folders:
+        raise DatasetRejected(f"the dataset is empty: {HOW_TO_LABEL}")
+    csv_files = _csv_files(tree)
+    if len(csv_files) > 1:
+        names = ", ".join(quote(file.name) for file in csv_files[:5])
+        raise DatasetRejected(f"the dataset has several CSV files ({names}): leave one beside the pictures")
+    if csv_files:
+        with open_file(csv_files[0]) as stream:
+            rows = read_csv(stream, csv_files[0].name, limits)
+        return annotate_from_csv(tree, rows, csv_file=csv_files[0])
     if has_label_files(tree):
         return annotate_from_label_files(tree, limits)
-    return _label_by_folders(tree, limits)
+    return _annotate_from_folders(tree, limits)
 
 
-def _tables(tree: FileTree) -> list[DatasetFile]:
-    return [m for m in tree.members if len(m.parts) == 1 and m.parts[0].casefold().endswith(".csv")]
+def _csv_files(tree: FileTree) -> list[DatasetFile]:
+    return [file for file in tree.files if len(file.parts) == 1 and file.parts[0].casefold().endswith(".csv")]
 
 
 def unwrap_single_folder(tree: FileTree) -> FileTree:
-    """The tree below its only folder, unless that is a class: one that holds pictures itself."""
-    roots = {m.parts[0] for m in tree.members} | {parts[0] for parts in tree.folders}
-    root = min(roots, default="")
-    if len(roots) != 1 or (root,) not in tree.folders:
+    """Return the tree below its only top-level folder, unless that folder is a class with pictures of its own."""
+    top_names = {file.parts[0] for file in tree.files} | {parts[0] for parts in tree.folders}
+    top = min(top_names, default="")
+    if len(top_names) != 1 or (top,) not in tree.folders:
         return tree
-    inner = tree.below(root).without_documents()
-    if _tables(inner):
+    inner = tree.below(top).without_readmes()
+    if _csv_files(inner):
         return inner
-    if not inner.folders or _has_picture([m for m in inner.members if len(m.parts) == 1]):
+    if not inner.folders or _has_picture([file for file in inner.files if len(file.parts) == 1]):
         return tree
     return inner
 
 
-def _label_by_folders(tree: FileTree, limits: DatasetLimits) -> AnnotationSet:
+def _annotate_from_folders(tree: FileTree, limits: DatasetLimits) -> AnnotationSet:
     if not tree.folders:
-        raise DatasetRejected(f"the collection has no class folders and no labels: {HOW_TO}")
-    _refuse_splits(tree)
+        raise DatasetRejected(f"the dataset has no class folders and no labels: {HOW_TO_LABEL}")
+    _reject_split_folders(tree)
     labels = {
-        parts[0]: normalize_label(parts[0], origin=parts[0], max_length=limits.max_label_length)
-        for parts in tree.folders
+        folder: normalize_label(folder, origin=folder, max_length=limits.max_label_length)
+        for folder in {parts[0] for parts in tree.folders}
     }
+    outside = [file for file in tree.files if len(file.parts) == 1]
     return AnnotationSet(
-        claims=tuple(Annotation(labels[m.parts[0]], m) for m in tree.members if len(m.parts) > 1),
+        annotations=tuple(Annotation(labels[file.parts[0]], file) for file in tree.files if len(file.parts) > 1),
         labels=frozenset(labels.values()),
-        faults=tuple(SkippedFile(m.name, "lies outside any class folder") for m in tree.members if len(m.parts) == 1),
+        unusable=tuple(SkippedFile(file.name, "lies outside any class folder") for file in outside),
     )
 
 
-def _refuse_splits(tree: FileTree) -> None:
-    """Folders like train/ and test/, taken for classes, would teach nonsense without any error."""
-    inner: dict[str, set[str]] = {parts[0]: set() for parts in tree.folders}
+def _reject_split_folders(tree: FileTree) -> None:
+    """Reject folders like train/ and test/: taken for classes, they would train nonsense without any error."""
+    subfolders: dict[str, set[str]] = {parts[0]: set() for parts in tree.folders}
     for parts in tree.folders:
         if len(parts) == 2:
-            inner[parts[0]].add(parts[1])
-    direct: dict[str, list[DatasetFile]] = defaultdict(list)
-    for member in tree.members:
-        if len(member.parts) == 2:
-            direct[member.parts[0]].append(member)
-    candidates = {root for root in inner if inner[root] and not _has_picture(direct[root])}
-    named = {root for root in candidates if root.casefold() in SPLITS}
-    if candidates == inner.keys():
-        alike = len(candidates) > 1 and bool(set.intersection(*inner.values()))
-        found = candidates if named or alike else set()
+            subfolders[parts[0]].add(parts[1])
+    files_in: dict[str, list[DatasetFile]] = defaultdict(list)
+    for file in tree.files:
+        if len(file.parts) == 2:
+            files_in[file.parts[0]].append(file)
+    candidates = {top for top in subfolders if subfolders[top] and not _has_picture(files_in[top])}
+    named = {top for top in candidates if top.casefold() in SPLIT_FOLDERS}
+    if candidates == subfolders.keys():
+        alike = len(candidates) > 1 and bool(set.intersection(*subfolders.values()))
+        splits = candidates if named or alike else set()
     else:
-        found = named if len(named) > 1 else set()
-    if found:
-        first = min(named or found, key=lambda root: (not root.casefold().startswith("train"), root))
-        suggestion = f"{tree.top}/{first}" if tree.top else first
-        held = ", ".join(quote(root) for root in sorted(found)[:5])
+        splits = named if len(named) > 1 else set()
+    if splits:
+        first = min(named or splits, key=lambda top: (not top.casefold().startswith("train"), top))
+        suggestion = f"{tree.root}/{first}" if tree.root else first
+        names = ", ".join(quote(top) for top in sorted(splits)[:5])
         raise DatasetRejected(
-            f"the folders {held} look like parts of a data set, not like classes: pick one with "
+            f"the folders {names} look like parts of a data set, not like classes: pick one with "
             f"within={quote(suggestion)}"
         )
 
 
-def _has_picture(members: list[DatasetFile]) -> bool:
-    for member in members:
-        with open_file(member) as file:
-            if is_picture(file):
+def _has_picture(files: list[DatasetFile]) -> bool:
+    for file in files:
+        with open_file(file) as stream:
+            if is_picture(stream):
                 return True
     return False

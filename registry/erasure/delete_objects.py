@@ -4,7 +4,7 @@ import hashlib
 
 from registry import failpoints
 from registry.db.models.erasures import Erasure
-from registry.erasure.step_counts import lock_step
+from registry.erasure.status import lock_step
 from registry.errors import Conflict
 from registry.registry import Registry
 from registry.storage.keys import parse_key, shard_prefix

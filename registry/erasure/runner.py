@@ -15,7 +15,7 @@ from registry.erasure.status import ErasureProgress, progress_of
 from registry.erasure.steps import STEPS, VERIFY
 from registry.errors import DomainError
 from registry.registry import Registry
-from registry.training.backoff import backoff_seconds
+from registry.training.lease import backoff_seconds
 
 CLAIM_SECONDS = 30.0  # others leave an erasure alone for so long; should they meet, no harm is done
 FIRST_WAIT_SECONDS = 1.0

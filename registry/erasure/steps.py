@@ -4,8 +4,10 @@ from collections.abc import Callable
 from uuid import UUID
 
 from sqlalchemy import ColumnElement, Table, delete, select, tuple_
+from sqlalchemy.orm import Session
 
 from registry import failpoints
+from registry.access.caller import Caller, require_admin
 from registry.db.clock import now
 from registry.db.database import Database
 from registry.db.models.erasures import Erasure
@@ -13,10 +15,11 @@ from registry.db.models.prompts import Prompt
 from registry.db.models.users import Grant
 from registry.db.models.write_claims import Replica, WriteClaim
 from registry.erasure.delete_objects import delete_objects
-from registry.erasure.step_counts import add_counts, lock_step
+from registry.erasure.status import add_counts, lock_step
 from registry.erasure.target import count_rows, rows_of, target_of
 from registry.erasure.vacuum import vacuum
-from registry.errors import Conflict
+from registry.errors import Conflict, NotFound
+from registry.log import chain
 from registry.registry import Registry
 from registry.storage import write_claims
 from registry.storage.ownership import require_own_store
@@ -110,6 +113,32 @@ STEPS: dict[str, Callable[[Registry, Erasure], None]] = {
     "rows": delete_rows,
     VERIFY: verify,
 }
+
+
+def confirm_scratch(session: Session, caller: Caller, erasure_id: UUID) -> int:
+    """Record an admin's statement that the scratch folders of dead processes are lost; the receipt counts them."""
+    require_admin(caller)
+    erasure = session.scalars(select(Erasure).where(Erasure.id == erasure_id).with_for_update()).one_or_none()
+    if erasure is None:
+        raise NotFound("erasure", erasure_id)
+    if erasure.completed_at is not None:
+        raise Conflict("this erasure is complete: there is nothing to confirm")
+    lost = session.scalars(
+        select(WriteClaim)
+        .where(
+            WriteClaim.id.in_(map(UUID, erasure.write_claims)),
+            WriteClaim.expires_at <= now(),
+            WriteClaim.scratch_id.is_not(None),
+        )
+        .with_for_update()
+    ).all()
+    if not lost:
+        raise Conflict("no scratch folder is missing: every process with files of it is alive or has finished")
+    for claim in lost:
+        claim.scratch_id = None
+    add_counts(session, erasure.id, "holdings", **{"confirmed by hand": len(lost)})
+    chain.append_entry(session, caller.user_id, "erasure.confirmed", erasure=erasure.id, write_claims=len(lost))
+    return len(lost)
 
 
 def _reason(claim: WriteClaim, is_alive: bool, registry: Registry, erasure: Erasure) -> str:

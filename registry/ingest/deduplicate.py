@@ -7,8 +7,8 @@ from uuid import UUID
 from sqlalchemy import select
 from sqlalchemy.orm import Session
 
+from registry.datasets.dataset import LabelledPicture, SkippedFile
 from registry.datasets.member_names import quote
-from registry.datasets.sample import LabelledPicture, SkippedFile
 from registry.datasets.validate import Unreadable
 from registry.db.models.catalog import Sample, Source
 from registry.errors import DatasetRejected

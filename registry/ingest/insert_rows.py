@@ -7,7 +7,7 @@ from uuid import UUID
 from sqlalchemy import func, insert, select
 from sqlalchemy.orm import Session
 
-from registry.datasets.sample import LabelledPicture
+from registry.datasets.dataset import LabelledPicture
 from registry.db.clock import now
 from registry.db.models.catalog import Sample, Shard, Source
 from registry.ingest.batches import batches

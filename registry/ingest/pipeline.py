@@ -10,10 +10,10 @@ from sqlalchemy.orm import Session
 from alacarte.api.limits import MAX_SHARDS
 from registry.access.quotas import require_quota, reserve_quota
 from registry.catalog.shards import assign_shard
+from registry.datasets.dataset import Dataset, LabelledPicture, SkippedFile
 from registry.datasets.limits import DatasetLimits
 from registry.datasets.loader import open_dataset
 from registry.datasets.member_names import quote
-from registry.datasets.sample import Dataset, LabelledPicture, SkippedFile
 from registry.datasets.validate import Unreadable
 from registry.errors import DatasetRejected, Invalid
 from registry.failpoints import hit_failpoint
@@ -135,7 +135,7 @@ def _choose(
         sifted.fresh,
         {s.digest: shards[assign_shard(s.digest, ground.key, len(shards))] for s in sifted.fresh},
         pardoned,
-        collection.refusals + sifted.refusals,
+        collection.skipped + sifted.refusals,
     )
 
 

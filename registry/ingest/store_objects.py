@@ -6,8 +6,8 @@ from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from contextlib import contextmanager
 from pathlib import Path
 
+from registry.datasets.dataset import LabelledPicture
 from registry.datasets.member_names import quote
-from registry.datasets.sample import LabelledPicture
 from registry.errors import DatasetRejected
 from registry.failpoints import hit_failpoint
 from registry.storage.scratch import ScratchUnavailable

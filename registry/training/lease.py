@@ -18,10 +18,11 @@ from registry.db.models.catalog import Shard, Source
 from registry.errors import Invalid, LeaseLost
 from registry.storage import write_claims
 from registry.storage.keys import prompt_key
-from registry.training.backoff import backoff_seconds
 
 LEASE_SECONDS = 60.0  # without a heartbeat, a worker counts as dead after this
 MAX_ERROR_CHARS = 500
+FIRST_BACKOFF_SECONDS = 5.0
+MAX_BACKOFF_SECONDS = 3600.0
 # What a shard's row says when nobody works on it.
 UNLEASED = {"lease_id": None, "worker": None, "expires_at": None, "progress": None}
 
@@ -114,6 +115,12 @@ def end_lease(session: Session, lease: Lease, error: str | None) -> None:
         shard.error = to_single_line(error)
         shard.not_before = seconds_from_now(backoff_seconds(shard.attempts))
     session.flush()
+
+
+def backoff_seconds(attempts: int, first: float = FIRST_BACKOFF_SECONDS, longest: float = MAX_BACKOFF_SECONDS) -> float:
+    """Return the delay before the next attempt: it doubles with every failed attempt, up to `longest`."""
+    # The exponent is limited too, so that it cannot overflow a float after years of failures.
+    return min(first * 2.0 ** min(max(attempts - 1, 0), 30), longest)
 
 
 def is_lease_valid(lease: Lease) -> ColumnElement[bool]:

@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 from PIL import Image
 
+from registry.datasets.dataset import Dataset
 from registry.datasets.limits import DatasetLimits
 from registry.datasets.loader import open_dataset
-from registry.datasets.sample import Dataset
 from registry.errors import DatasetRejected
 
 

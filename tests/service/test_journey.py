@@ -13,8 +13,8 @@ from registry.access.caller import OPERATOR
 from registry.access.tokens import issue_token
 from registry.access.users import create_user
 from registry.registry import Registry
-from registry.training.leased_job import lease_shard
 from registry.training.publish import PublishedMetadata, publish
+from registry.training.queue import lease_shard
 from service.settings import ServiceSettings
 from tests.service.deployment import BACKBONE, LABELS, SIZE, archive, backbone, picture, prompt_bytes
 from tests.service.processes import serve

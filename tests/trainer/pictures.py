@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from PIL import Image, ImageDraw
 
-from registry.datasets.sample import LabelledPicture
+from registry.datasets.dataset import LabelledPicture
 
 SHARED = Path(__file__).parents[2].parent / "shared"
 WEIGHTS = SHARED / "weights" / "vit_tiny_patch16_224.safetensors"

@@ -11,7 +11,7 @@ from alacarte.prompting.backbone.vit import Backbone
 from alacarte.prompting.predict import ImagePrediction, Predictor
 from alacarte.prompting.prompt.tensors import TrainedPrompt
 from registry.catalog.shards import split_into_shards
-from registry.datasets.sample import LabelledPicture
+from registry.datasets.dataset import LabelledPicture
 from tests.trainer.pictures import WEIGHTS, needs_pictures, samples_below, unpack_clothing
 from trainer.optimize import TrainingProgress
 from trainer.recipe import Recipe

@@ -17,7 +17,7 @@ from alacarte.prompting.attention.train_forward import compute_states, state_sha
 from alacarte.prompting.backbone.preprocess import Preprocessing
 from alacarte.prompting.backbone.vit import Backbone
 from alacarte.prompting.errors import PictureDecodeError
-from registry.datasets.sample import LabelledPicture
+from registry.datasets.dataset import LabelledPicture
 from tests.prompting.reference import small_backbone
 from tests.trainer.pictures import draw_samples
 from trainer.errors import ScratchFull, StatesNotFinite, TrainingError

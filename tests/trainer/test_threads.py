@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from alacarte.prompting.backbone.vit import Backbone
-from registry.datasets.sample import LabelledPicture
+from registry.datasets.dataset import LabelledPicture
 from trainer.state_cache import StateCache
 from trainer.threads import one_thread
 from trainer.views import served_batches

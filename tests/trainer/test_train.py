@@ -14,7 +14,7 @@ from alacarte.prompting.backbone.vit import Backbone
 from alacarte.prompting.predict import Predictor
 from alacarte.prompting.prompt.artifact import prompt_from_bytes, prompt_to_bytes
 from alacarte.prompting.prompt.tensors import VARIANTS, Variant
-from registry.datasets.sample import LabelledPicture
+from registry.datasets.dataset import LabelledPicture
 from tests.prompting.reference import small_backbone
 from trainer.optimize import TrainingProgress
 from trainer.recipe import AUGMENTATIONS, Augmentation, Recipe

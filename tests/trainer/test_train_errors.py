@@ -13,7 +13,7 @@ from torch import Tensor
 from alacarte.prompting.backbone.vit import Backbone
 from alacarte.prompting.errors import PromptingError
 from alacarte.prompting.prompt.tensors import TrainedPrompt
-from registry.datasets.sample import LabelledPicture
+from registry.datasets.dataset import LabelledPicture
 from tests.prompting.reference import small_backbone
 from trainer.errors import LossNotFinite, ShardRefused, TrainingError
 from trainer.optimize import TrainingProgress

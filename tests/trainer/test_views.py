@@ -8,7 +8,7 @@ import torch
 
 from alacarte.prompting.backbone.preprocess import Preprocessing, decode
 from alacarte.prompting.errors import PictureDecodeError
-from registry.datasets.sample import LabelledPicture
+from registry.datasets.dataset import LabelledPicture
 from trainer.recipe import Recipe
 from trainer.train import training_batches
 from trainer.views import View

@@ -6,7 +6,7 @@ import torch
 
 from alacarte.prompting.backbone.preprocess import Preprocessing
 from alacarte.prompting.compose import ComposedScores
-from registry.datasets.sample import LabelledPicture
+from registry.datasets.dataset import LabelledPicture
 from trainer.baselines.batches import load_batches
 from trainer.baselines.errors import MeasurementInvalid
 from trainer.baselines.member_logits import Classifier, EnsembleLogits, concat_batches

@@ -12,7 +12,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from alacarte.prompting.backbone.vit import Backbone
-from registry.datasets.sample import LabelledPicture
+from registry.datasets.dataset import LabelledPicture
 from trainer.baselines.batches import PixelBatch, load_batches
 from trainer.baselines.member_logits import EnsembleLogits
 from trainer.optimize import ReportProgress, optimize

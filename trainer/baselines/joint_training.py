@@ -16,7 +16,7 @@ from alacarte.prompting.attention.masked_reference import joint_forward
 from alacarte.prompting.backbone.vit import Backbone
 from alacarte.prompting.prompt.prototypes import kmeans
 from alacarte.prompting.prompt.tensors import TrainedPrompt
-from registry.datasets.sample import LabelledPicture
+from registry.datasets.dataset import LabelledPicture
 from trainer.baselines.batches import PixelBatch, load_batches
 from trainer.baselines.joint_prompts import Attention, attention_mask, joint_logits
 from trainer.errors import RecipeInvalid

@@ -7,8 +7,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from registry.catalog.shards import assign_shard, split_into_shards
-from registry.datasets.dataset import Domain, open_domains
-from registry.datasets.sample import LabelledPicture
+from registry.datasets.dataset import LabelledPicture
+from registry.datasets.domains import Domain, open_domains
 from registry.datasets.validate import Unreadable
 from trainer.recipe import Recipe
 from trainer.study.training_spec import TrainingSpec
@@ -83,7 +83,7 @@ def open_domain_splits(
     """Open the data set at `path`; its files exist until the context is left. Without test pictures, hold some out."""
     with open_domains(path, scratch=scratch, unreadable=unreadable) as domains:
         for domain in domains:
-            refusals = [*domain.train.refusals, *(() if domain.test is None else domain.test.refusals)]
+            refusals = [*domain.train.skipped, *(() if domain.test is None else domain.test.skipped)]
             if refusals:
                 log(f"{len(refusals)} files skipped; the first is {refusals[0].name}: {refusals[0].reason}")
         if any(domain.test is None for domain in domains):

@@ -7,7 +7,7 @@ from functools import cached_property
 from typing import Literal
 
 from alacarte.prompting.backbone.vit import Backbone
-from registry.datasets.sample import LabelledPicture
+from registry.datasets.dataset import LabelledPicture
 from trainer.recipe import Recipe
 
 # structured: a prompt with structured attention. full: a prompt in one sequence with all tokens.

@@ -4,7 +4,7 @@ from collections.abc import Callable
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from pathlib import Path
 
-from registry.datasets.sample import LabelledPicture
+from registry.datasets.dataset import LabelledPicture
 from registry.storage.store import ObjectStore
 from registry.training.lease import Lease, LeasedSample
 

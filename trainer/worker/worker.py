@@ -14,7 +14,7 @@ from typing import Literal
 from registry.errors import Invalid, LeaseLost
 from registry.registry import Registry
 from registry.training.lease import LEASE_SECONDS, Lease, to_single_line, validate_lease_seconds
-from registry.training.leased_job import lease_shard
+from registry.training.queue import lease_shard
 from trainer.worker.backbones import WorkerBackbones
 from trainer.worker.errors import Stopped, error_log_fields, translate_errors
 from trainer.worker.heartbeat import Heartbeat

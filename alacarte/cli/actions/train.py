@@ -14,8 +14,8 @@ from alacarte.cli.prompt_files import SUFFIX, name_shards, require_room
 from alacarte.prompting.backbone.vit import Backbone
 from alacarte.prompting.prompt.artifact import prompt_digest, prompt_to_bytes, write_prompt
 from registry.catalog.shards import split_into_shards
+from registry.datasets.dataset import LabelledPicture, SkippedFile
 from registry.datasets.loader import open_dataset
-from registry.datasets.sample import LabelledPicture, SkippedFile
 from trainer.errors import ShardRefused
 from trainer.optimize import ReportProgress, TrainingProgress
 from trainer.recipe import Recipe
@@ -72,16 +72,16 @@ def train_shards(plan: Plan, say: Callable[[str], None]) -> Outcome:
         within=plan.within,
         unreadable="skip" if plan.skip_unreadable else "refuse",
     ) as collection:
-        if collection.refusals:
-            first = collection.refusals[0]
-            say(f"{len(collection.refusals)} files left out; the first is {first.name}: {first.reason}")
+        if collection.skipped:
+            first = collection.skipped[0]
+            say(f"{len(collection.skipped)} files left out; the first is {first.name}: {first.reason}")
         shards = _split(collection.samples, plan)
         _warn_of_one_label(shards, say)
         _make_folders(plan)
         backbone = build(plan.backbone, plan.size, say)
         _require_identity(backbone, plan)
         trained = _train_all(backbone, shards, plan, earlier)
-    return Outcome(describe(backbone), collection.refusals, trained)
+    return Outcome(describe(backbone), collection.skipped, trained)
 
 
 def _train_all(

@@ -127,7 +127,7 @@ def verify(
 def confirm(erasure: ErasureId, as_json: Json = False) -> None:
     """Confirm by hand that scratch files on a machine that will not come back are gone; the receipt says so."""
     from registry.access.caller import OPERATOR
-    from registry.erasure.manual_confirm import confirm_scratch
+    from registry.erasure.steps import confirm_scratch
 
     with writing() as session:
         confirmed = confirm_scratch(session, OPERATOR, erasure)

@@ -13,8 +13,8 @@ from registry.bootstrap import open_registry
 from registry.ids import new_id
 from registry.settings import load_registry_settings
 from registry.storage import write_claims
-from registry.training.leased_job import lease_shard
 from registry.training.publish import PublishedMetadata, publish
+from registry.training.queue import lease_shard
 from tests.cli.fixtures import draw, run
 
 FACTS = PublishedMetadata(identity="1d" * 32, labels=("cat",), samples=1, facts={})

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from registry.training.leased_job import lease_shard
 from registry.training.publish import PublishedMetadata, publish
+from registry.training.queue import lease_shard
 from tests.cli.fixtures import draw
 from tests.cli.remote.conftest import Ask, Told
 from tests.service.deployment import TASK, World, archive, backbone, picture, prompt_bytes

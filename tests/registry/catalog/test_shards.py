@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from registry.catalog.shards import assign_shard, split_into_shards
-from registry.datasets.sample import LabelledPicture
+from registry.datasets.dataset import LabelledPicture
 
 KEY = b"a key of a source"
 

@@ -16,8 +16,8 @@ from registry.erasure.runner import finish_erasure
 from registry.ingest.upload import add_samples, upload_source
 from registry.registry import Registry
 from registry.settings import load_registry_settings
-from registry.training.leased_job import lease_shard
 from registry.training.publish import PublishedMetadata, publish
+from registry.training.queue import lease_shard
 
 FACTS = PublishedMetadata(identity="1d" * 32, labels=("cat", "dog"), samples=1, facts={"seed": 7})
 PROMPT = b"the numbers that somebody's pictures became " * 50

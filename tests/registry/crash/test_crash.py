@@ -21,8 +21,8 @@ from registry.erasure.verify import verify_receipt
 from registry.ingest.pipeline import IngestResult
 from registry.ingest.upload import upload_source
 from registry.registry import Registry
-from registry.training.leased_job import lease_shard
 from registry.training.publish import publish
+from registry.training.queue import lease_shard
 from tests.registry.crash.child import FACTS, PROMPT
 from tests.registry.crash.conftest import Kill, Traces, clear_up, pack, pass_time
 

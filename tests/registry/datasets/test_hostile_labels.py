@@ -27,22 +27,22 @@ def test_an_overlong_label_is_refused(shop: Workshop) -> None:
 
 
 TABLES = {
-    "unknown file": ("file,label\n1.png,a\n3.png,a\n", "line 3' names '3.png', which is not there"),
+    "unknown file": ("file,label\n1.png,a\n3.png,a\n", "line 3' names '3.png', which is not in the dataset"),
     "no file column": ("name,label\n1.png,a\n", "no column named file or filename or image or path"),
     "no label column": ("file,kind\n1.png,a\n", "no column named class or label or target"),
     "two file columns": ("file,path,label\n1.png,1.png,a\n", "several columns"),
     "no header": ("1.png,a\n", "no column"),
     "nothing": ("", "no column"),
-    "no rows": ("file,label\n", "holds no labelled picture"),
+    "no rows": ("file,label\n", "has no labelled picture"),
     "a way out": ("file,label\n../1.png,a\n", "'../1.png' points outside"),
     "an absolute path": ("file,label\n/etc/passwd,a\n", "'/etc/passwd' is an absolute path"),
     "a backslash": ("file,label\nx\\1.png,a\n", "backslash"),
     "an empty label": ("file,label\n1.png, \n", "line 2' has an empty label"),
     "an empty file": ("file,label\n,a\n", "line 2' names no file"),
     "a short row": ("file,label\n1.png\n", "line 2' has too few columns"),
-    "two labels": ("file,label\n1.png,a\n./1.png,b\n", "calls '1.png' 'b', and an earlier line calls it 'a'"),
-    "an open quote": ('file,label\n"1.png,a\n', "not a readable CSV"),
-    "itself": ("file,label\nlabels.csv,a\n", "which is not there"),
+    "two labels": ("file,label\n1.png,a\n./1.png,b\n", "labels '1.png' as 'b', but an earlier line labels it 'a'"),
+    "an open quote": ('file,label\n"1.png,a\n', "not a valid CSV"),
+    "itself": ("file,label\nlabels.csv,a\n", "which is not in the dataset"),
     "a NUL": ("file,label\n1.png,a\0\n", "control characters"),
 }
 
@@ -105,7 +105,7 @@ def test_a_pair_of_one_is_refused_or_skipped(shop: Workshop) -> None:
     collection = shop.read(path, skip=True)
 
     assert "2 of 3 files" in message
-    assert [r.name for r in collection.refusals] == ["2.png", "3.cls"]
+    assert [r.name for r in collection.skipped] == ["2.png", "3.cls"]
 
 
 def test_two_pictures_of_one_key_are_refused(shop: Workshop) -> None:

@@ -79,7 +79,7 @@ def test_an_unreadable_picture_can_be_skipped(shop: Workshop, content: bytes) ->
     collection = shop.read(path, skip=True)
 
     assert [s.name for s in collection.samples] == ["a/1.png"]
-    assert [r.name for r in collection.refusals] == ["a/2.png", "a/3.png"]
+    assert [r.name for r in collection.skipped] == ["a/2.png", "a/3.png"]
 
 
 def test_the_message_names_the_first_few_and_counts_the_rest(shop: Workshop) -> None:
@@ -131,7 +131,7 @@ def test_the_same_picture_twice_under_one_label_is_kept_once(shop: Workshop) -> 
     collection = shop.read(path)
 
     assert {s.name for s in collection.samples} == {"a/1.png", "b/1.png"}
-    assert [(r.name, r.reason) for r in collection.refusals] == [("a/2.png", "same picture as 'a/1.png'")]
+    assert [(r.name, r.reason) for r in collection.skipped] == [("a/2.png", "same picture as 'a/1.png'")]
 
 
 def test_the_same_picture_under_two_labels_is_refused(shop: Workshop) -> None:
@@ -150,7 +150,7 @@ def test_all_files_of_a_picture_under_two_labels_can_be_skipped(shop: Workshop) 
     collection = shop.read(path, skip=True)
 
     assert {s.name for s in collection.samples} == {"a/3.png", "b/4.png"}
-    assert [r.name for r in collection.refusals] == ["a/1.png", "a/2.png", "b/1.png"]
+    assert [r.name for r in collection.skipped] == ["a/1.png", "a/2.png", "b/1.png"]
 
 
 @pytest.mark.parametrize("pack", ["zip", "folder"])
@@ -174,7 +174,7 @@ def test_a_picture_outside_any_class_is_refused_or_skipped(shop: Workshop) -> No
     path = shop.tree({"a/1.png": shop.picture(1), "b/1.png": shop.picture(3), "2.png": shop.picture(2)})
 
     assert "'2.png': lies outside any class folder" in shop.refusal(path)
-    assert [r.name for r in shop.read(path, skip=True).refusals] == ["2.png"]
+    assert [r.name for r in shop.read(path, skip=True).skipped] == ["2.png"]
 
 
 def test_pictures_without_any_label_are_refused(shop: Workshop) -> None:
@@ -190,7 +190,7 @@ def test_a_folder_with_a_link_or_pipe_is_refused(shop: Workshop, kind: str) -> N
     else:
         (root / "a/x").symlink_to(outside if kind == "folder" else outside / "b/1.png")
 
-    expected = "'a/x' is no ordinary file" if kind == "pipe" else "'a/x' is a link"
+    expected = "'a/x' is a device, pipe or socket" if kind == "pipe" else "'a/x' is a link"
     assert shop.refusal(root, skip=True).startswith(expected)
 
 

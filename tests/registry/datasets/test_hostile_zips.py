@@ -30,7 +30,7 @@ def test_a_zip_name_is_not_cut_at_a_nul(shop: Workshop) -> None:
     path = shop.zip({"a/1.pngX/../../../evil": shop.picture(1)})
     path.write_bytes(path.read_bytes().replace(b"1.pngX", b"1.png\0"))
 
-    assert "outside the collection" in shop.refusal(path)
+    assert "outside the dataset" in shop.refusal(path)
 
 
 def test_a_link_in_a_zip_is_refused(shop: Workshop) -> None:
@@ -73,7 +73,7 @@ def test_a_zip_that_declares_more_than_it_holds_is_refused(shop: Workshop) -> No
     path = shop.zip({"a/1.png": shop.picture(1)})
     path.write_bytes(patched(path.read_bytes(), b"PK\x01\x02", 24, struct.pack("<I", 5000)))
 
-    assert "'a/1.png' has another size" in shop.refusal(path)
+    assert "'a/1.png' does not have the size" in shop.refusal(path)
 
 
 def test_overlapping_members_are_refused(shop: Workshop) -> None:
@@ -98,7 +98,7 @@ def test_a_zip_of_more_members_than_allowed_is_refused_before_they_are_listed(sh
 
     message = shop.refusal(path, limits=DatasetLimits(max_files=2000), error=LimitExceeded)
 
-    assert message.startswith("the zip holds more than 2000 files")
+    assert message.startswith("the zip has more than 2000 files")
 
 
 def test_a_zip_with_a_directory_of_absurd_length_is_refused_unread(shop: Workshop) -> None:

@@ -45,7 +45,7 @@ def test_class_folders_are_read_from_any_package(shop: Workshop, pack: Pack) -> 
         ("pear", "pear/x"),
     }
     assert collection.labels == ("apple", "pear")
-    assert collection.refusals == ()
+    assert collection.skipped == ()
     assert [s.digest for s in collection.samples] == sorted(s.digest for s in collection.samples)
 
 
@@ -116,7 +116,7 @@ def test_a_table_at_the_root_names_the_pictures(shop: Workshop, pack: Pack) -> N
         ("apple", "images/1.png"),
         ("T-shirt/top", "images/2.png"),
     }
-    assert [(r.name, r.reason) for r in collection.refusals] == [("images/3.png", "not named in the table")]
+    assert [(r.name, r.reason) for r in collection.skipped] == [("images/3.png", "not named in the CSV")]
 
 
 @pytest.mark.parametrize("file_column", ["file", "Filename", "PATH", " image "])
@@ -131,7 +131,7 @@ def test_a_table_is_read_by_its_own_path(shop: Workshop, file_column: str, label
     collection = shop.read(table)
 
     assert [(s.label, s.name) for s in collection.samples] == [("ä b", "x/1.png")]
-    assert collection.refusals == ()
+    assert collection.skipped == ()
 
 
 @packs
@@ -163,7 +163,7 @@ def test_captions_in_class_folders_do_not_make_pairs(shop: Workshop) -> None:
     collection = shop.read(path, skip=True)
 
     assert collection.labels == ("a", "b")
-    assert [r.name for r in collection.refusals] == ["a/1.txt"]
+    assert [r.name for r in collection.skipped] == ["a/1.txt"]
 
 
 @packs
@@ -183,7 +183,7 @@ def test_litter_is_ignored(shop: Workshop, pack: Pack) -> None:
 
     collection = shop.read(pack(shop, files))
 
-    assert (len(collection.samples), collection.refusals) == (2, ())
+    assert (len(collection.samples), collection.skipped) == (2, ())
 
 
 def test_labels_of_any_script_are_nfc_and_merge(shop: Workshop) -> None:
@@ -236,5 +236,5 @@ def test_real_pictures_from_a_real_archive(shop: Workshop) -> None:
 
     assert len(collection.labels) == 10
     assert len(collection.samples) == 300
-    assert collection.refusals == ()
+    assert collection.skipped == ()
     assert "within='clothing10-tiny/train'" in shop.refusal(archive)

@@ -9,8 +9,8 @@ import pytest
 
 from registry.access.caller import OPERATOR, Caller
 from registry.catalog.shards import assign_shard
+from registry.datasets.dataset import SkippedFile
 from registry.datasets.limits import DatasetLimits
-from registry.datasets.sample import SkippedFile
 from registry.db.models.catalog import Source
 from registry.errors import Conflict, DatasetRejected, DomainError, Forbidden, Invalid, LimitExceeded, NotFound
 from registry.ids import new_id

@@ -5,8 +5,7 @@ from hypothesis import strategies as st
 
 from registry.db.clock import seconds_from_now
 from registry.registry import Registry
-from registry.training.backoff import MOST_SECONDS, backoff_seconds
-from registry.training.lease import MAX_ERROR_CHARS, fail_lease, return_lease
+from registry.training.lease import MAX_BACKOFF_SECONDS, MAX_ERROR_CHARS, backoff_seconds, fail_lease, return_lease
 from registry.training.queue import lease_next_shard
 from tests.registry.training.fixtures import (
     LOSSES,
@@ -81,5 +80,5 @@ def test_who_lost_a_lease_neither_fails_nor_returns_it(registry: Registry) -> No
 def test_waiting_doubles_up_to_an_hour(attempts: int) -> None:
     seconds = backoff_seconds(attempts)
 
-    assert 5 <= seconds <= MOST_SECONDS
-    assert backoff_seconds(attempts + 1) == (5 if attempts < 1 else min(2 * seconds, MOST_SECONDS))
+    assert 5 <= seconds <= MAX_BACKOFF_SECONDS
+    assert backoff_seconds(attempts + 1) == (5 if attempts < 1 else min(2 * seconds, MAX_BACKOFF_SECONDS))

@@ -7,8 +7,8 @@ import pytest
 from registry.errors import LeaseLost
 from registry.registry import Registry
 from registry.training.lease import Lease
-from registry.training.leased_job import lease_shard
 from registry.training.publish import publish
+from registry.training.queue import lease_shard
 from tests.registry.training.fixtures import FACTS, add_shard, expire, holding_now, shard_now, take
 
 

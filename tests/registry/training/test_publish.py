@@ -9,9 +9,8 @@ from registry.db.models.log import LogEntry
 from registry.errors import DatabaseUnreachable, LeaseLost
 from registry.registry import Registry
 from registry.training.lease import Lease
-from registry.training.leased_job import lease_shard
 from registry.training.publish import publish
-from registry.training.queue import lease_next_shard
+from registry.training.queue import lease_next_shard, lease_shard
 from tests.registry.training.fixtures import (
     FACTS,
     LOSSES,

@@ -26,8 +26,8 @@ from registry.settings import load_registry_settings
 from registry.storage import write_claims
 from registry.storage.factory import open_store
 from registry.storage.scratch import ScratchSpace
-from registry.training.leased_job import lease_shard
 from registry.training.publish import PublishedMetadata, publish
+from registry.training.queue import lease_shard
 
 WORKERS = 8
 LEASE_SECONDS = 1.0

@@ -6,7 +6,7 @@ import torch
 from alacarte.prompting.backbone.vit import Backbone
 from alacarte.prompting.compose import ComposedScores
 from alacarte.prompting.errors import CompositionInvalid
-from registry.datasets.sample import LabelledPicture
+from registry.datasets.dataset import LabelledPicture
 from tests.prompting.reference import LABELS, small_prompt
 from trainer.baselines.apt import StructuredSet
 from trainer.baselines.errors import MeasurementInvalid

@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from alacarte.prompting.backbone.vit import Backbone
-from registry.datasets.sample import LabelledPicture
+from registry.datasets.dataset import LabelledPicture
 from tests.prompting.reference import small_backbone, small_images
 from trainer.baselines.evaluate import accuracy, classify
 from trainer.baselines.fine_tuning import TunedModel, fine_tune, tune_biases

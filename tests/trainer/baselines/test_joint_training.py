@@ -8,7 +8,7 @@ import torch
 from alacarte.prompting.backbone.vit import Backbone, backbone_identity
 from alacarte.prompting.prompt.artifact import prompt_to_bytes
 from alacarte.prompting.prompt.tensors import Variant
-from registry.datasets.sample import LabelledPicture
+from registry.datasets.dataset import LabelledPicture
 from trainer.baselines.apt import StructuredSet
 from trainer.baselines.evaluate import accuracy, classify
 from trainer.baselines.joint_prompts import Attention, JointSet

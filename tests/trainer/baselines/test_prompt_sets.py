@@ -9,7 +9,7 @@ from torch import Tensor
 from alacarte.prompting.backbone.vit import Backbone
 from alacarte.prompting.errors import BackboneMismatch, CompositionInvalid
 from alacarte.prompting.prompt.tensors import TrainedPrompt, Variant
-from registry.datasets.sample import LabelledPicture
+from registry.datasets.dataset import LabelledPicture
 from tests.prompting.reference import small_backbone, small_images, small_prompt
 from trainer.baselines.apt import StructuredSet
 from trainer.baselines.evaluate import accuracy, classify

@@ -2,7 +2,7 @@
 
 import pytest
 
-from registry.datasets.sample import LabelledPicture
+from registry.datasets.dataset import LabelledPicture
 from trainer.recipe import Recipe
 from trainer.study.eta import EtaEstimator
 from trainer.study.plan import StudyPlan

@@ -18,7 +18,7 @@ from registry.access.caller import OPERATOR
 from registry.catalog.shards import assign_shard
 from registry.catalog.sources import KEY_BYTES
 from registry.catalog.tasks import Setting, create_task
-from registry.datasets.sample import LabelledPicture
+from registry.datasets.dataset import LabelledPicture
 from registry.db.clock import seconds_from_now
 from registry.db.models.catalog import Shard, Task
 from registry.db.models.prompts import Prompt

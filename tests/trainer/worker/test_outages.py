@@ -14,8 +14,8 @@ from registry.ids import new_id
 from registry.registry import Registry
 from registry.storage.errors import StoreUnreachable
 from registry.training.lease import Lease, LeasedTask, renew_lease
-from registry.training.leased_job import lease_shard
 from registry.training.publish import publish
+from registry.training.queue import lease_shard
 from tests.trainer.worker.conftest import on_sqlite
 from tests.trainer.worker.fixtures import (
     ENDLESS,

@@ -4,7 +4,7 @@ import pytest
 
 from alacarte.prompting.backbone.vit import Backbone
 from alacarte.prompting.prompt.artifact import prompt_to_bytes
-from registry.datasets.sample import LabelledPicture
+from registry.datasets.dataset import LabelledPicture
 from trainer.recipe import Recipe
 from trainer.train import count_steps, train_shard
 

@@ -2,7 +2,7 @@
 
 import random
 
-from registry.datasets.sample import LabelledPicture
+from registry.datasets.dataset import LabelledPicture
 from trainer.study import paper
 from trainer.study.experiments.experiment import Experiment, composed_accuracy, format_percent
 from trainer.study.plan import Samples, StudyPlan

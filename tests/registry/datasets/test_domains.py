@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 from PIL import Image
 
-from registry.datasets.dataset import Domain, open_domains
+from registry.datasets.domains import Domain, open_domains
 from registry.errors import DatasetRejected
 
 
@@ -84,9 +84,9 @@ def test_a_picture_in_both_parts_is_refused_or_left_out_of_the_questions(tmp_pat
     draw_split(tmp_path)
     draw(tmp_path / "test" / "cat", 0)  # also in train/cat
 
-    with pytest.raises(DatasetRejected, match="among the pictures to learn from"), open_domains(tmp_path):
+    with pytest.raises(DatasetRejected, match="among the training pictures"), open_domains(tmp_path):
         pass
     with open_domains(tmp_path, unreadable="skip") as domains:
         assert labels(domains[0]) == (4, 4)
         assert domains[0].test is not None
-        assert [refusal.name for refusal in domains[0].test.refusals] == ["test/cat/0.png"]
+        assert [refusal.name for refusal in domains[0].test.skipped] == ["test/cat/0.png"]
