@@ -24,6 +24,8 @@ _EXTRAS = {
     "safetensors": "torch",
     "huggingface_hub": "torch",
     "sklearn": "demo",
+    "jinja2": "study",
+    "matplotlib": "study",
     "httpx": "client",
     "fastapi": "serve",
     "uvicorn": "serve",

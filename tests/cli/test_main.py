@@ -28,13 +28,14 @@ def without(module: str, *arguments: str) -> subprocess.CompletedProcess[str]:
     return python(program, *arguments)
 
 
-@pytest.mark.parametrize("arguments", [["--help"], ["--version"], ["train", "--help"]])
+@pytest.mark.parametrize("arguments", [["--help"], ["--version"], ["train", "--help"], ["eval", "--help"]])
 def test_help_and_version_import_nothing_heavy(arguments: list[str]) -> None:
     program = (
         "import sys, contextlib\n"
         "from alacarte.cli.main import main\n"
         "with contextlib.suppress(SystemExit): main()\n"
-        "heavy = {'torch', 'timm', 'torchvision', 'safetensors', 'sklearn', 'numpy', 'PIL'} & sys.modules.keys()\n"
+        "heavy = {'torch', 'timm', 'torchvision', 'safetensors', 'sklearn', 'numpy', 'PIL', 'matplotlib'}\n"
+        "heavy &= sys.modules.keys()\n"
         "print('heavy:', *sorted(heavy))"
     )
 
@@ -64,6 +65,13 @@ def test_a_missing_torch_is_told_with_its_extra(tmp_path: Path) -> None:
 
     assert ended.returncode == 1
     assert ended.stderr == "error: this command needs torch: pip install 'alacarte[torch]'\n"
+
+
+def test_a_missing_matplotlib_is_reported_before_eval_reads_anything(tmp_path: Path) -> None:
+    ended = without("matplotlib", "eval", "--data", str(tmp_path))
+
+    assert ended.returncode == 1
+    assert ended.stderr == "error: this command needs matplotlib: pip install 'alacarte[study]'\n"
 
 
 def test_a_module_that_no_extra_brings_is_no_mistake_of_a_person(monkeypatch: pytest.MonkeyPatch) -> None:

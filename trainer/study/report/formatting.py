@@ -1,25 +1,29 @@
-"""Numbers as people read them: each by its unit, in as many digits as mean something."""
+"""Numbers and names as a report shows them: each number in its unit, with as many digits as matter."""
 
-from dataclasses import dataclass
+import re
 from decimal import Decimal
+from typing import NamedTuple
 
 from trainer.study.results import Cell, Unit
 
 MISSING = "–"
 MINUS = "\N{MINUS SIGN}"
 SPACE = "\N{NO-BREAK SPACE}"
+REPLACEMENT = "\N{REPLACEMENT CHARACTER}"
+
+# Characters that neither HTML nor XML can contain: most control characters, and surrogates.
+_NOT_IN_XML = re.compile("[^\t\n\r\x20-\x7e\x85\xa0-\ud7ff\ue000-\ufdcf\ufdf0-\ufffd\U00010000-\U0010ffff]")
 
 
-@dataclass(frozen=True)
-class Scale:
-    """What numbers are divided by to be shown, and what then stands behind them."""
+class Scale(NamedTuple):
+    """The divisor of the numbers that are shown, and the suffix behind them."""
 
     divisor: Decimal
     suffix: str = ""
 
 
 _PERCENT = Decimal("0.01")
-# From which amount on each scale is the one to use.
+# The smallest amount for which each scale is used.
 _SCALES: dict[Unit, tuple[tuple[int, Scale], ...]] = {
     "text": ((0, Scale(Decimal(1))),),
     "count": ((0, Scale(Decimal(1))),),
@@ -39,52 +43,56 @@ _SCALES: dict[Unit, tuple[tuple[int, Scale], ...]] = {
 }
 
 
-def scale_of(unit: Unit, largest: Decimal) -> Scale:
-    """The scale in which numbers of up to this amount are best read."""
+def choose_scale(unit: Unit, largest: float) -> Scale:
+    """Return the scale for numbers of up to this amount."""
     return [scale for least, scale in _SCALES[unit] if largest >= least][-1]
 
 
-def show(cell: Cell, unit: Unit) -> str:
-    """The cell as it stands in a table; what was not measured is a dash."""
+def format_cell(cell: Cell, unit: Unit) -> str:
+    """Format a table cell; None becomes a dash."""
     if cell is None:
         return MISSING
     if isinstance(cell, str):
         return cell
-    scale = scale_of(unit, abs(decimal_of(cell)))
-    number = decimal_of(cell) / scale.divisor
+    scale = choose_scale(unit, abs(cell))
+    number = Decimal(str(cell)) / scale.divisor
     is_whole = number == number.to_integral_value()
-    if number.adjusted() >= 15:  # too long to read in full, and more than any study has
-        text = f"{number:.3g}"
+    if number.adjusted() >= 15 or (number.adjusted() < -4 and unit not in ("share", "points")):
+        text = f"{number:,.0f}" if not number else f"{number:.3g}"
     elif unit == "share":
         text = f"{number:.1f}"
     elif unit == "points":
         text = f"{number:+.1f}"
     elif is_whole and unit in ("count", "text", "bytes"):
         text = f"{number:,.0f}"
-    elif number.adjusted() < -4:
-        text = f"{number:.3g}"
     else:
-        text = f"{number:,.{max(0, 2 - number.adjusted())}f}"  # three digits that count
-    return signed(text) + scale.suffix
+        text = f"{number:,.{max(0, 2 - number.adjusted())}f}"  # three significant digits
+    return _typeset_sign(text) + scale.suffix
 
 
-def show_spread(spread: float, unit: Unit) -> str:
-    """How far several figures lie apart, as it stands behind their mean: points without a sign, shares without "%"."""
-    return show(spread, unit).lstrip("+").removesuffix(SPACE + "%")
+def format_deviation(deviation: float, unit: Unit) -> str:
+    """Format a standard deviation, to stand behind its mean: points without a sign, shares without "%"."""
+    return format_cell(deviation, unit).lstrip("+").removesuffix(SPACE + "%")
 
 
-def decimal_of(number: float | Decimal) -> Decimal:
-    """The number in the digits that people write it with: 0.1 is a tenth."""
-    return Decimal(str(number))
+def format_tick(number: float, unit: Unit, scale: Scale) -> str:
+    """Format a tick of an axis whose numbers are already divided by the scale."""
+    sign = "+" if unit == "points" else ""
+    return _typeset_sign(f"{round(number, 10):{sign},.6g}") + scale.suffix
 
 
-def signed(text: str) -> str:
-    """A number with a true minus sign, and none at all before a zero."""
+def _typeset_sign(text: str) -> str:
+    """Use a true minus sign, and no sign before zero."""
     if not text.strip("+-0.,"):
         return text.lstrip("+-")
     return text.replace("-", MINUS, 1) if text.startswith("-") else text
 
 
 def label_paper(name: str, from_paper: bool) -> str:
-    """The name of a column or series, from which one can see whether it is the paper's."""
+    """Mark the name of a column or series as the paper's, unless it says so already."""
     return f"{name} (paper)" if from_paper and "paper" not in name.casefold() else name
+
+
+def replace_invalid_characters(text: str) -> str:
+    """Replace characters that no page can contain."""
+    return _NOT_IN_XML.sub(REPLACEMENT, text)

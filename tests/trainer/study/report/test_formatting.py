@@ -1,8 +1,8 @@
-"""Numbers are shown as people read them."""
+"""Numbers are formatted by their unit."""
 
 import pytest
 
-from trainer.study.report.formatting import label_paper, show
+from trainer.study.report.formatting import format_cell, label_paper
 from trainer.study.results import Cell, Unit
 
 
@@ -41,15 +41,15 @@ from trainer.study.results import Cell, Unit
         (1e-12, "ratio", "1e-12 ×"),
     ],
 )
-def test_a_cell_is_shown_by_its_unit(cell: Cell, unit: Unit, text: str) -> None:
-    assert show(cell, unit).replace("\N{NO-BREAK SPACE}", " ") == text
+def test_a_cell_is_formatted_by_its_unit(cell: Cell, unit: Unit, text: str) -> None:
+    assert format_cell(cell, unit).replace("\N{NO-BREAK SPACE}", " ") == text
 
 
-def test_a_number_is_never_parted_from_its_unit() -> None:
-    assert " " not in show(0.5, "share")
+def test_no_line_break_separates_a_number_from_its_unit() -> None:
+    assert " " not in format_cell(0.5, "share")
 
 
-def test_a_name_says_that_it_is_the_papers_once() -> None:
+def test_a_name_is_marked_as_the_papers_once() -> None:
     assert label_paper("composed", from_paper=True) == "composed (paper)"
     assert label_paper("Paper, Flowers", from_paper=True) == "Paper, Flowers"
     assert label_paper("composed", from_paper=False) == "composed"

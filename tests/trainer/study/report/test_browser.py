@@ -1,4 +1,4 @@
-"""A real browser shows the page in full, on a telephone too, and asks for nothing and runs nothing."""
+"""A real browser shows the whole page at any width, loads nothing else, and runs nothing."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import pytest
 from playwright.sync_api import Browser, Page, sync_playwright
 
 from tests.trainer.study.fixtures import example_report
-from tests.trainer.study.report.test_report import HOSTILE, with_texts
+from tests.trainer.study.report.test_report import HOSTILE, replace_texts
 from trainer.study.report.write import write_report
 
 CHROMIUM = os.environ.get("CHROMIUM") or shutil.which("chromium") or shutil.which("google-chrome")
@@ -30,7 +30,7 @@ TEXTS = {
     "letters": "Ŵ" * 300,
 }
 
-# The texts of plots that lie outside of their plot, by what the browser has measured.
+# The texts of plots that lie outside of their plot, as measured by the browser.
 OUTSIDE = """() => [...document.querySelectorAll("svg")].flatMap(svg => {
   const box = svg.getBoundingClientRect();
   return [...svg.querySelectorAll("text")].filter(text => {
@@ -42,9 +42,9 @@ OUTSIDE = """() => [...document.querySelectorAll("svg")].flatMap(svg => {
 
 @pytest.fixture(scope="module")
 def browser() -> Iterator[Browser]:
-    """Chromium, as the system has it."""
+    """Start the system's Chromium."""
     if CHROMIUM is None:
-        pytest.skip("no chromium here: install the system's, or name it in CHROMIUM")
+        pytest.skip("no chromium: install it, or set CHROMIUM to its path")
     with sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=CHROMIUM, args=FLAGS)
         yield browser
@@ -53,21 +53,21 @@ def browser() -> Iterator[Browser]:
 
 @pytest.fixture
 def page(browser: Browser) -> Iterator[Page]:
-    """An empty page."""
+    """Open an empty page."""
     context = browser.new_context()
     yield context.new_page()
     context.close()
 
 
 @pytest.mark.parametrize("kind", TEXTS)
-def test_the_page_fits_every_screen_and_asks_for_nothing(kind: str, page: Page, tmp_path: Path) -> None:
+def test_the_page_fits_every_width_and_loads_nothing_else(kind: str, page: Page, tmp_path: Path) -> None:
     text = TEXTS[kind]
-    write_report(example_report() if text is None else with_texts(example_report(), text), tmp_path)
-    asked: list[str] = []
-    said: list[str] = []
-    page.on("request", lambda request: asked.append(request.url))
-    page.on("console", lambda message: said.append(message.text))
-    page.on("pageerror", lambda error: said.append(str(error)))
+    write_report(example_report() if text is None else replace_texts(example_report(), text), tmp_path)
+    requested: list[str] = []
+    messages: list[str] = []
+    page.on("request", lambda request: requested.append(request.url))
+    page.on("console", lambda message: messages.append(message.text))
+    page.on("pageerror", lambda error: messages.append(str(error)))
 
     address = (tmp_path / "report.html").as_uri()
     page.goto(address)
@@ -76,6 +76,6 @@ def test_the_page_fits_every_screen_and_asks_for_nothing(kind: str, page: Page, 
         page.set_viewport_size({"width": width, "height": 800})
         assert page.evaluate("document.documentElement.scrollWidth") <= width
         assert page.evaluate(OUTSIDE) == []
-    assert page.evaluate("getComputedStyle(document.querySelector('.plot')).display") == "block"  # styles were let in
+    assert page.evaluate("getComputedStyle(document.querySelector('.plot')).display") == "block"  # the styles apply
     assert page.evaluate("window.touched === undefined")
-    assert (asked, said) == ([address], [])
+    assert (requested, messages) == ([address], [])
