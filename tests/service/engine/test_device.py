@@ -90,6 +90,7 @@ async def test_concurrent_batches_each_have_their_share_of_the_threads(
             await harness.forward_pause.wait_until_reached()  # all at once
         harness.forward_pause.resume()
         answers = await asyncio.gather(*requests)
+        await until(lambda: engine._device._queue._busy_workers == 0)
         await harness.predict(engine, [picture(9)], prompts)
 
     assert seen == [(1, 6), *[(2, 1)] * MAX_WORKERS, (1, 6)]

@@ -144,9 +144,10 @@ async def test_shutdown_finishes_admitted_requests_and_admits_no_more(
     harness.forward_pause.resume()
     await ending
 
-    assert all(task.done() for task in (first, *others))
+    assert (engine.stats().active_pictures, engine.stats().waiting_pictures) == (0, 0)
+    await first
     for number, task in enumerate(others):
-        assert_same(task.result(), harness.expect([picture(number)], prompts))
+        assert_same(await task, harness.expect([picture(number)], prompts))
 
 
 async def test_an_engine_that_was_not_started_refuses(harness: EngineHarness, prompts: list[UsablePrompt]) -> None:
