@@ -1,18 +1,18 @@
 /** The page put together: signing in and out, its pages, and one watch over what changes. */
 
-import { connection } from "./api.js";
-import { clearPictures, startAsking } from "./asking.js";
-import { button, byId, el, fill, name } from "./dom.js";
-import { startErasures } from "./erasures.js";
-import { copy } from "./forms.js";
-import { startMenu } from "./menu.js";
-import { clearProblem, showProblem, watchConnection } from "./notices.js";
-import { showPeople } from "./people.js";
-import { poll } from "./polling.js";
-import { showReleases } from "./releases.js";
-import { dropToken, keepToken, session, token } from "./session.js";
-import { forgetAll, isAdmin, may, mayUpload, meet, refresh, state, store } from "./store.js";
-import { showTasks } from "./tasks.js";
+import { connection } from "./lib/api.js";
+import { clearPictures, startAsking } from "./views/predict.js";
+import { button, byId, el, fill, name } from "./lib/dom.js";
+import { startErasures } from "./views/erasures.js";
+import { copy } from "./components/forms.js";
+import { startMenu } from "./views/source_list.js";
+import { clearProblem, showProblem, watchConnection } from "./components/toasts.js";
+import { showPeople } from "./views/users.js";
+import { poll } from "./lib/polling.js";
+import { showReleases } from "./views/releases.js";
+import { dropToken, keepToken, session, token } from "./lib/session.js";
+import { forgetAll, isAdmin, may, mayUpload, meet, refresh, state, store } from "./lib/store.js";
+import { showTasks } from "./views/tasks.js";
 
 const PAGES = { menu: "Menu", forgetting: "Forgetting", administration: "Administration" };
 const isOffered = {

@@ -8,12 +8,12 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from registry.access.caller import Caller
 from registry.access.credentials import Credential, authenticate
 from service.concurrency import look
-from service.console.files import OPEN_PATHS
+from service.console.files import PUBLIC_PATHS
 from service.errors import TokenMissing
 from service.middleware.route_table import PREDICT_PATHS, MatchedRoute, matched_route
 from service.state import AppState, app_state
 
-OPEN = frozenset({"/healthz", "/readyz", "/v2/health/live", "/v2/health/ready"}) | OPEN_PATHS
+OPEN = frozenset({"/healthz", "/readyz", "/v2/health/live", "/v2/health/ready"}) | PUBLIC_PATHS
 _BEARER = re.compile(r"bearer +(?P<token>\S+) *", re.IGNORECASE | re.ASCII)
 
 

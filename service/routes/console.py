@@ -1,4 +1,4 @@
-"""`/`: the console, a page that asks this service as everybody else does, with the token that its reader gives it."""
+"""`/`: the console, a web page that uses the API with the token of the person who signs in."""
 
 from typing import Annotated
 
@@ -6,12 +6,12 @@ from fastapi import APIRouter, Path
 from fastapi.responses import FileResponse
 
 from registry.errors import NotFound
-from service.console.files import FOLDER, PAGE, PARTS, PREFIX, media_type_of
+from service.console.files import ASSETS, FOLDER, PAGE, PREFIX, media_type
 
 router = APIRouter(tags=["console"], include_in_schema=False)
 
-# Nothing from elsewhere, nothing inline: a name that a stranger chose can never become a script.
-POLICY = "; ".join(
+# Nothing from other hosts and nothing inline: a name that a stranger chose can never run as a script.
+CONTENT_SECURITY_POLICY = "; ".join(
     (
         "default-src 'none'",
         "script-src 'self'",
@@ -27,13 +27,14 @@ POLICY = "; ".join(
 
 @router.get("/", summary="The console")
 async def page() -> FileResponse:
-    """The page; it needs no token, and shows nothing without one."""
-    return FileResponse(FOLDER / PAGE, media_type=media_type_of(PAGE), headers={"content-security-policy": POLICY})
+    """Return the page; it needs no token, and shows nothing without one."""
+    headers = {"content-security-policy": CONTENT_SECURITY_POLICY}
+    return FileResponse(FOLDER / PAGE, media_type=media_type(PAGE), headers=headers)
 
 
-@router.get(PREFIX + "{name}", summary="A part of the console")
-async def part(name: Annotated[str, Path(description="The file's name.")]) -> FileResponse:
-    """A script, a style sheet or the icon of the page."""
-    if name not in PARTS:
+@router.get(PREFIX + "{name:path}", summary="A file of the console")
+async def asset(name: Annotated[str, Path(description="The file's path.")]) -> FileResponse:
+    """Return a script, a style sheet or the icon of the page."""
+    if name not in ASSETS:
         raise NotFound("file", name)
-    return FileResponse(FOLDER / name, media_type=media_type_of(name))
+    return FileResponse(FOLDER / name, media_type=media_type(name))

@@ -1,33 +1,32 @@
-"""What the console is made of: every file is served, and the page needs no others."""
+"""The console's files: all of them are served, and the page needs no others."""
 
 import re
 
-from service.console.files import FOLDER, MEDIA_TYPES, PAGE, PARTS
+from service.console.files import ASSETS, FOLDER, PAGE
 
 
-def test_the_files_that_are_named_are_those_that_are_there() -> None:
-    there = {path.name for path in FOLDER.iterdir() if path.suffix in MEDIA_TYPES}
+def test_every_import_of_the_page_is_served() -> None:
+    for name in (PAGE, *ASSETS):
+        imports = re.findall(r'(?:from|href=|src=) ?"([^"#]+\.\w+)"', (FOLDER / name).read_text())
+        base = FOLDER.parent if name == PAGE else (FOLDER / name).parent
+        assert {(base / path).resolve().relative_to(FOLDER).as_posix() for path in imports} <= ASSETS, name
 
-    assert there == {PAGE, *PARTS}
 
-
-def test_no_file_asks_for_anything_from_elsewhere() -> None:
-    for name in (PAGE, *PARTS):
+def test_no_file_asks_for_anything_from_other_hosts() -> None:
+    for name in (PAGE, *ASSETS):
         text = (FOLDER / name).read_text()
         found = set(re.findall(r"https?://[^\s\"']+", text)) - {"http://www.w3.org/2000/svg"}
         assert found == set(), name
 
 
 def test_no_text_ever_becomes_markup() -> None:
-    for name in PARTS:
-        text = (FOLDER / name).read_text()
-        assert not re.search(r"innerHTML|outerHTML|insertAdjacentHTML|document\.write|\beval\(|new Function", text), (
-            name
-        )
+    markup = re.compile(r"innerHTML|outerHTML|insertAdjacentHTML|document\.write|\beval\(|new Function")
+    for name in ASSETS:
+        assert not markup.search((FOLDER / name).read_text()), name
 
 
 def test_every_module_opens_with_its_job_and_stays_small() -> None:
-    for name in PARTS:
+    for name in ASSETS:
         text = (FOLDER / name).read_text()
         if name.endswith(".js"):
             assert re.match(r"/\*\* .+\. \*/\n", text), name

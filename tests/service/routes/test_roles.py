@@ -205,7 +205,7 @@ CASES = [
         (409, 422, 422, 409, 409, 409),
     ),
     Case("GET /", _plain("/"), OPEN),
-    Case("GET /console/{name}", _plain("/console/main.js"), OPEN),
+    Case("GET /console/{name:path}", _plain("/console/main.js"), OPEN),
     Case("GET /openapi.json", _plain("/openapi.json"), ALL_200),
 ]  # fmt: skip
 

@@ -1,11 +1,11 @@
 /** The pictures of a source, page by page, each of which can be forgotten by itself. */
 
-import { call } from "./api.js";
-import { button, el, fill, name } from "./dom.js";
-import { confirmForgettingSample } from "./forgetting.js";
-import { choose, field } from "./forms.js";
-import { clearProblem, showProblem } from "./notices.js";
-import { bytes, short } from "./words.js";
+import { call } from "../lib/api.js";
+import { button, el, fill, name } from "../lib/dom.js";
+import { confirmForgettingSample } from "./erase_dialog.js";
+import { choose, field } from "../components/forms.js";
+import { clearProblem, showProblem } from "../components/toasts.js";
+import { bytes, short } from "../lib/format.js";
 
 const PAGE = 20;
 

@@ -1,6 +1,6 @@
 /** Dialogs: the browser's own, so that focus, Escape and screen readers work as people know them. */
 
-import { button, el } from "./dom.js";
+import { button, el } from "../lib/dom.js";
 
 let count = 0;
 

@@ -1,8 +1,8 @@
 /** The menu: every source that one may see, how far its training has come, and a tick for those that shall answer. */
 
-import { button, byId, el, fill, name } from "./dom.js";
-import { choose, field } from "./forms.js";
-import { openSource } from "./source.js";
+import { button, byId, el, fill, name } from "../lib/dom.js";
+import { choose, field } from "../components/forms.js";
+import { openSource } from "./source_detail.js";
 import {
   answering,
   canAnswer,
@@ -16,9 +16,9 @@ import {
   tick,
   tickAll,
   userName,
-} from "./store.js";
-import { openUpload } from "./uploading.js";
-import { many, stateOf } from "./words.js";
+} from "../lib/store.js";
+import { openUpload } from "./upload.js";
+import { many, stateOf } from "../lib/format.js";
 
 const rows = new Map(); // by id: kept while a source is there, so that focus stays where it is
 

@@ -1,11 +1,11 @@
 /** Who may use, manage or forget a source: listed, given and taken back. */
 
-import { call, callAll } from "./api.js";
-import { el, fill, name, table } from "./dom.js";
-import { act, choose, field, form, input } from "./forms.js";
-import { showProblem } from "./notices.js";
-import { isAdmin, state } from "./store.js";
-import { moment, RIGHTS } from "./words.js";
+import { call, callAll } from "../lib/api.js";
+import { el, fill, name, table } from "../lib/dom.js";
+import { act, choose, field, form, input } from "../components/forms.js";
+import { showProblem } from "../components/toasts.js";
+import { isAdmin, state } from "../lib/store.js";
+import { moment, RIGHTS } from "../lib/format.js";
 
 export function showGrants(source, look) {
   const place = el("div");

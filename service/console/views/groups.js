@@ -1,11 +1,11 @@
 /** Who is in a group. */
 
-import { call, callAll } from "./api.js";
-import { openDialog } from "./dialogs.js";
-import { el, fill, name, table } from "./dom.js";
-import { act, choose, field, form } from "./forms.js";
-import { showProblem } from "./notices.js";
-import { state } from "./store.js";
+import { call, callAll } from "../lib/api.js";
+import { openDialog } from "../components/dialog.js";
+import { el, fill, name, table } from "../lib/dom.js";
+import { act, choose, field, form } from "../components/forms.js";
+import { showProblem } from "../components/toasts.js";
+import { state } from "../lib/store.js";
 
 export function openGroup(group) {
   const { body, signal } = openDialog(`Members of ${group.name}`);

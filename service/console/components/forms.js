@@ -1,7 +1,7 @@
 /** Forms: labelled fields, and one way of sending them that shows what went wrong beside the button. */
 
-import { button, el } from "./dom.js";
-import { clearProblem, showProblem } from "./notices.js";
+import { button, el } from "../lib/dom.js";
+import { clearProblem, showProblem } from "./toasts.js";
 
 let fields = 0;
 

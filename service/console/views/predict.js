@@ -1,11 +1,11 @@
 /** Pictures and their answers: dropped, pasted or chosen, and asked again whenever other sources shall answer. */
 
-import { call, connection } from "./api.js";
-import { showAnswer } from "./answers.js";
-import { button, byId, el, fill, name } from "./dom.js";
-import { choose, field } from "./forms.js";
-import { showProblem } from "./notices.js";
-import { answering, canAnswer, state, store, task } from "./store.js";
+import { call, connection } from "../lib/api.js";
+import { showAnswer } from "../components/result.js";
+import { button, byId, el, fill, name } from "../lib/dom.js";
+import { choose, field } from "../components/forms.js";
+import { showProblem } from "../components/toasts.js";
+import { answering, canAnswer, state, store, task } from "../lib/store.js";
 
 const SETTLE_MS = 120; // several ticks in a row are one question
 const MOST = 24; // pictures on the page

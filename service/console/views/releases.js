@@ -1,13 +1,13 @@
 /** Administration of releases: the prompts of a task at one moment, pinned under a name. */
 
-import { call } from "./api.js";
-import { confirm } from "./confirming.js";
-import { openDialog } from "./dialogs.js";
-import { button, el, fill, name, table } from "./dom.js";
-import { field, form, input } from "./forms.js";
-import { showProblem } from "./notices.js";
-import { sourceName, state, task } from "./store.js";
-import { many, moment, short } from "./words.js";
+import { call } from "../lib/api.js";
+import { confirm } from "../components/confirm.js";
+import { openDialog } from "../components/dialog.js";
+import { button, el, fill, name, table } from "../lib/dom.js";
+import { field, form, input } from "../components/forms.js";
+import { showProblem } from "../components/toasts.js";
+import { sourceName, state, task } from "../lib/store.js";
+import { many, moment, short } from "../lib/format.js";
 
 export function showReleases(look) {
   const own = task();

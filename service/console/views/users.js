@@ -1,14 +1,14 @@
 /** Administration of users and groups. */
 
-import { call } from "./api.js";
-import { confirm } from "./confirming.js";
-import { openDialog } from "./dialogs.js";
-import { button, el, fill, name, table } from "./dom.js";
-import { choose, field, form, input } from "./forms.js";
+import { call } from "../lib/api.js";
+import { confirm } from "../components/confirm.js";
+import { openDialog } from "../components/dialog.js";
+import { button, el, fill, name, table } from "../lib/dom.js";
+import { choose, field, form, input } from "../components/forms.js";
 import { openGroup } from "./groups.js";
-import { loadUsers, state } from "./store.js";
+import { loadUsers, state } from "../lib/store.js";
 import { openTokens } from "./tokens.js";
-import { moment } from "./words.js";
+import { moment } from "../lib/format.js";
 
 const KINDS = [
   ["predictor", "predictor: asks, by what is granted"],

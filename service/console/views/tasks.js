@@ -1,11 +1,11 @@
 /** Administration of tasks: the label spaces that sources belong to. */
 
-import { call } from "./api.js";
-import { confirm } from "./confirming.js";
-import { openDialog } from "./dialogs.js";
-import { button, el, fill, name, table } from "./dom.js";
-import { choose, field, form, input } from "./forms.js";
-import { state } from "./store.js";
+import { call } from "../lib/api.js";
+import { confirm } from "../components/confirm.js";
+import { openDialog } from "../components/dialog.js";
+import { button, el, fill, name, table } from "../lib/dom.js";
+import { choose, field, form, input } from "../components/forms.js";
+import { state } from "../lib/store.js";
 
 const DEFAULT_BACKBONE = "vit_tiny_patch16_224.augreg_in21k_ft_in1k";
 

@@ -1,8 +1,8 @@
 /** One answer as people read it: the labels, what they rest on, and what each source said by itself. */
 
-import { bar, el, name } from "./dom.js";
-import { sourceName } from "./store.js";
-import { many, percent, short } from "./words.js";
+import { bar, el, name } from "../lib/dom.js";
+import { sourceName } from "../lib/store.js";
+import { many, percent, short } from "../lib/format.js";
 
 const NOTICEABLE = 0.0005; // a smaller change would be shown as none
 const OWN_LABELS = 3;

@@ -1,17 +1,17 @@
 /** One source: what it holds, how each shard is doing, and what one may do with it. */
 
-import { call } from "./api.js";
-import { openDialog } from "./dialogs.js";
-import { button, el, fill, name } from "./dom.js";
-import { confirmForgettingSource } from "./forgetting.js";
-import { act, copy } from "./forms.js";
+import { call } from "../lib/api.js";
+import { openDialog } from "../components/dialog.js";
+import { button, el, fill, name } from "../lib/dom.js";
+import { confirmForgettingSource } from "./erase_dialog.js";
+import { act, copy } from "../components/forms.js";
 import { showGrants } from "./grants.js";
-import { clearProblem, showProblem } from "./notices.js";
-import { poll } from "./polling.js";
+import { clearProblem, showProblem } from "../components/toasts.js";
+import { poll } from "../lib/polling.js";
 import { showSamples } from "./samples.js";
-import { state, userName } from "./store.js";
-import { openAddition } from "./uploading.js";
-import { bytes, many, moment, RIGHTS, SHARD_STATES, wholePercent } from "./words.js";
+import { state, userName } from "../lib/store.js";
+import { openAddition } from "./upload.js";
+import { bytes, many, moment, RIGHTS, SHARD_STATES, wholePercent } from "../lib/format.js";
 
 const READY = ["trained", "remote"];
 const MOST_LABELS = 40;

@@ -1,11 +1,11 @@
 /** Uploads: a new source, or more pictures for one that is there, with a bar that tells how far it has come. */
 
-import { send } from "./api.js";
-import { openDialog } from "./dialogs.js";
-import { button, el, fill, name } from "./dom.js";
-import { choose, field, form, input } from "./forms.js";
-import { isAdmin, state } from "./store.js";
-import { bytes, many, wholePercent } from "./words.js";
+import { send } from "../lib/api.js";
+import { openDialog } from "../components/dialog.js";
+import { button, el, fill, name } from "../lib/dom.js";
+import { choose, field, form, input } from "../components/forms.js";
+import { isAdmin, state } from "../lib/store.js";
+import { bytes, many, wholePercent } from "../lib/format.js";
 
 const LAYOUTS =
   "A zip or tar with one folder for each label; also a tar of WebDataset pairs, or a CSV with its images.";

@@ -1,13 +1,13 @@
 /** What is being forgotten: its steps as they are done, and the receipt at the end. */
 
-import { call, callAll } from "./api.js";
-import { openDialog } from "./dialogs.js";
-import { button, byId, el, fill, name, table } from "./dom.js";
-import { act } from "./forms.js";
-import { clearProblem, showProblem } from "./notices.js";
-import { poll } from "./polling.js";
-import { isAdmin } from "./store.js";
-import { moment, short, STEPS } from "./words.js";
+import { call, callAll } from "../lib/api.js";
+import { openDialog } from "../components/dialog.js";
+import { button, byId, el, fill, name, table } from "../lib/dom.js";
+import { act } from "../components/forms.js";
+import { clearProblem, showProblem } from "../components/toasts.js";
+import { poll } from "../lib/polling.js";
+import { isAdmin } from "../lib/store.js";
+import { moment, short, STEPS } from "../lib/format.js";
 
 /** Shows one erasure until it is complete; `title` is what was forgotten, while this page still knows. */
 export function openErasure(id, title = null) {

@@ -1,7 +1,7 @@
 /** Asks once more before something goes, and says what that means. */
 
-import { openDialog } from "./dialogs.js";
-import { el, fill } from "./dom.js";
+import { openDialog } from "./dialog.js";
+import { el, fill } from "../lib/dom.js";
 import { act } from "./forms.js";
 
 /** Opens a question whose one button, named by its text, does the work and closes it. */

@@ -1,11 +1,11 @@
 /** The tokens of a user: issued, shown once, and ended. */
 
-import { call, callAll } from "./api.js";
-import { openDialog } from "./dialogs.js";
-import { el, fill, name, table } from "./dom.js";
-import { act, copy, field, form, input } from "./forms.js";
-import { showProblem } from "./notices.js";
-import { moment } from "./words.js";
+import { call, callAll } from "../lib/api.js";
+import { openDialog } from "../components/dialog.js";
+import { el, fill, name, table } from "../lib/dom.js";
+import { act, copy, field, form, input } from "../components/forms.js";
+import { showProblem } from "../components/toasts.js";
+import { moment } from "../lib/format.js";
 
 const DAY_S = 86400;
 

@@ -1,11 +1,11 @@
 /** Before something is forgotten: what will happen, said plainly, and a step that nobody takes by accident. */
 
-import { call, callAll } from "./api.js";
-import { openDialog } from "./dialogs.js";
-import { el, fill, name } from "./dom.js";
+import { call, callAll } from "../lib/api.js";
+import { openDialog } from "../components/dialog.js";
+import { el, fill, name } from "../lib/dom.js";
 import { openErasure } from "./erasures.js";
-import { field, form, input } from "./forms.js";
-import { many, short } from "./words.js";
+import { field, form, input } from "../components/forms.js";
+import { many, short } from "../lib/format.js";
 
 export async function confirmForgettingSource(source, hasForgotten) {
   const { body, close, signal } = openDialog("Forget this source for good?");

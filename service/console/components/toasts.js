@@ -1,7 +1,7 @@
 /** Tells what happened: quietly when it went well, and with what to do when it did not. */
 
-import { call, connection, Unreachable } from "./api.js";
-import { button, byId, el, fill } from "./dom.js";
+import { call, connection, Unreachable } from "../lib/api.js";
+import { button, byId, el, fill } from "../lib/dom.js";
 
 const NOTICE_MS = 6000;
 const FIRST_LOOK_MS = 1000;
