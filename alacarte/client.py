@@ -20,7 +20,7 @@ from alacarte._client.http import HttpConnection, form_fields, json_body
 from alacarte._client.polling import incomplete_reason, poll, untrained_reason
 from alacarte._client.tar_stream import FilePath, OnProgress, open_archive
 from alacarte.api.base import PageResponse
-from alacarte.api.erasures import ErasureResponse, ReceiptVerdictResponse
+from alacarte.api.erasures import ErasureResponse, ReceiptVerificationResponse
 from alacarte.api.literals import Composition, Weighting
 from alacarte.api.predictions import Prediction, PredictResponse
 from alacarte.api.sources import (
@@ -258,9 +258,9 @@ class Client(AdminCalls):
         """Poll until the erasure has its receipt; WaitTimeout says which steps are not done."""
         return poll(lambda: self.get_erasure(erasure_id), incomplete_reason, timeout)
 
-    def verify_receipt(self, erasure_id: NameOrId) -> ReceiptVerdictResponse:
+    def verify_receipt(self, erasure_id: NameOrId) -> ReceiptVerificationResponse:
         """Check that the receipt of an erasure is genuine and that what it states still holds."""
-        return self._http.fetch(ReceiptVerdictResponse, "GET", "erasures", erasure_id, "verdict")
+        return self._http.fetch(ReceiptVerificationResponse, "GET", "erasures", erasure_id, "verification")
 
     def _control_training(self, source: NameOrId, action: str) -> int:
         path = ("sources", self._source_id(source), action)

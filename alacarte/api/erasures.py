@@ -72,7 +72,7 @@ class ReceiptCheckResponse(ResponseModel):
     detail: str
 
 
-class ReceiptVerdictResponse(ResponseModel):
+class ReceiptVerificationResponse(ResponseModel):
     """Whether a receipt is genuine and everything it states still holds."""
 
     model_config = ConfigDict(

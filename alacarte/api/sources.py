@@ -1,9 +1,10 @@
 """Sources, their shards, samples and prompts, and uploads."""
 
 from datetime import datetime
+from typing import Annotated
 from uuid import UUID
 
-from pydantic import ConfigDict, Field
+from pydantic import AfterValidator, ConfigDict, Field
 from pydantic.config import JsonDict
 
 from alacarte.api.base import DIGEST_EXAMPLE, TIME_EXAMPLE, UUID_EXAMPLE, RequestModel, ResponseModel
@@ -143,7 +144,7 @@ class SourceDetailResponse(ResponseModel):
     name: str
     owner_id: UUID | None
     created_at: datetime
-    rights: list[Right] = Field(description="Your rights.")
+    rights: Annotated[list[Right], AfterValidator(sorted)] = Field(description="Your rights.")
     labels: list[str]
     samples: int
     size_bytes: int

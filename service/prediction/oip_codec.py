@@ -1,4 +1,4 @@
-"""Requests and responses of the Open Inference Protocol. Pictures are base64 in the JSON, or binary data behind it."""
+"""Requests and responses of the Open Inference Protocol. Pictures are base64 in the JSON, or binary data after it."""
 
 import math
 import struct
@@ -18,47 +18,49 @@ OUTPUTS = ("label", "score")
 IMAGE = "image"
 BYTES = "BYTES"
 BINARY_SIZE = "binary_data_size"
-WISHES = frozenset({"sources", "release", "composition", "weighting", "top_k"})
+OPTIONS = frozenset({"sources", "release", "composition", "weighting", "top_k"})
 _LENGTH = struct.Struct("<I")
 
 
-def read_infer(body: bytes, header_length: int | None, max_pictures: int) -> tuple[InferRequest, tuple[bytes, ...]]:
-    """The request and its pictures; with a header length, what stands behind the JSON is binary data."""
+def parse_infer_request(
+    body: bytes, header_length: int | None, max_pictures: int
+) -> tuple[InferRequest, tuple[bytes, ...]]:
+    """Return the request and its pictures; with a header length, binary data follows the JSON."""
     header = body if header_length is None else body[:header_length]
-    behind = b"" if header_length is None else body[header_length:]
+    binary = b"" if header_length is None else body[header_length:]
     if header_length is not None and header_length > len(body):
-        raise Invalid("the header length is more than the request has")
-    asked = validate_body(InferRequest, lambda: parse_json(header))
-    if [found.name for found in asked.inputs] != [IMAGE]:
-        raise Invalid(f"one input is wanted, {IMAGE!r}")
-    image = asked.inputs[0]
+        raise Invalid(f"the header length is {header_length}, but the body has only {len(body)} bytes")
+    request = validate_body(InferRequest, lambda: parse_json(header))
+    if [tensor.name for tensor in request.inputs] != [IMAGE]:
+        raise Invalid(f"the request must have exactly one input, {IMAGE!r}")
+    image = request.inputs[0]
     if image.datatype != BYTES:
-        raise Invalid(f"the input {IMAGE!r} holds {BYTES}, not {image.datatype[:20]!r}")
-    pictures = _pictures(image, behind, max_pictures)
+        raise Invalid(f"the datatype of {IMAGE!r} must be {BYTES}, not {image.datatype[:20]!r}")
+    pictures = _read_pictures(image, binary, max_pictures)
     count = math.prod(image.shape)
     if not pictures or count != len(pictures):
-        raise Invalid(f"the shape of {IMAGE!r} says {count} pictures, and there are {len(pictures)}")
-    return asked, pictures
+        raise Invalid(f"the shape of {IMAGE!r} means {count} pictures, but there are {len(pictures)}")
+    return request, pictures
 
 
-def to_query(asked: InferRequest, pictures: tuple[bytes, ...], task: str) -> PredictionQuery:
-    """The request as the query that it stands for. Invalid for outputs or parameters that do not exist."""
-    wanted = OUTPUTS if asked.outputs is None else tuple(output.name for output in asked.outputs)
-    if unknown := [name for name in wanted if name not in OUTPUTS]:
-        raise Invalid(f"there is no output {unknown[0][:100]!r}: {' and '.join(OUTPUTS)} are there")
-    said: dict[str, Any] = {name: value for name, value in asked.parameters.items() if name in WISHES}
-    if isinstance(said.get("sources"), str):  # parameters hold no lists
-        said["sources"] = [name.strip() for name in said["sources"].split(",")]
+def to_query(request: InferRequest, pictures: tuple[bytes, ...], task: str) -> PredictionQuery:
+    """Return the equivalent query; raise Invalid for unknown outputs and invalid parameters."""
+    outputs = OUTPUTS if request.outputs is None else tuple(output.name for output in request.outputs)
+    if unknown := [name for name in outputs if name not in OUTPUTS]:
+        raise Invalid(f"there is no output {unknown[0][:100]!r}: choose from {' and '.join(OUTPUTS)}")
+    parameters: dict[str, Any] = {name: value for name, value in request.parameters.items() if name in OPTIONS}
+    if isinstance(parameters.get("sources"), str):  # the protocol has no lists as parameters
+        parameters["sources"] = [name.strip() for name in parameters["sources"].split(",")]
     try:
-        options = PredictOptions.model_validate({"top_k": 1, **said, "task": task})
+        options = PredictOptions.model_validate({"top_k": 1, **parameters, "task": task})
     except ValidationError as error:
         first = error.errors()[0]
         raise Invalid(f"the parameter {first['loc'][0]!s}: {first['msg']}") from error
-    return PredictionQuery(pictures, options, OipOutput(asked.id, wanted))
+    return PredictionQuery(pictures, options, OipOutput(request.id, outputs))
 
 
 def serialize_inference(result: PredictionResult, output: OipOutput, top_k: int) -> bytes:
-    """The response body of `infer`."""
+    """Return the response body of `infer`."""
     ranked = [top_labels(answer, top_k) for answer in result.answers]
     shape = [len(ranked)] if top_k == 1 else [len(ranked), min(len(labels) for labels in ranked)]
     tensors = [
@@ -75,39 +77,38 @@ def serialize_inference(result: PredictionResult, output: OipOutput, top_k: int)
     return response.model_dump_json(exclude_none=True).encode()
 
 
-def _pictures(image: InferInput, behind: bytes, max_pictures: int) -> tuple[bytes, ...]:
+def _read_pictures(image: InferInput, binary: bytes, max_pictures: int) -> tuple[bytes, ...]:
     size = image.parameters.get(BINARY_SIZE)
     if size is None:
-        texts = list(_flat(image.data or [], len(image.shape)))
-        return decode_base64(texts, max_pictures)
-    if not isinstance(size, int) or size != len(behind):
-        raise Invalid(f"{BINARY_SIZE} is not the size of what stands behind the JSON")
-    pictures = tuple(_split(behind))
+        return decode_base64(list(_flatten(image.data or [], len(image.shape))), max_pictures)
+    if not isinstance(size, int) or size != len(binary):
+        raise Invalid(f"{BINARY_SIZE} must be {len(binary)}, the size of the data after the JSON")
+    pictures = tuple(_split(binary))
     if len(pictures) > max_pictures:
         raise Invalid(f"one request holds at most {max_pictures} pictures: send several requests")
     return pictures
 
 
-def _flat(data: list[Any], depth: int) -> Iterator[str]:
-    """The texts in data that is nested as deep as the shape, or not at all."""
+def _flatten(data: list[Any], depth: int) -> Iterator[str]:
+    """Yield the strings of data that is flat or nested like the shape."""
     for value in data:
         if isinstance(value, list) and depth > 1:
-            yield from _flat(value, depth - 1)
+            yield from _flatten(value, depth - 1)
         elif isinstance(value, str):
             yield value
         else:
-            raise Invalid(f"the data of {IMAGE!r} are pictures in base64")
+            raise Invalid(f"the data of {IMAGE!r} must be pictures in base64")
 
 
 def _split(data: bytes) -> Iterator[bytes]:
-    """The elements of a binary tensor: each has its length before it."""
-    place = 0
-    while place < len(data):
-        if place + _LENGTH.size > len(data):
-            raise Invalid("the binary data is cut short")
-        (length,) = _LENGTH.unpack_from(data, place)
-        place += _LENGTH.size
-        if place + length > len(data):
-            raise Invalid("the binary data is cut short")
-        yield data[place : place + length]
-        place += length
+    """Yield the elements of a binary tensor, each of which follows its length."""
+    offset = 0
+    while offset < len(data):
+        if offset + _LENGTH.size > len(data):
+            raise Invalid("the binary data is truncated")
+        (length,) = _LENGTH.unpack_from(data, offset)
+        offset += _LENGTH.size
+        if offset + length > len(data):
+            raise Invalid("the binary data is truncated")
+        yield data[offset : offset + length]
+        offset += length

@@ -1,4 +1,4 @@
-"""`/healthz`, `/readyz`, `/metrics`: whether the process lives, whether it can answer, and how it has been doing."""
+"""`/healthz`, `/readyz` and `/metrics`."""
 
 from fastapi import APIRouter, Request, Response
 from prometheus_client import CONTENT_TYPE_LATEST, generate_latest
@@ -12,32 +12,32 @@ from service.state import app_state
 router = APIRouter(tags=["health"])
 
 
-class Health(ResponseModel):
-    """How it is."""
+class HealthResponse(ResponseModel):
+    """The state of the process."""
 
     status: str
 
 
-@router.get("/healthz", summary="Whether the process lives")
-async def live() -> Health:
-    """Answers as long as the process does; needs no token."""
-    return Health(status="alive")
+@router.get("/healthz", summary="Check that the process is alive")
+async def live() -> HealthResponse:
+    """Succeed while the process is running. Needs no token."""
+    return HealthResponse(status="alive")
 
 
-@router.get("/readyz", summary="Whether requests can be answered")
-async def ready(request: Request) -> Health:
-    """Whether database and object store can be reached and this replica has its place; needs no token."""
+@router.get("/readyz", summary="Check that the service is ready")
+async def ready(request: Request) -> HealthResponse:
+    """Succeed if database and object store are reachable and this replica is registered. Needs no token."""
     await app_state(request.scope).readiness.require()
-    return Health(status="ready")
+    return HealthResponse(status="ready")
 
 
 @router.get(
     "/metrics",
-    summary="Measurements for Prometheus",
+    summary="Get metrics for Prometheus",
     response_class=Response,
     responses={**problems(403), 200: {"content": {"text/plain": {"schema": {"type": "string"}}}}},
 )
 async def metrics(context: Context) -> Response:
-    """All that this replica has counted, for admins."""
+    """Return the metrics of this replica. Admins only."""
     await context.read(lambda _, caller: require_admin(caller))
     return Response(generate_latest(context.state.metrics.registry), media_type=CONTENT_TYPE_LATEST)

@@ -1,4 +1,4 @@
-"""`/v2`: the Open Inference Protocol, so that clients of KServe and Triton work; a task is a model."""
+"""`/v2`: the Open Inference Protocol, for the clients of KServe and Triton; a task is a model."""
 
 from importlib.metadata import version
 from typing import Annotated
@@ -20,7 +20,7 @@ from service.http import multipart
 from service.http.disconnect import cancel_on_disconnect
 from service.http.openapi import example_of, problems, schema_ref
 from service.http.request_context import Context
-from service.prediction.oip_codec import BYTES, IMAGE, VERSION, read_infer, to_query
+from service.prediction.oip_codec import BYTES, IMAGE, VERSION, parse_infer_request, to_query
 from service.prediction.predict import read_rights, run_prediction
 from service.state import app_state
 
@@ -35,35 +35,40 @@ _INFER_BODY = {
         },
     }
 }
-Task = Annotated[str, Path(description="A task's name or id.")]
+TaskParameter = Annotated[str, Path(description="A task's name or id.")]
 
 
-@router.get("/v2", summary="About the server")
-async def server(context: Context) -> ServerMetadataResponse:  # noqa: ARG001  # it wants a token, whoever's it is
-    """The server's name and version, and the extensions that it knows."""
+@router.get("/v2", summary="Get the server metadata")
+async def get_server(context: Context) -> ServerMetadataResponse:  # noqa: ARG001  # any valid token will do
+    """Return the server's name, version and protocol extensions."""
     return ServerMetadataResponse(name="alacarte", version=version("alacarte"), extensions=["binary_tensor_data"])
 
 
-@router.get("/v2/health/live", summary="Whether the server lives")
-async def live() -> ServerLiveResponse:
-    """Answers as long as the process does; needs no token."""
+@router.get("/v2/health/live", summary="Check that the server is alive")
+async def check_live() -> ServerLiveResponse:
+    """Succeed while the process is running. Needs no token."""
     return ServerLiveResponse()
 
 
-@router.get("/v2/health/ready", summary="Whether the server can answer")
-async def ready(request: Request) -> ServerReadyResponse:
-    """As `/readyz`; needs no token."""
+@router.get("/v2/health/ready", summary="Check that the server is ready")
+async def check_ready(request: Request) -> ServerReadyResponse:
+    """Do the same as `/readyz`. Needs no token."""
     await app_state(request.scope).readiness.require()
     return ServerReadyResponse()
 
 
-@router.get(VERSIONED, name="model_version", summary="About the one version of a task", responses=problems(404))
-@router.get("/v2/models/{task}", summary="About a task", responses=problems(404))
-async def model(context: Context, task: Task) -> ModelMetadataResponse:
-    """What the task reads and answers with."""
-    found = (await read_rights(context, task)).task
+@router.get(
+    VERSIONED,
+    name="model_version",
+    summary="Get the metadata of the only version of a task",
+    responses=problems(404),
+)
+@router.get("/v2/models/{task}", summary="Get the metadata of a task", responses=problems(404))
+async def get_model(context: Context, task: TaskParameter) -> ModelMetadataResponse:
+    """Return the input and output tensors of the task."""
+    name = (await read_rights(context, task)).task.name
     return ModelMetadataResponse(
-        name=found.name,
+        name=name,
         versions=[VERSION],
         platform="alacarte",
         inputs=[TensorMetadata(name=IMAGE, datatype=BYTES, shape=[-1])],
@@ -77,22 +82,22 @@ async def model(context: Context, task: Task) -> ModelMetadataResponse:
 @router.get(
     f"{VERSIONED}/ready",
     name="model_version_ready",
-    summary="Whether the one version of a task can answer you",
+    summary="Check that you can use the only version of a task",
     responses=problems(404, 409),
 )
-@router.get("/v2/models/{task}/ready", summary="Whether a task can answer you", responses=problems(404, 409))
-async def model_ready(context: Context, task: Task) -> ModelReadyResponse:
-    """Whether there is a prompt that you may use."""
-    found = await read_rights(context, task)
-    if not found.prompts:
+@router.get("/v2/models/{task}/ready", summary="Check that you can use a task", responses=problems(404, 409))
+async def check_model(context: Context, task: TaskParameter) -> ModelReadyResponse:
+    """Succeed if there is a prompt that you may use."""
+    usable = await read_rights(context, task)
+    if not usable.prompts:
         raise NothingUsable("there is no prompt that you may use: ask for a grant, or wait for training")
-    return ModelReadyResponse(name=found.task.name, ready=True)
+    return ModelReadyResponse(name=usable.task.name, ready=True)
 
 
 @router.post(
     f"{VERSIONED}/infer",
     name="infer_version",
-    summary="Predict labels by the one version of a task",
+    summary="Predict labels with the only version of a task",
     response_model=InferResponse,
     responses=problems(404, 409),
     openapi_extra=_INFER_BODY,
@@ -107,20 +112,23 @@ async def model_ready(context: Context, task: Task) -> ModelReadyResponse:
 async def infer(
     request: Request,
     context: Context,
-    task: Task,
+    task: TaskParameter,
     header_length: Annotated[
         int | None,
         Header(alias="Inference-Header-Content-Length", ge=0, description="The size of the JSON before binary data."),
     ] = None,
 ) -> Response:
-    """Labels for the pictures in the input `image`, each by the sources that you may use.
+    """Classify the pictures in the input `image` with the sources that you may use.
 
-    The pictures are files: in base64 as JSON strings, or as they are by the binary extension. The parameters `top_k`,
-    `composition`, `weighting`, `release` and `sources` (names with commas between them) mean what they mean to
-    `/predict`; with a `top_k` above one the outputs have a second dimension.
+    The pictures are files: in base64 as JSON strings, or raw with the binary extension. The parameters `top_k`,
+    `composition`, `weighting`, `release` and `sources` (names separated by commas) are those of `/predict`; with a
+    `top_k` above one the outputs have a second dimension.
     """
     state = context.state
     body = await request.body()
-    asked, pictures = await state.thread_pool.run(lambda: read_infer(body, header_length, state.settings.max_pictures))
-    query = to_query(asked, pictures, task)
+    max_pictures = state.settings.max_pictures
+    infer_request, pictures = await state.thread_pool.run(
+        lambda: parse_infer_request(body, header_length, max_pictures)
+    )
+    query = to_query(infer_request, pictures, task)
     return Response(await cancel_on_disconnect(request, run_prediction(context, query)), media_type=multipart.JSON)

@@ -1,23 +1,31 @@
-"""Query parameters and the page that list routes share."""
+"""Query and path parameters that several routes share."""
 
-from collections.abc import Callable
-from typing import Annotated, TypeVar
+from dataclasses import dataclass
+from typing import Annotated
 
-from fastapi import Query
-from pydantic import BaseModel
+from fastapi import Depends, Query
 
-from alacarte.api.base import PageResponse
-from registry.db.paging import MAX_CURSOR_LENGTH, MAX_LIMIT, Page
+from registry.db.paging import DEFAULT_LIMIT, MAX_CURSOR_LENGTH, MAX_LIMIT
 
-T = TypeVar("T")
-D = TypeVar("D", bound=BaseModel)
-
-PageCursor = Annotated[
-    str | None, Query(max_length=MAX_CURSOR_LENGTH, description="The `next` of the page before; none for the first.")
-]
-PageLimit = Annotated[int, Query(ge=1, le=MAX_LIMIT, description="The largest number of rows in the page.")]
+TaskFilter = Annotated[str | None, Query(description="Only those of this task, by name or id.")]
 
 
-def to_page_response(page: Page[T], to_response: Callable[[T], D]) -> PageResponse[D]:
-    """Return the page with each of its items converted."""
-    return PageResponse(items=[to_response(item) for item in page.items], next=page.next)
+@dataclass(frozen=True)
+class PageQuery:
+    """Which page of a list is asked for."""
+
+    after: str | None
+    limit: int
+
+
+async def _page_query(
+    after: Annotated[
+        str | None,
+        Query(max_length=MAX_CURSOR_LENGTH, description="The `next` of the page before; none for the first."),
+    ] = None,
+    limit: Annotated[int, Query(ge=1, le=MAX_LIMIT, description="The largest number of items.")] = DEFAULT_LIMIT,
+) -> PageQuery:
+    return PageQuery(after, limit)
+
+
+Paging = Annotated[PageQuery, Depends(_page_query)]

@@ -1,4 +1,4 @@
-"""`POST /predict`: labels for pictures, by what the caller may use."""
+"""`POST /predict`: classify pictures with the sources that the caller may use."""
 
 from typing import Any
 
@@ -15,10 +15,11 @@ from service.prediction.request import IMAGE, parse_predict_request
 router = APIRouter(tags=["prediction"])
 
 
-def _form() -> dict[str, Any]:  # Any: a JSON schema
-    wish = PredictOptions.model_json_schema()
+def _form_schema() -> dict[str, Any]:  # Any: a JSON schema
+    options = PredictOptions.model_json_schema()
     image = {"type": "array", "items": {"type": "string", "format": "binary"}, "minItems": 1}
-    return {**wish, "title": "QuestionForm", "properties": {IMAGE: image, **wish["properties"]}, "required": [IMAGE]}
+    properties = {IMAGE: image, **options["properties"]}
+    return {**options, "title": "PredictForm", "properties": properties, "required": [IMAGE]}
 
 
 @router.post(
@@ -30,20 +31,17 @@ def _form() -> dict[str, Any]:  # Any: a JSON schema
         "requestBody": {
             "required": True,
             "content": {
-                JSON: {
-                    "schema": schema_ref(PredictRequest),
-                    "example": example_of(PredictRequest),
-                },
-                MULTIPART: {"schema": _form()},
+                JSON: {"schema": schema_ref(PredictRequest), "example": example_of(PredictRequest)},
+                MULTIPART: {"schema": _form_schema()},
             },
         }
     },
 )
 async def predict(request: Request, context: Context) -> Response:
-    """Answers each picture by the prompts of the sources that you own or were granted, and by no others.
+    """Classify each picture with the prompts of the sources that you own or were granted, and with no others.
 
-    Send picture files as multipart fields `image`, or base64 in JSON. Rights are read when the request comes and
-    again just before the answer leaves: what was revoked or forgotten meanwhile is not in it.
+    Send picture files as multipart fields `image`, or in base64 as JSON. Rights are read when the request arrives
+    and again just before the response is sent: it contains nothing that was revoked or forgotten in between.
     """
     state = context.state
     query = await parse_predict_request(request, state.thread_pool, state.settings.max_pictures)

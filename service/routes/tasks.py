@@ -7,54 +7,52 @@ from fastapi import APIRouter, Path, Response
 
 from alacarte.api.base import PageResponse
 from alacarte.api.tasks import TaskCreate, TaskResponse
-from registry.catalog.tasks import create_task, find_task, list_tasks, remove_task
-from registry.db.paging import DEFAULT_LIMIT
+from registry.catalog import tasks
 from service.http.openapi import located, problems
 from service.http.request_context import Context
-from service.routes.parameters import PageCursor, PageLimit, to_page_response
+from service.routes.parameters import Paging
 
 router = APIRouter(tags=["tasks"])
+TaskPage = PageResponse[TaskResponse]
 
 
 @router.get("/tasks", summary="List tasks")
-async def index(
-    context: Context, after: PageCursor = None, limit: PageLimit = DEFAULT_LIMIT
-) -> PageResponse[TaskResponse]:
-    """All tasks, the oldest first."""
+async def list_tasks(context: Context, page: Paging) -> TaskPage:
+    """List all tasks, oldest first."""
     return await context.read(
-        lambda session, _: to_page_response(list_tasks(session, after, limit), TaskResponse.model_validate)
+        lambda session, _: TaskPage.model_validate(tasks.list_tasks(session, page.after, page.limit))
     )
 
 
-@router.post("/tasks", status_code=201, summary="Make a task", responses=located(201) | problems(403, 409))
-async def make(context: Context, task: TaskCreate, response: Response) -> TaskResponse:
-    """Makes a task, for admins."""
-    made = await context.write(
+@router.post("/tasks", status_code=201, summary="Create a task", responses=located(201) | problems(403, 409))
+async def create_task(context: Context, body: TaskCreate, response: Response) -> TaskResponse:
+    """Create a task. Admins only."""
+    created = await context.write(
         lambda session, caller: TaskResponse.model_validate(
-            create_task(
+            tasks.create_task(
                 session,
                 caller,
-                task.name,
-                backbone=task.backbone,
-                size=task.size,
-                labels=task.labels,
-                composition=task.composition,
-                weighting=task.weighting,
-                recipe=task.recipe,
+                body.name,
+                backbone=body.backbone,
+                size=body.size,
+                labels=body.labels,
+                composition=body.composition,
+                weighting=body.weighting,
+                recipe=body.recipe,
             )
         )
     )
-    response.headers["Location"] = f"/tasks/{made.id}"
-    return made
+    response.headers["Location"] = f"/tasks/{created.id}"
+    return created
 
 
-@router.get("/tasks/{task}", summary="Show a task", responses=problems(404))
-async def show(context: Context, task: Annotated[str, Path(description="Its name or id.")]) -> TaskResponse:
-    """All facts of a task."""
-    return await context.read(lambda session, _: TaskResponse.model_validate(find_task(session, task)))
+@router.get("/tasks/{task}", summary="Get a task", responses=problems(404))
+async def get_task(context: Context, task: Annotated[str, Path(description="Its name or id.")]) -> TaskResponse:
+    """Return one task."""
+    return await context.read(lambda session, _: TaskResponse.model_validate(tasks.find_task(session, task)))
 
 
-@router.delete("/tasks/{task_id}", status_code=204, summary="Remove a task", responses=problems(403, 404, 409))
-async def remove(context: Context, task_id: UUID) -> None:
-    """Removes a task that has no sources and no releases, for admins."""
-    await context.write(lambda session, caller: remove_task(session, caller, task_id))
+@router.delete("/tasks/{task_id}", status_code=204, summary="Delete a task", responses=problems(403, 404, 409))
+async def delete_task(context: Context, task_id: UUID) -> None:
+    """Delete a task that has no sources and no releases. Admins only."""
+    await context.write(lambda session, caller: tasks.remove_task(session, caller, task_id))

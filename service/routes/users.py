@@ -1,4 +1,4 @@
-"""`/users`: who there is, who is in which group, who vouches for them, and how much they may store."""
+"""`/users`: users, groups and their members, OpenID Connect subjects, and quotas."""
 
 from uuid import UUID
 
@@ -7,87 +7,73 @@ from sqlalchemy.orm import Session
 
 from alacarte.api.base import PageResponse
 from alacarte.api.users import QuotaRequest, QuotaResponse, SubjectRequest, UserCreate, UserResponse
+from registry.access import oidc_subjects, quotas, users
 from registry.access.caller import Caller
-from registry.access.oidc_subjects import bind_subject, unbind_subject
-from registry.access.quotas import read_quota, set_quota
-from registry.access.users import (
-    add_member,
-    create_user,
-    find_user,
-    list_groups,
-    list_members,
-    list_users,
-    remove_member,
-    remove_user,
-)
-from registry.db.paging import DEFAULT_LIMIT
 from registry.errors import Invalid
 from service.http.openapi import located, problems
 from service.http.request_context import Context
-from service.routes.parameters import PageCursor, PageLimit, to_page_response
+from service.routes.parameters import Paging
 
 router = APIRouter(tags=["users"])
-Users = PageResponse[UserResponse]
+UserPage = PageResponse[UserResponse]
 
 
 @router.get("/users", summary="List users")
-async def index(context: Context, after: PageCursor = None, limit: PageLimit = DEFAULT_LIMIT) -> Users:
-    """The users and groups that you may see, the oldest first: all for admins, else yourself and your groups."""
+async def list_users(context: Context, page: Paging) -> UserPage:
+    """List the users and groups that you may see, oldest first: all for admins, else yourself and your groups."""
     return await context.read(
-        lambda session, caller: to_page_response(list_users(session, caller, after, limit), UserResponse.model_validate)
+        lambda session, caller: UserPage.model_validate(users.list_users(session, caller, page.after, page.limit))
     )
 
 
-@router.post("/users", status_code=201, summary="Make a user or a group", responses=located(201) | problems(403, 409))
-async def make(context: Context, user: UserCreate, response: Response) -> UserResponse:
-    """Makes a user, or a group, which holds grants for its members; for admins."""
-    made = await context.write(
+@router.post("/users", status_code=201, summary="Create a user or group", responses=located(201) | problems(403, 409))
+async def create_user(context: Context, body: UserCreate, response: Response) -> UserResponse:
+    """Create a user, or a group, which holds grants for its members. Admins only."""
+    created = await context.write(
         lambda session, caller: UserResponse.model_validate(
-            create_user(session, caller, user.name, user.role, is_group=user.is_group)
+            users.create_user(session, caller, body.name, body.role, is_group=body.is_group)
         )
     )
-    response.headers["Location"] = f"/users/{made.id}"
-    return made
+    response.headers["Location"] = f"/users/{created.id}"
+    return created
 
 
-@router.get("/users/me", summary="Show yourself")
-async def show_me(context: Context) -> UserResponse:
-    """Whose token it is."""
+@router.get("/users/me", summary="Get yourself")
+async def get_current_user(context: Context) -> UserResponse:
+    """Return the user of the token."""
+    return await get_user(context, context.user_id)
+
+
+@router.get("/users/{user_id}", summary="Get a user", responses=problems(404))
+async def get_user(context: Context, user_id: UUID) -> UserResponse:
+    """Return a user or group that you may see."""
     return await context.read(
-        lambda session, caller: UserResponse.model_validate(find_user(session, caller, context.user_id))
+        lambda session, caller: UserResponse.model_validate(users.find_user(session, caller, user_id))
     )
 
 
-@router.get("/users/{user_id}", summary="Show a user", responses=problems(404))
-async def show(context: Context, user_id: UUID) -> UserResponse:
-    """A user or group that you may see."""
-    return await context.read(lambda session, caller: UserResponse.model_validate(find_user(session, caller, user_id)))
-
-
-@router.delete("/users/{user_id}", status_code=204, summary="Remove a user", responses=problems(403, 404, 409))
-async def remove(context: Context, user_id: UUID) -> None:
-    """Removes a user with their tokens, grants and memberships, for admins; their sources stay, without an owner."""
-    await context.write(lambda session, caller: remove_user(session, caller, user_id))
+@router.delete("/users/{user_id}", status_code=204, summary="Delete a user", responses=problems(403, 404, 409))
+async def delete_user(context: Context, user_id: UUID) -> None:
+    """Delete a user with their tokens, grants and memberships; their sources stay, without an owner. Admins only."""
+    await context.write(lambda session, caller: users.remove_user(session, caller, user_id))
 
 
 @router.get("/users/{user_id}/groups", summary="List a user's groups", responses=problems(404))
-async def groups(context: Context, user_id: UUID, after: PageCursor = None, limit: PageLimit = DEFAULT_LIMIT) -> Users:
-    """The groups that a user is in, for admins and for the user."""
+async def list_groups(context: Context, user_id: UUID, page: Paging) -> UserPage:
+    """List the groups of a user, for admins and for the user."""
     return await context.read(
-        lambda session, caller: to_page_response(
-            list_groups(session, caller, user_id, after, limit), UserResponse.model_validate
+        lambda session, caller: UserPage.model_validate(
+            users.list_groups(session, caller, user_id, page.after, page.limit)
         )
     )
 
 
 @router.get("/users/{group_id}/members", summary="List a group's members", responses=problems(403, 404))
-async def members(
-    context: Context, group_id: UUID, after: PageCursor = None, limit: PageLimit = DEFAULT_LIMIT
-) -> Users:
-    """The members of a group, for admins."""
+async def list_members(context: Context, group_id: UUID, page: Paging) -> UserPage:
+    """List the members of a group. Admins only."""
     return await context.read(
-        lambda session, caller: to_page_response(
-            list_members(session, caller, group_id, after, limit), UserResponse.model_validate
+        lambda session, caller: UserPage.model_validate(
+            users.list_members(session, caller, group_id, page.after, page.limit)
         )
     )
 
@@ -95,54 +81,55 @@ async def members(
 @router.put(
     "/users/{group_id}/members/{user_id}", status_code=204, summary="Add a member", responses=problems(403, 404)
 )
-async def join(context: Context, group_id: UUID, user_id: UUID) -> None:
-    """Lets a user have what the group is granted, for admins."""
-    await context.write(lambda session, caller: add_member(session, caller, group_id, user_id))
+async def add_member(context: Context, group_id: UUID, user_id: UUID) -> None:
+    """Add a user to a group; the user then has the group's grants. Admins only."""
+    await context.write(lambda session, caller: users.add_member(session, caller, group_id, user_id))
 
 
 @router.delete(
     "/users/{group_id}/members/{user_id}", status_code=204, summary="Remove a member", responses=problems(403, 404)
 )
-async def part(context: Context, group_id: UUID, user_id: UUID) -> None:
-    """Ends what a user has through the group, for admins."""
-    await context.write(lambda session, caller: remove_member(session, caller, group_id, user_id))
+async def remove_member(context: Context, group_id: UUID, user_id: UUID) -> None:
+    """Remove a user from a group, at once. Admins only."""
+    await context.write(lambda session, caller: users.remove_member(session, caller, group_id, user_id))
 
 
 @router.put("/users/{user_id}/subject", summary="Bind a subject", responses=problems(403, 404, 409))
-async def bind(context: Context, user_id: UUID, told: SubjectRequest) -> UserResponse:
-    """Lets a subject of an issuer prove to be this user, by its JWTs, instead of any that did so before; for admins."""
-    issuer = told.issuer or context.state.settings.oidc_issuer
+async def bind_subject(context: Context, user_id: UUID, body: SubjectRequest) -> UserResponse:
+    """Accept the JWTs of an OpenID Connect subject for this user, instead of any subject before. Admins only."""
+    issuer = body.issuer or context.state.settings.oidc_issuer
     if issuer is None:
-        raise Invalid("this service believes no issuer: name one, or set ALACARTE_OIDC_ISSUER")
+        raise Invalid("this service has no OpenID Connect issuer: name one, or set ALACARTE_OIDC_ISSUER")
     return await context.write(
         lambda session, caller: UserResponse.model_validate(
-            bind_subject(session, caller, user_id, issuer, told.subject)
+            oidc_subjects.bind_subject(session, caller, user_id, issuer, body.subject)
         )
     )
 
 
 @router.delete("/users/{user_id}/subject", status_code=204, summary="Unbind a subject", responses=problems(403, 404))
-async def unbind(context: Context, user_id: UUID) -> None:
-    """Ends what the user's subject proves, at once, however long its JWTs are still good for; for admins."""
-    await context.write(lambda session, caller: unbind_subject(session, caller, user_id))
+async def unbind_subject(context: Context, user_id: UUID) -> None:
+    """Stop accepting JWTs for this user, at once, even if they have not expired. Admins only."""
+    await context.write(lambda session, caller: oidc_subjects.unbind_subject(session, caller, user_id))
 
 
-@router.get("/users/{user_id}/quota", summary="Show a user's quota", responses=problems(404))
-async def quota(context: Context, user_id: UUID) -> QuotaResponse:
-    """What a user that you may see stores, and may store."""
-    default = context.state.registry.quota_bytes
-    return await context.read(
-        lambda session, caller: QuotaResponse.model_validate(read_quota(session, caller, user_id, default))
-    )
+@router.get("/users/{user_id}/quota", summary="Get a user's quota", responses=problems(404))
+async def get_quota(context: Context, user_id: UUID) -> QuotaResponse:
+    """Return how much a user that you may see stores and may store."""
+    return await context.read(lambda session, caller: _read_quota(context, session, caller, user_id))
 
 
 @router.put("/users/{user_id}/quota", summary="Set a user's quota", responses=problems(403, 404))
-async def allow(context: Context, user_id: UUID, told: QuotaRequest) -> QuotaResponse:
-    """Says what a user may store, for admins; what is stored already stays."""
-    default = context.state.registry.quota_bytes
+async def set_quota(context: Context, user_id: UUID, body: QuotaRequest) -> QuotaResponse:
+    """Set how much a user may store; what is already stored stays. Admins only."""
 
     def work(session: Session, caller: Caller) -> QuotaResponse:
-        set_quota(session, caller, user_id, told.quota_bytes)
-        return QuotaResponse.model_validate(read_quota(session, caller, user_id, default))
+        quotas.set_quota(session, caller, user_id, body.quota_bytes)
+        return _read_quota(context, session, caller, user_id)
 
     return await context.write(work)
+
+
+def _read_quota(context: Context, session: Session, caller: Caller, user_id: UUID) -> QuotaResponse:
+    default_bytes = context.state.registry.quota_bytes
+    return QuotaResponse.model_validate(quotas.read_quota(session, caller, user_id, default_bytes))

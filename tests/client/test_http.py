@@ -141,7 +141,7 @@ def test_another_document_is_an_invalid_response(document: object) -> None:
     with (
         serve_response(200, json.dumps(document).encode()) as url,
         Client(url, TOKEN) as client,
-        pytest.raises(InvalidResponse, match="ReceiptVerdictResponse"),
+        pytest.raises(InvalidResponse, match="ReceiptVerificationResponse"),
     ):
         client.verify_receipt(UUID(int=1))
 

@@ -103,5 +103,5 @@ def test_a_source_comes_is_trained_granted_asked_and_forgotten(client: httpx.Cli
     told(client.get(f"/sources/{source}", headers=as_owner), 404)
     for begun in (erasure, last):
         wait_for(partial(is_complete, client, f"/erasures/{begun['id']}", as_owner))
-    assert told(client.get(f"/erasures/{last['id']}/verdict", headers=as_owner), 200)["holds"]
+    assert told(client.get(f"/erasures/{last['id']}/verification", headers=as_owner), 200)["holds"]
     assert list(registry.objects.list_all(f"sources/{source}/")) == []

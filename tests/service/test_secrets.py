@@ -15,6 +15,7 @@ from registry.access.caller import OPERATOR
 from registry.access.credentials import authenticate_in_session
 from registry.access.tokens import issue_token, parse_token, revoke_token
 from registry.access.users import create_user
+from registry.catalog import tasks
 from registry.catalog.tasks import create_task
 from registry.errors import Unauthenticated
 from registry.log.signing import open_signer
@@ -22,7 +23,6 @@ from registry.registry import Registry
 from service.app import create_app
 from service.middleware.request_lifecycle import SAFE_HEADERS
 from service.observability.logging import redact_secrets
-from service.routes import tasks
 from service.settings import ServiceSettings
 from tests.service.auth.issuer_fixture import LocalIssuer
 from tests.service.conftest import MakeWorld

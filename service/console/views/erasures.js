@@ -71,12 +71,12 @@ function describe(erasure) {
 }
 
 function showReceipt(erasure) {
-  const verdict = el("div", { "aria-live": "polite" });
+  const verification = el("div", { "aria-live": "polite" });
   const check = act("Check the receipt", null, async () => {
-    const { holds, checks } = await call("GET", `erasures/${erasure.id}/verdict`);
+    const { holds, checks } = await call("GET", `erasures/${erasure.id}/verification`);
     const rows = checks.map((one) => [one.name, one.ok ? "holds" : "does not hold", one.detail]);
     fill(
-      verdict,
+      verification,
       el("p", {}, el("strong", {}, holds ? "The receipt holds." : "The receipt does not hold.")),
       table(["Look", "", "Found"], rows, "Nothing to check.", "Checks"),
     );
@@ -96,7 +96,7 @@ function showReceipt(erasure) {
       button("Download the receipt", () => download(erasure), { class: "primary" }),
       check,
     ),
-    verdict,
+    verification,
   );
 }
 

@@ -10,13 +10,13 @@ from fastapi import Request
 from starlette.requests import ClientDisconnect
 from starlette.types import Message
 
+from registry.catalog import tasks
 from registry.errors import DatabaseUnreachable
 from registry.settings import InvalidSettings
 from service.background.readiness import Readiness
 from service.http.disconnect import cancel_on_disconnect
 from service.middleware import authentication
 from service.observability.logging import LOGGER, JsonLines, log
-from service.routes import tasks
 from service.settings import read_service_settings
 from tests.service.conftest import MakeWorld
 from tests.service.deployment import GARBAGE, TASK, World, picture

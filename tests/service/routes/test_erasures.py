@@ -48,7 +48,7 @@ def test_a_forgotten_source_is_gone_from_answers_memory_and_stores(make_world: M
     assert sources_used(world) == [str(world.source)]
     erasure = complete(world, "forgetter", answer.headers["location"])
     assert erasure["receipt"]["source"] == str(source)
-    verdict = world.ask("forgetter", "GET", f"/erasures/{erasure['id']}/verdict").json()
+    verdict = world.ask("forgetter", "GET", f"/erasures/{erasure['id']}/verification").json()
     assert verdict["holds"], verdict
     assert measured(world, "alacarte_cached_prompts") == 1
     wait_for(lambda: measured(world, "alacarte_erasure_seconds_count") == 1)

@@ -142,7 +142,7 @@ def test_binary_data_that_is_cut_short_is_refused(tail: bytes, world: World) -> 
     answer = world.ask("user", "POST", f"/v2/models/{TASK}/infer", content=header + tail, headers=told)
 
     assert answer.status_code == 422
-    assert "cut short" in answer.json()["detail"]
+    assert "truncated" in answer.json()["detail"]
 
 
 def test_data_may_be_nested_as_the_shape_is(world: World) -> None:

@@ -138,7 +138,7 @@ CASES = [
     Case("DELETE /sources/{source_id}/samples/{digest}", _sample, (202, 202, 403, 403, 202, 404)),
     Case("GET /erasures", _plain("/erasures"), ALL_200),
     Case("GET /erasures/{erasure_id}", _erasure(), (200, 200, 404, 404, 404, 404)),
-    Case("GET /erasures/{erasure_id}/verdict", _erasure("/verdict"), (-1, -1, 404, 404, 404, 404)),
+    Case("GET /erasures/{erasure_id}/verification", _erasure("/verification"), (-1, -1, 404, 404, 404, 404)),
     Case("GET /users", _plain("/users"), ALL_200),
     Case("POST /users", _body("/users", lambda w: {"name": w.name()}), (201, *(403,) * 5)),
     Case("GET /users/me", _plain("/users/me"), ALL_200),
