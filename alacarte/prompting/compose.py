@@ -1,7 +1,7 @@
-"""From each prompt's own answer to one answer over the union of their labels, weighted (APT-W) or not.
+"""Compose the logits of several prompts into scores over the union of their labels.
 
-Every function takes a batch of images which share one set of prompts, and treats the set as a set: the order
-of its members changes nothing but the last bits.
+Every function takes a batch of images that share one set of prompts. The order of the set changes nothing but the last
+bits. The weights of APT-W are computed in `prompt/prototypes.py`.
 """
 
 from collections.abc import Sequence
@@ -17,40 +17,15 @@ from torch import Tensor
 from alacarte.api.literals import Composition, Weighting
 from alacarte.prompting.errors import CompositionInvalid
 
-# B images, k prompts, D width, C labels in the union
-# K_i prototypes of prompt i, C_i labels of prompt i, S = sum of the C_i
-
-
-BETA = 0.1  # inverse temperature of the weights, as in the paper
+# B images, k prompts (members), C labels in the union, C_i labels of prompt i, S = sum of the C_i
 
 
 @dataclass(frozen=True)
 class ComposedScores:
-    """The answer of a set: a row of scores for every image, which sums to one."""
+    """The scores of a set of prompts: a row for every image, which sums to one."""
 
     labels: tuple[str, ...]  # sorted
     scores: Tensor  # (B, C)
-
-
-def prototype_weights(embedding: Tensor, prototypes: Sequence[Tensor], beta: float = BETA) -> Tensor:
-    """The weights (B, k) of APT-W: softmax(-beta d), d_i from embedding (B, D) to the nearest of (K_i, D)."""
-    if not prototypes:
-        raise CompositionInvalid("there are no prompts to weight: name at least one")
-    if embedding.ndim != 2:
-        raise CompositionInvalid(f"the embedding must have the shape (B, D), not {tuple(embedding.shape)}")
-    width = embedding.shape[1]
-    for member in prototypes:
-        if member.ndim != 2 or member.shape[0] < 1 or member.shape[1] != width:
-            raise CompositionInvalid(f"prototypes must have the shape (K >= 1, {width}), not {tuple(member.shape)}")
-    # Pair by pair: a matrix product cancels digits, and its last bits depend on the rest of the batch.
-    distances = torch.cdist(
-        embedding.float(),
-        torch.cat([member.float() for member in prototypes]),
-        compute_mode="donot_use_mm_for_euclid_dist",
-    )  # (B, sum of the K_i)
-    members = torch.split_with_sizes(distances, [len(member) for member in prototypes], dim=1)
-    nearest = torch.stack([member.amin(dim=1) for member in members], dim=1)  # (B, k)
-    return torch.softmax(-beta * nearest, dim=1)
 
 
 def compose(
@@ -59,20 +34,20 @@ def compose(
     composition: Composition,
     weights: Tensor | None = None,
 ) -> ComposedScores:
-    """One answer from the logits (B, C_i) of k prompts over their own labels, weighted by (B, k) if given."""
+    """Compose the logits (B, C_i) of k prompts over their own labels, weighted by (B, k) if given."""
     validate_composition(composition, "none" if weights is None else "prototypes")
-    _check(logits, labels, weights)
+    _check_shapes(logits, labels, weights)
     members = [member.float() for member in logits]
-    union = _Union(labels, members[0].device)
+    union = _LabelUnion(labels, members[0].device)
     match composition, weights:
         case "average", None:
             scores = _average(members, union)
         case "average", Tensor():
             scores = torch.softmax(union.sum(_weighted(members, weights)) / len(members), dim=1)
         case "concat", None:
-            scores = torch.softmax(union.sum(members) / union.knowers, dim=1)
+            scores = torch.softmax(union.sum(members) / union.member_counts, dim=1)
         case "concat", Tensor():
-            scores = torch.softmax(union.sum(_weighted(members, weights)) / union.knowers, dim=1)
+            scores = torch.softmax(union.sum(_weighted(members, weights)) / union.member_counts, dim=1)
         case _:
             scores = _vote(members, union)
     return ComposedScores(union.labels, scores)
@@ -91,59 +66,58 @@ def validate_composition(composition: Composition, weighting: Weighting) -> None
 
 
 @dataclass(frozen=True)
-class _Union:
-    """The labels of all members, and where each member's labels stand among them, which is found when it is asked."""
+class _LabelUnion:
+    """The labels of all members, and the index of each member's labels among them, computed when needed."""
 
     members: Sequence[tuple[str, ...]]
     device: torch.device
 
     @cached_property
     def labels(self) -> tuple[str, ...]:
-        """All of them, sorted; shards of one source mostly share theirs."""
-        return tuple(sorted(set(chain.from_iterable(set(self.members)))))
+        """All labels, sorted."""
+        return tuple(sorted(set(chain.from_iterable(set(self.members)))))  # most shards of a source share theirs
 
     @property
-    def is_everyones(self) -> bool:
-        """Whether every member knows all labels, in their order."""
+    def is_shared_by_all(self) -> bool:
+        """Whether every member has all labels, in this order."""
         return all(own == self.labels for own in self.members)
 
     @cached_property
     def _column(self) -> Tensor:
-        place = {label: column for column, label in enumerate(self.labels)}
-        columns = {own: np.array([place[label] for label in own]) for own in set(self.members)}
+        index = {label: column for column, label in enumerate(self.labels)}
+        columns = {own: np.array([index[label] for label in own]) for own in set(self.members)}
         return torch.from_numpy(np.concatenate([columns[own] for own in self.members]))
 
-    # Sent without waiting for the device.
     @cached_property
     def column(self) -> Tensor:
-        """(S), the members' labels one after the other."""
-        return self._column.to(self.device, non_blocking=True)
+        """(S), the index of every label of every member, one member after the other."""
+        return self._column.to(self.device, non_blocking=True)  # without waiting for the device
 
     @property
-    def knowers(self) -> Tensor:
-        """(C), how many members know a label."""
+    def member_counts(self) -> Tensor:
+        """(C), the number of members that have a label."""
         return torch.bincount(self._column).float().to(self.device, non_blocking=True)
 
     @property
     def starts(self) -> tuple[int, ...]:
-        """(k), where each member begins in the column."""
+        """(k), the start of each member in `column`."""
         return tuple(accumulate((len(own) for own in self.members[:-1]), initial=0))
 
     def sum(self, members: Sequence[Tensor]) -> Tensor:
-        """The sum (B, C) of the members (B, C_i); a label that a member does not know gets 0 from it."""
+        """Return the sum (B, C) of the members (B, C_i); a label that a member does not have gets 0 from it."""
         values = torch.cat(list(members), dim=1)  # (B, S)
         return values.new_zeros(len(values), len(self.labels)).index_add_(1, self.column, values)
 
 
-def _average(members: Sequence[Tensor], union: _Union) -> Tensor:
-    """The mean (B, C) of the members' probabilities."""
-    if union.is_everyones:  # as with the shards of one source: one step for all of them
+def _average(members: Sequence[Tensor], union: _LabelUnion) -> Tensor:
+    """Return the mean (B, C) of the members' probabilities."""
+    if union.is_shared_by_all:  # as the shards of one source: one step for all
         return torch.stack(list(members)).softmax(dim=2).mean(dim=0)
     return union.sum([torch.softmax(member, dim=1) for member in members]) / len(members)
 
 
-def _vote(members: Sequence[Tensor], union: _Union) -> Tensor:
-    """Votes and mean probability (B, C) in one number: the probability decides only between equal votes."""
+def _vote(members: Sequence[Tensor], union: _LabelUnion) -> Tensor:
+    """Return votes and mean probability (B, C) in one number: the probability decides between equal votes only."""
     choices = [member.argmax(dim=1) + start for member, start in zip(members, union.starts, strict=True)]
     chosen = union.column[torch.stack(choices, dim=1)]  # (B, k)
     probability = _average(members, union)
@@ -152,12 +126,12 @@ def _vote(members: Sequence[Tensor], union: _Union) -> Tensor:
 
 
 def _weighted(members: Sequence[Tensor], weights: Tensor) -> list[Tensor]:
-    """The members' logits (B, C_i), each row times its weight in (B, k)."""
+    """Return the members' logits (B, C_i), each row times its weight in (B, k)."""
     return [member * weight[:, None] for member, weight in zip(members, weights.float().unbind(1), strict=True)]
 
 
-def _check(logits: Sequence[Tensor], labels: Sequence[tuple[str, ...]], weights: Tensor | None) -> None:
-    """Refuse members that do not belong together, by their shapes alone."""
+def _check_shapes(logits: Sequence[Tensor], labels: Sequence[tuple[str, ...]], weights: Tensor | None) -> None:
+    """Refuse members whose shapes do not fit each other."""
     if not logits:
         raise CompositionInvalid("there are no prompts to compose: name at least one")
     if len(logits) != len(labels):
@@ -165,14 +139,14 @@ def _check(logits: Sequence[Tensor], labels: Sequence[tuple[str, ...]], weights:
     images = logits[0].shape[:1]
     for own in set(labels):
         if not own or len(set(own)) != len(own):
-            raise CompositionInvalid("every prompt must know a label, and none of its labels twice")
+            raise CompositionInvalid("every prompt must have a label, and none of its labels twice")
     for member, own in zip(logits, labels, strict=True):
         if member.shape != (*images, len(own)):
             raise CompositionInvalid(
-                f"{len(own)} labels want logits of shape (B, {len(own)}), with the same B for every prompt,"
+                f"logits over {len(own)} labels must have the shape (B, {len(own)}), with the same B for every prompt,"
                 f" not {tuple(member.shape)}"
             )
     if weights is not None and weights.shape != (*images, len(logits)):
         raise CompositionInvalid(
-            f"{len(logits)} prompts want weights of shape (B, {len(logits)}), not {tuple(weights.shape)}"
+            f"the weights of {len(logits)} prompts must have the shape (B, {len(logits)}), not {tuple(weights.shape)}"
         )

@@ -1,24 +1,24 @@
-"""The errors of the method: each says what is wrong and what to do about it, in one line."""
+"""Errors of the method; each message says in one line what is wrong and what to do."""
 
 
 class PromptingError(ValueError):
-    """Something given to the method does not fit; the message is for a person to read."""
+    """An input of the method is not valid."""
 
 
 class BackboneUnsupported(PromptingError):
-    """The named architecture is not one that structured attention works on."""
+    """The architecture cannot be used with structured attention."""
 
 
 class WeightsUnavailable(PromptingError):
-    """No weights for a backbone could be had from any of the places that were allowed."""
+    """The weights of a backbone are in none of the allowed places, or do not fit it."""
 
 
 class PictureDecodeError(PromptingError):
-    """Bytes that should be a picture are none, or are too large to be decoded."""
+    """The bytes are not a picture, or the picture has too many pixels."""
 
 
 class ArtifactInvalid(PromptingError):
-    """A prompt file is damaged, incomplete, or of a format that this version does not know."""
+    """A prompt file is damaged, incomplete, or of an unknown format."""
 
 
 class BackboneMismatch(PromptingError):
@@ -26,4 +26,4 @@ class BackboneMismatch(PromptingError):
 
 
 class CompositionInvalid(PromptingError):
-    """The set of prompts cannot be composed in the way that was asked for."""
+    """The prompts cannot be composed in the requested way."""

@@ -1,4 +1,4 @@
-"""Prediction: for each image the labels that its own set of prompts agrees on, all from one pass."""
+"""Predict: for each image the composed scores of its own set of prompts, all from one pass of the backbone."""
 
 import hashlib
 from collections.abc import Mapping, Sequence
@@ -11,9 +11,10 @@ from alacarte.api.literals import Composition, Weighting
 from alacarte.prompting.attention.logits import PromptSlot, batch_logits
 from alacarte.prompting.attention.prompt_slots import PromptPool, pool_prompts
 from alacarte.prompting.backbone.vit import Backbone
-from alacarte.prompting.compose import compose, prototype_weights, validate_composition
+from alacarte.prompting.compose import compose, validate_composition
 from alacarte.prompting.errors import ArtifactInvalid, BackboneMismatch, CompositionInvalid
 from alacarte.prompting.prompt.artifact import prompt_digest, prompt_to_bytes
+from alacarte.prompting.prompt.prototypes import prototype_weights
 from alacarte.prompting.prompt.tensors import TrainedPrompt
 
 # B images, n images that share a set, D width, C labels, K prototypes, k members of a set
@@ -21,7 +22,7 @@ from alacarte.prompting.prompt.tensors import TrainedPrompt
 
 @dataclass(frozen=True)
 class MemberScores:
-    """What one prompt of a set said by itself, and how much it counted."""
+    """The logits of one prompt of a set for one image, and its weight in the composition."""
 
     name: str
     weight: float
@@ -30,23 +31,23 @@ class MemberScores:
 
     @property
     def scores(self) -> Tensor:
-        """Its own probabilities (C), computed for whoever asks."""
+        """The prompt's own probabilities (C)."""
         return self.logits.softmax(-1)
 
 
 @dataclass(frozen=True)
 class ImagePrediction:
-    """Scores over the union of the set's labels, best first, and who said what."""
+    """Scores over the union of the set's labels, best first, and those of each member."""
 
     labels: tuple[str, ...]
-    scores: Tensor  # (C), falling
+    scores: Tensor  # (C), descending
     members: tuple[MemberScores, ...]
     set_digest: str
 
 
 @dataclass(frozen=True)
 class MemberLogits:
-    """One member of a set: what it says of n images, and what composing needs to know of it."""
+    """The logits of one member of a set for n images, with what composition needs to know of it."""
 
     name: str
     digest: str
@@ -56,14 +57,14 @@ class MemberLogits:
 
 
 class Predictor:
-    """A backbone with a pool of named prompts; every image is answered by its own set of them."""
+    """A backbone with a pool of named prompts; every image has its own set of them."""
 
     def __init__(self, backbone: Backbone, prompts: Mapping[str, TrainedPrompt]) -> None:
         for name, prompt in prompts.items():
             check_backbone(backbone, name, prompt)
         self._backbone = backbone
         self._prompts = dict(prompts)
-        self._digests = {name: digest_valid_prompt(name, prompt) for name, prompt in prompts.items()}
+        self._digests = {name: _digest(name, prompt) for name, prompt in prompts.items()}
         attending = [name for name, prompt in prompts.items() if prompt.tensors.token is not None]
         slot_of = {name: slot for slot, name in enumerate(attending)}
         self._pool: PromptPool = pool_prompts(backbone, [prompts[name].tensors for name in attending])
@@ -83,7 +84,7 @@ class Predictor:
         composition: Composition = "average",
         weighting: Weighting = "none",
     ) -> list[ImagePrediction]:
-        """One answer for each of images (B, 3, S, S), by the prompts named in `sets[b]`, in whatever order."""
+        """Return a prediction for each of images (B, 3, S, S), by the prompts named in `sets[b]`, in any order."""
         named = [tuple(sorted(set(names))) for names in sets]
         self._check(images, sets, named, composition, weighting)
         if not named:
@@ -92,12 +93,12 @@ class Predictor:
         groups: dict[tuple[str, ...], list[int]] = {}
         for image, names in enumerate(named):
             groups.setdefault(names, []).append(image)
-        answers: dict[int, ImagePrediction] = {}
-        for names, members in groups.items():
-            voices = [self._voice(name, torch.stack([logits[image][name] for image in members])) for name in names]
-            found = compose_predictions(voices, embedding[members], composition, weighting)
-            answers.update(zip(members, found, strict=True))
-        return [answers[image] for image in range(len(named))]
+        predictions: dict[int, ImagePrediction] = {}
+        for names, group in groups.items():
+            members = [self._member(name, torch.stack([logits[image][name] for image in group])) for name in names]
+            composed = compose_predictions(members, embedding[group], composition, weighting)
+            predictions.update(zip(group, composed, strict=True))
+        return [predictions[image] for image in range(len(named))]
 
     def _check(
         self,
@@ -107,7 +108,7 @@ class Predictor:
         composition: Composition,
         weighting: Weighting,
     ) -> None:
-        """Refuse what cannot be answered before anything is computed."""
+        """Refuse invalid input before anything is computed."""
         side = self._backbone.preprocessing.size
         validate_composition(composition, weighting)
         if images.shape[1:] != (3, side, side):
@@ -123,33 +124,33 @@ class Predictor:
             raise CompositionInvalid(f"no prompt {unknown[0]!r} in the pool")
 
     def logits(self, images: Tensor, sets: Sequence[Sequence[str]]) -> tuple[list[dict[str, Tensor]], Tensor]:
-        """For each image the logits (C) of each prompt of its set, and the embeddings (B, D), on the CPU."""
+        """Return for each image the logits (C) of each prompt of its set, and the embeddings (B, D), on the CPU."""
         return batch_logits(self._backbone, images, self._pool, sets, self._seats)
 
-    def _voice(self, name: str, logits: Tensor) -> MemberLogits:
+    def _member(self, name: str, logits: Tensor) -> MemberLogits:
         prompt = self._prompts[name]
         return MemberLogits(name, self._digests[name], prompt.metadata.labels, prompt.tensors.prototypes, logits)
 
 
 def compose_predictions(
-    voices: Sequence[MemberLogits], embedding: Tensor, composition: Composition, weighting: Weighting
+    members: Sequence[MemberLogits], embedding: Tensor, composition: Composition, weighting: Weighting
 ) -> list[ImagePrediction]:
-    """The answers of n images that share one set, by what its members say and the embeddings (n, D)."""
-    labels = [voice.labels for voice in voices]
+    """Return the predictions of n images that share one set, from its members' logits and the embeddings (n, D)."""
+    labels = [member.labels for member in members]
     weights = None
     if weighting == "prototypes":
-        weights = prototype_weights(embedding, [voice.prototypes for voice in voices])
-    composed = compose([voice.logits for voice in voices], labels, composition, weights)
+        weights = prototype_weights(embedding, [member.prototypes for member in members])
+    composed = compose([member.logits for member in members], labels, composition, weights)
     scores, order = composed.scores.sort(dim=-1, descending=True, stable=True)
-    shares = torch.full((len(embedding), len(voices)), 1 / len(voices)) if weights is None else weights
-    digest = set_digest([voice.digest for voice in voices])
+    shares = torch.full((len(embedding), len(members)), 1 / len(members)) if weights is None else weights  # (n, k)
+    digest = set_digest([member.digest for member in members])
     return [
         ImagePrediction(
             labels=tuple(composed.labels[index] for index in order[image].tolist()),
             scores=scores[image],
             members=tuple(
-                MemberScores(voice.name, share, voice.labels, voice.logits[image])
-                for voice, share in zip(voices, shares[image].tolist(), strict=True)
+                MemberScores(member.name, share, member.labels, member.logits[image])
+                for member, share in zip(members, shares[image].tolist(), strict=True)
             ),
             set_digest=digest,
         )
@@ -158,12 +159,12 @@ def compose_predictions(
 
 
 def set_digest(digests: Sequence[str]) -> str:
-    """The digest of a set of prompts by theirs, whatever their order."""
+    """Return the digest of a set of prompts from their digests, in any order."""
     return hashlib.sha256("".join(sorted(digests)).encode()).hexdigest()
 
 
-def digest_valid_prompt(name: str, prompt: TrainedPrompt) -> str:
-    """The digest of a sound prompt; one that is not is refused by its name."""
+def _digest(name: str, prompt: TrainedPrompt) -> str:
+    """Return the prompt's digest; ArtifactInvalid, with the prompt's name, if it cannot be serialized."""
     try:
         return prompt_digest(prompt_to_bytes(prompt))
     except ArtifactInvalid as error:
@@ -171,7 +172,7 @@ def digest_valid_prompt(name: str, prompt: TrainedPrompt) -> str:
 
 
 def check_backbone(backbone: Backbone, name: str, prompt: TrainedPrompt) -> None:
-    """Refuse a prompt of another backbone, or one whose numbers do not have the shapes of this one."""
+    """Refuse a prompt of another backbone, or one whose shapes do not fit this one."""
     metadata, tensors = prompt.metadata, prompt.tensors
     if metadata.backbone != backbone.identity:
         raise BackboneMismatch(
@@ -185,9 +186,9 @@ def check_backbone(backbone: Backbone, name: str, prompt: TrainedPrompt) -> None
         if tensor is not None
     }
     layers = None if tensors.memory is None else tensors.memory.shape[0]
-    wanted = {"deep": backbone.depth, "deep-shared": 1}.get(tensors.variant)
-    if widths != {backbone.width} or layers != wanted:
+    expected = {"deep": backbone.depth, "deep-shared": 1}.get(tensors.variant)
+    if widths != {backbone.width} or layers != expected:
         raise ArtifactInvalid(
-            f"prompt {name} claims this backbone, but its numbers do not fit its width of {backbone.width} "
-            f"and its {backbone.depth} blocks: train it again"
+            f"prompt {name} names this backbone, but its tensors do not fit the width of {backbone.width} "
+            f"and the {backbone.depth} blocks: train it again"
         )

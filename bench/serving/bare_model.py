@@ -6,9 +6,8 @@ from typing import Literal
 import torch
 from torch import Tensor
 
-from alacarte.prompting.backbone.build import build_backbone
 from alacarte.prompting.backbone.preprocess import decode
-from alacarte.prompting.backbone.vit import Backbone
+from alacarte.prompting.backbone.vit import Backbone, build_backbone
 
 LABELS = 100  # as many as every prompt knows
 TOP_K = 5

@@ -8,8 +8,7 @@ from functools import partial
 
 import torch
 
-from alacarte.prompting.backbone.build import build_backbone
-from alacarte.prompting.backbone.vit import Backbone
+from alacarte.prompting.backbone.vit import Backbone, build_backbone
 from alacarte.prompting.errors import PromptingError
 from registry.access.usable_set import TaskConfig
 from service.concurrency import run_detached

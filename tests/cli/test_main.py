@@ -10,7 +10,7 @@ import pytest
 
 from alacarte.cli import options
 from alacarte.cli.errors import ErrorReportingGroup
-from alacarte.prompting.prompt.tensors import Variant
+from alacarte.prompting.prompt.metadata import Variant
 from tests.cli.fixtures import run
 from trainer.recipe import Augmentation
 

@@ -15,7 +15,7 @@ from registry.db.models.catalog import Sample, Shard
 from registry.db.models.prompts import Prompt
 from registry.registry import Registry
 from tests.trainer.pictures import as_sample
-from trainer.named_recipes import recipe_from_settings
+from trainer.recipe import recipe_from_settings
 from trainer.train import train_shard
 
 

@@ -8,14 +8,14 @@ import httpx
 import pytest
 
 from alacarte.client import Client, ServiceProblem
-from alacarte.prompting.backbone.build import build_backbone
+from alacarte.prompting.backbone.vit import build_backbone
 from alacarte.prompting.prompt.artifact import prompt_digest
+from alacarte.prompting.threads import one_thread
 from registry.storage.keys import source_prefix
 from tests.cli.fixtures import draw
 from tests.e2e.cluster import Cluster
 from tests.e2e.expected_answers import digest_without_forgotten, predict_directly, prompts_in, published
 from tests.service.deployment import BACKBONE, SIZE
-from trainer.threads import one_thread
 
 pytestmark = pytest.mark.e2e
 

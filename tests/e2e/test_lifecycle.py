@@ -10,8 +10,9 @@ from pathlib import Path
 import pytest
 
 from alacarte.client import Client, ServiceProblem
-from alacarte.prompting.backbone.build import build_backbone
+from alacarte.prompting.backbone.vit import build_backbone
 from alacarte.prompting.prompt.artifact import prompt_digest
+from alacarte.prompting.threads import one_thread
 from registry.access.caller import OPERATOR
 from registry.access.tokens import issue_token
 from registry.access.users import create_user
@@ -21,7 +22,6 @@ from service.settings import ServiceSettings
 from tests.cli.fixtures import draw
 from tests.e2e.expected_answers import digest_without_forgotten, predict_directly, prompts_in, published
 from tests.service.processes import serve
-from trainer.threads import one_thread
 
 BACKBONE, SIZE = "vit_tiny_patch16_224", 32
 WAIT_SECONDS = 120

@@ -15,7 +15,8 @@ from torch import Tensor, nn
 
 from alacarte.prompting.backbone.preprocess import Preprocessing
 from alacarte.prompting.backbone.vit import Backbone
-from alacarte.prompting.prompt.tensors import PromptMetadata, PromptTensors, TrainedPrompt, Variant
+from alacarte.prompting.prompt.metadata import PromptMetadata, Variant
+from alacarte.prompting.prompt.tensors import PromptTensors, TrainedPrompt
 
 # N backbone tokens, P prompts, M memory tokens a block, L blocks, D width, d width of a head
 

@@ -12,8 +12,9 @@ from torch._ops import OpOverload
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from alacarte.api.literals import Composition
-from alacarte.prompting.compose import BETA, compose, prototype_weights
+from alacarte.prompting.compose import compose
 from alacarte.prompting.errors import CompositionInvalid
+from alacarte.prompting.prompt.prototypes import BETA, prototype_weights
 
 COMPOSITIONS: tuple[Composition, ...] = get_args(Composition)
 WEIGHTABLE: tuple[Composition, ...] = ("average", "concat")
@@ -359,14 +360,14 @@ def test_an_unknown_composition_is_refused(weights: Tensor | None) -> None:
     ("shapes", "labels", "weights", "reason"),
     [
         ([(1, 2)], [], None, "logits of 1 prompts, but labels of 0"),
-        ([(1, 3)], ["ab"], None, r"2 labels want logits .* not \(1, 3\)"),
+        ([(1, 3)], ["ab"], None, r"logits over 2 labels must .* not \(1, 3\)"),
         ([(1, 2), (2, 2)], ["ab", "ab"], None, "same B"),
         ([(2,)], ["ab"], None, r"not \(2,\)"),
         ([()], ["ab"], None, r"not \(\)"),
         ([(1, 2, 1)], ["ab"], None, r"not \(1, 2, 1\)"),
-        ([(1, 0)], [""], None, "must know a label"),
+        ([(1, 0)], [""], None, "must have a label"),
         ([(1, 2)], ["aa"], None, "twice"),
-        ([(1, 2)], ["ab"], (1, 2), r"1 prompts want weights .* not \(1, 2\)"),
+        ([(1, 2)], ["ab"], (1, 2), r"the weights of 1 prompts must .* not \(1, 2\)"),
         ([(1, 2)], ["ab"], (2, 1), r"not \(2, 1\)"),
         ([(1, 2)], ["ab"], (1,), r"not \(1,\)"),
     ],

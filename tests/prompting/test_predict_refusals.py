@@ -11,7 +11,8 @@ from alacarte.prompting.backbone.vit import Backbone
 from alacarte.prompting.errors import BackboneMismatch, CompositionInvalid, PromptingError
 from alacarte.prompting.predict import Predictor
 from alacarte.prompting.prompt.artifact import prompt_from_bytes, prompt_to_bytes
-from alacarte.prompting.prompt.tensors import PromptTensors, TrainedPrompt, Variant
+from alacarte.prompting.prompt.metadata import Variant
+from alacarte.prompting.prompt.tensors import PromptTensors, TrainedPrompt
 from tests.prompting.reference import small_backbone, small_images, small_prompt
 
 WEIGHTINGS: tuple[Weighting, ...] = get_args(Weighting)

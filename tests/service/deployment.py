@@ -14,8 +14,7 @@ from PIL import Image
 from sqlalchemy import select
 
 from alacarte.api.literals import Right
-from alacarte.prompting.backbone.build import build_backbone
-from alacarte.prompting.backbone.vit import Backbone
+from alacarte.prompting.backbone.vit import Backbone, build_backbone
 from alacarte.prompting.prompt.artifact import prompt_to_bytes
 from registry.access.caller import OPERATOR, Caller
 from registry.access.grants import grant_right

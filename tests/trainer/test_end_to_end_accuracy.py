@@ -6,8 +6,7 @@ from statistics import mean
 import pytest
 import torch
 
-from alacarte.prompting.backbone.build import build_backbone
-from alacarte.prompting.backbone.vit import Backbone
+from alacarte.prompting.backbone.vit import Backbone, build_backbone
 from alacarte.prompting.predict import ImagePrediction, Predictor
 from alacarte.prompting.prompt.tensors import TrainedPrompt
 from registry.catalog.shards import split_into_shards

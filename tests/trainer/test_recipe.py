@@ -1,17 +1,19 @@
-"""The recipe's numbers are the paper's, by hand, and settings that training cannot use are refused at once."""
+"""The default recipe is the paper's, and settings that training cannot use are refused with their name."""
 
 import json
 import math
+from dataclasses import fields, replace
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
-from alacarte.prompting.prompt.metadata import metadata_from_json, metadata_to_json
-from alacarte.prompting.prompt.tensors import VARIANTS, PromptMetadata, Variant
+from alacarte.prompting.prompt.metadata import VARIANTS, PromptMetadata, Variant, metadata_from_json, metadata_to_json
 from trainer.errors import RecipeInvalid
-from trainer.recipe import Recipe
+from trainer.recipe import DEFAULT, RECIPES, TASK_SETTINGS, Recipe, recipe_from_settings
 
-STEPS = 50  # of an epoch
+VALUES = st.one_of(st.text(), st.integers(), st.booleans(), st.floats(allow_nan=False, allow_infinity=False))
 
 
 def test_the_defaults_are_the_papers() -> None:
@@ -20,56 +22,6 @@ def test_the_defaults_are_the_papers() -> None:
     assert (recipe.epochs, recipe.batch, recipe.weight_decay, recipe.warmup_epochs) == (80, 8, 0.02, 1)
     assert (recipe.variant, recipe.memory, recipe.prototypes) == ("deep", 5, 20)
     assert recipe.augment == "randaugment"
-
-
-def test_the_rate_starts_at_the_papers_start() -> None:
-    assert Recipe().rate_at(0, STEPS) == pytest.approx(1e-5, rel=1e-12)
-
-
-def test_the_rate_rises_in_a_line_during_the_first_epoch() -> None:
-    recipe = Recipe()
-
-    assert recipe.rate_at(STEPS // 2, STEPS) == pytest.approx((1e-5 + 0.003125) / 2, rel=1e-12)
-    assert recipe.rate_at(1, STEPS) == pytest.approx(1e-5 + (0.003125 - 1e-5) / STEPS, rel=1e-12)
-
-
-@pytest.mark.parametrize(
-    ("variant", "peak"),
-    [("deep", 0.003125), ("deep-shared", 0.003125), ("shallow", 0.003125), ("head-only", 0.015625)],
-)
-def test_the_rate_is_at_its_peak_when_the_first_epoch_ends(variant: Variant, peak: float) -> None:
-    recipe = Recipe(variant=variant)
-
-    assert recipe.rate_at(STEPS, STEPS) == pytest.approx(peak, rel=1e-12)
-    assert max(recipe.rate_at(step, STEPS) for step in range(80 * STEPS)) == pytest.approx(peak, rel=1e-12)
-
-
-def test_the_rate_falls_as_a_cosine_to_the_papers_least() -> None:
-    recipe = Recipe(epochs=81)  # so that the fall is 80 epochs long
-
-    assert recipe.rate_at(STEPS * 41, STEPS) == pytest.approx((0.003125 + 1e-6) / 2, rel=1e-12)
-    quarter = 1e-6 + (0.003125 - 1e-6) * (1 + math.sqrt(0.5)) / 2
-    assert recipe.rate_at(STEPS * 21, STEPS) == pytest.approx(quarter, rel=1e-12)
-    assert recipe.rate_at(STEPS * 81, STEPS) == pytest.approx(1e-6, rel=1e-9)
-
-
-def test_a_larger_batch_scales_the_peak() -> None:
-    assert Recipe(batch=256).peak_rate == pytest.approx(0.1)
-    assert Recipe(batch=16, base_rate=0.8).peak_rate == pytest.approx(0.05)
-
-
-def test_a_rate_that_is_named_goes_before_the_variants_own() -> None:
-    assert Recipe(variant="head-only", base_rate=0.1).peak_rate == Recipe().peak_rate
-    assert Recipe(base_rate=0.0).peak_rate == 0
-
-
-@pytest.mark.parametrize("warmup", [0, 1, 3, 5])
-def test_the_rate_exists_at_every_step_whatever_the_warm_up(warmup: int) -> None:
-    recipe = Recipe(epochs=3, warmup_epochs=warmup)
-
-    rates = [recipe.rate_at(step, 4) for step in range(12)]
-
-    assert all(0 < rate <= recipe.peak_rate for rate in rates)
 
 
 @pytest.mark.parametrize(
@@ -102,14 +54,14 @@ def test_a_setting_that_training_cannot_use_is_refused_by_name(setting: str, val
 
 
 @pytest.mark.parametrize("seed", [-1, 2**64])
-def test_a_seed_that_no_prompt_can_carry_is_refused_before_training(seed: int) -> None:
+def test_a_seed_outside_64_bits_is_refused(seed: int) -> None:
     with pytest.raises(RecipeInvalid, match="seed"):
         Recipe(seed=seed)
 
 
 @pytest.mark.parametrize("setting", ["base_rate", "weight_decay", "warmup_rate", "least_rate"])
-def test_equal_recipes_are_the_same_text_in_a_prompt(setting: str) -> None:
-    """A store may give 1.0 back as 1, and the prompt must be the same bytes."""
+def test_equal_recipes_have_the_same_metadata(setting: str) -> None:
+    """A database may return 1.0 as 1, and the prompt must be the same bytes."""
     whole, real = (Recipe(**{setting: value}) for value in (1, 1.0))  # type: ignore[arg-type]
 
     assert whole == real
@@ -117,48 +69,92 @@ def test_equal_recipes_are_the_same_text_in_a_prompt(setting: str) -> None:
     assert json.dumps(Recipe(label_smoothing=0).settings()) == json.dumps(Recipe().settings())
 
 
-def test_views_take_turns() -> None:
+def test_views_are_used_in_turn() -> None:
     recipe = Recipe(epochs=5, views=2)
 
     assert [recipe.view_at(epoch) for epoch in range(5)] == [0, 1, 0, 1, 0]
-    assert recipe.views_in_all == 2
+    assert recipe.view_count == 2
 
 
-def test_every_epoch_has_a_view_of_its_own_unless_told_otherwise() -> None:
+def test_by_default_every_epoch_has_its_own_view() -> None:
     recipe = Recipe(epochs=4)
 
     assert [recipe.view_at(epoch) for epoch in range(4)] == [0, 1, 2, 3]
-    assert recipe.views_in_all == 4
+    assert recipe.view_count == 4
 
 
-def test_more_views_than_epochs_are_never_looked_at() -> None:
-    assert Recipe(epochs=3, views=7).views_in_all == 3
+def test_there_are_at_most_as_many_views_as_epochs() -> None:
+    assert Recipe(epochs=3, views=7).view_count == 3
 
 
 def test_without_augmentation_there_is_one_view_the_picture_as_it_is_served() -> None:
     recipe = Recipe(augment="none")
 
     assert {recipe.view_at(epoch) for epoch in range(80)} == {None}
-    assert recipe.views_in_all == 1
+    assert recipe.view_count == 1
 
 
 def test_views_without_an_augmentation_are_refused() -> None:
-    """They would be ignored, and yet stand in the prompt's facts, and so change its bytes."""
+    """They would have no effect, yet change the metadata and so the prompt's bytes."""
     with pytest.raises(RecipeInvalid, match="views are augmented pictures"):
         Recipe(augment="none", views=3)
 
 
 @pytest.mark.parametrize("variant", VARIANTS)
-def test_a_recipes_facts_travel_with_the_prompt(variant: Variant) -> None:
+def test_a_recipe_can_be_read_from_a_prompts_metadata(variant: Variant) -> None:
     settings = Recipe(variant=variant, seed=7).settings()
-    facts = PromptMetadata("0" * 64, "vit", 48, ("a", "b"), 2, 7, settings)
+    metadata = PromptMetadata("0" * 64, "vit", 48, ("a", "b"), 2, 7, settings)
 
-    _, read = metadata_from_json(metadata_to_json(variant, facts))
+    _, read = metadata_from_json(metadata_to_json(variant, metadata))
 
     assert Recipe(**read.settings) == Recipe(variant=variant, seed=7)  # type: ignore[arg-type]
 
 
-def test_a_training_of_one_epoch_has_no_warm_up() -> None:
-    recipe = Recipe(epochs=1)
+def test_a_task_can_set_everything_but_the_seed() -> None:
+    assert {field.name for field in fields(Recipe)} | {"recipe"} == TASK_SETTINGS | {"seed"}
 
-    assert recipe.rate_at(0, 10) == pytest.approx(recipe.peak_rate)
+
+def test_settings_that_a_task_leaves_out_are_the_default_recipes() -> None:
+    default = RECIPES[DEFAULT]
+
+    assert recipe_from_settings({}, seed=7) == replace(default, seed=7)
+    assert recipe_from_settings({"epochs": 3, "base_rate": 1, "variant": "shallow"}, seed=7) == replace(
+        default, epochs=3, base_rate=1.0, variant="shallow", seed=7
+    )
+
+
+def test_the_papers_recipe_has_a_name_and_can_be_overridden() -> None:
+    assert recipe_from_settings({"recipe": "paper"}, seed=7) == Recipe(seed=7)
+    assert recipe_from_settings({"recipe": "paper", "epochs": 5}, seed=7) == Recipe(epochs=5, seed=7)
+
+
+def test_views_imply_augmentation() -> None:
+    assert recipe_from_settings({"views": 4}, seed=0).augment == "randaugment"
+    with pytest.raises(RecipeInvalid, match="views"):
+        recipe_from_settings({"views": 4, "augment": "none"}, seed=0)
+
+
+def test_no_augmentation_implies_no_views() -> None:
+    assert recipe_from_settings({"augment": "none"}, seed=0) == replace(RECIPES[DEFAULT], augment="none", views=None)
+    assert recipe_from_settings({"recipe": "paper", "augment": "none"}, seed=0).views is None
+
+
+def test_an_unknown_recipe_is_refused_with_the_known_names() -> None:
+    with pytest.raises(RecipeInvalid, match="'quick': use paper or default"):
+        recipe_from_settings({"recipe": "quick"}, seed=0)
+
+
+@pytest.mark.parametrize("name", ["epochs", "base_rate", "variant"])
+def test_a_boolean_is_refused(name: str) -> None:
+    with pytest.raises(RecipeInvalid, match=name):
+        recipe_from_settings({name: True}, seed=0)
+
+
+@given(st.dictionaries(st.one_of(st.text(), st.sampled_from(sorted(TASK_SETTINGS))), VALUES))
+def test_every_setting_is_applied_or_refused(settings: dict[str, str | int | float | bool]) -> None:
+    try:
+        recipe = recipe_from_settings(settings, seed=0)
+    except RecipeInvalid:
+        return
+
+    assert all(getattr(recipe, name) == value for name, value in settings.items() if name != "recipe")

@@ -17,13 +17,13 @@ from alacarte.prompting.attention.train_forward import compute_states, state_sha
 from alacarte.prompting.backbone.preprocess import Preprocessing
 from alacarte.prompting.backbone.vit import Backbone
 from alacarte.prompting.errors import PictureDecodeError
+from alacarte.prompting.threads import one_thread
 from registry.datasets.dataset import LabelledPicture
 from tests.prompting.reference import small_backbone
 from tests.trainer.pictures import draw_samples
 from trainer.errors import ScratchFull, StatesNotFinite, TrainingError
 from trainer.recipe import Recipe
 from trainer.state_cache import STATE_DTYPE, StateCache
-from trainer.threads import one_thread
 from trainer.train import train_prompt
 from trainer.views import View
 
@@ -79,7 +79,7 @@ def test_what_is_seen_is_each_pictures_own_states_whatever_is_kept(
 ) -> None:
     with StateCache(backbone, room * bytes_each(backbone), 12) as cache:
         for _ in range(2):  # computed, then perhaps kept
-            seen = list(cache.walk(batches(samples)))
+            seen = list(cache.iter_states(batches(samples)))
 
             assert [view.sample for one in seen for view in one.views] == list(samples)
             states = [state for one in seen for state in one.states]
@@ -90,7 +90,7 @@ def test_what_is_seen_is_each_pictures_own_states_whatever_is_kept(
                 with one_thread():  # as the cache computes: other bits on more of them
                     torch.testing.assert_close(embedding[None], compute_states(backbone, image[None], alone))
                 assert torch.equal(state, alone[0])
-        assert cache.kept == min(room, 12)
+        assert cache.kept_views == min(room, 12)
 
 
 @pytest.mark.parametrize(
@@ -116,7 +116,7 @@ def test_the_bits_of_a_picture_do_not_depend_on_who_is_computed_beside_it(
     for order in (samples, samples[::-1], samples[2:] + samples[:2]):
         for together in (1, 2, 3, 5):  # alone, in a pair, and with an odd one that is left over
             with StateCache(backbone) as cache:
-                for seen in cache.walk(batches(order, together)):
+                for seen in cache.iter_states(batches(order, together)):
                     for view, state, embedding in zip(seen.views, seen.states, seen.embedding, strict=True):
                         found[view.sample.digest].append((state, embedding))
 
@@ -138,23 +138,23 @@ def test_states_beyond_half_precision_are_named_and_not_blamed_on_the_rate(
     for block in backbone.model.blocks:
         block.attn.qkv.weight.mul_(1e8)
 
-    with StateCache(backbone) as cache, pytest.raises(StatesNotFinite, match="does not fit half precision"):
-        list(cache.walk(batches(samples)))
+    with StateCache(backbone) as cache, pytest.raises(StatesNotFinite, match="do not fit half precision"):
+        list(cache.iter_states(batches(samples)))
 
 
 def test_two_threads_never_share_a_slot(backbone: Backbone, samples: tuple[LabelledPicture, ...]) -> None:
     room = len(samples)
     with StateCache(backbone, room * bytes_each(backbone), room) as cache:
-        walks = [Thread(target=lambda: list(cache.walk(batches(samples, 1)))) for _ in range(4)]
+        walks = [Thread(target=lambda: list(cache.iter_states(batches(samples, 1)))) for _ in range(4)]
         for walk in walks:
             walk.start()
         for walk in walks:
             walk.join()
 
-        assert cache.kept == room
-        kept = torch.cat([seen.states[0] for seen in cache.walk(batches(samples, 1))])
+        assert cache.kept_views == room
+        kept = torch.cat([seen.states[0] for seen in cache.iter_states(batches(samples, 1))])
     with StateCache(backbone) as alone:
-        assert torch.equal(kept, torch.cat([seen.states[0] for seen in alone.walk(batches(samples, 1))]))
+        assert torch.equal(kept, torch.cat([seen.states[0] for seen in alone.iter_states(batches(samples, 1))]))
 
 
 def test_what_is_kept_is_computed_once_and_what_is_not_again(
@@ -162,7 +162,7 @@ def test_what_is_kept_is_computed_once_and_what_is_not_again(
 ) -> None:
     with StateCache(backbone, 4 * bytes_each(backbone), 12) as cache:
         for _ in range(3):
-            list(cache.walk(batches(samples, 1)))
+            list(cache.iter_states(batches(samples, 1)))
 
     assert [loads[sample.digest] for sample in samples] == [1] * 4 + [3] * 8
 
@@ -171,25 +171,25 @@ def test_room_is_made_for_no_more_views_than_there_are(
     backbone: Backbone, samples: tuple[LabelledPicture, ...]
 ) -> None:
     with StateCache(backbone, LARGE, views=3) as cache:
-        list(cache.walk(batches(samples)))
+        list(cache.iter_states(batches(samples)))
 
-        assert cache.kept == 3
+        assert cache.kept_views == 3
 
 
 def test_a_budget_that_ends_within_a_view_does_not_keep_it(
     backbone: Backbone, samples: tuple[LabelledPicture, ...]
 ) -> None:
     with StateCache(backbone, 3 * bytes_each(backbone) - 1, views=12) as cache:
-        list(cache.walk(batches(samples)))
+        list(cache.iter_states(batches(samples)))
 
-        assert cache.kept == 2
+        assert cache.kept_views == 2
 
 
 def test_a_view_that_stands_twice_in_a_batch_is_computed_once(
     backbone: Backbone, samples: tuple[LabelledPicture, ...], loads: Counter[str]
 ) -> None:
     with StateCache(backbone) as cache:
-        (seen,) = cache.walk([[View(samples[0]), View(samples[1]), View(samples[0])]])
+        (seen,) = cache.iter_states([[View(samples[0]), View(samples[1]), View(samples[0])]])
 
     assert loads == {samples[0].digest: 1, samples[1].digest: 1}
     assert torch.equal(seen.states[0], seen.states[2])
@@ -201,9 +201,9 @@ def test_views_of_another_number_or_seed_are_kept_apart(
     views = [View(samples[0], number, seed) for number in (None, 0, 1) for seed in (0, 1)]
 
     with StateCache(backbone, LARGE, views=12) as cache:
-        list(cache.walk([views]))
+        list(cache.iter_states([views]))
 
-        assert cache.kept == 5  # the picture as it is served has no seed
+        assert cache.kept_views == 5  # the picture as it is served has no seed
 
 
 @pytest.mark.parametrize("budget", [0, LARGE])
@@ -214,9 +214,9 @@ def test_an_unreadable_picture_is_said_to_whoever_walks_and_spoils_no_other_walk
 
     with StateCache(backbone, budget, 12) as cache:
         with pytest.raises(PictureDecodeError, match=r"gone\.png"):
-            list(cache.walk([[View(samples[0])], [View(gone)], [View(samples[1])]]))
+            list(cache.iter_states([[View(samples[0])], [View(gone)], [View(samples[1])]]))
 
-        (seen,) = cache.walk([[View(samples[0]), View(samples[1])]])
+        (seen,) = cache.iter_states([[View(samples[0]), View(samples[1])]])
         assert len(seen.states) == 2
 
 
@@ -224,17 +224,17 @@ def test_a_walk_that_is_left_does_not_keep_the_cache_from_closing(
     backbone: Backbone, samples: tuple[LabelledPicture, ...]
 ) -> None:
     with StateCache(backbone, LARGE, 12) as cache:
-        walk = cache.walk(batches(samples, 1))
+        walk = cache.iter_states(batches(samples, 1))
         next(walk)
 
-    assert cache.kept == 0
+    assert cache.kept_views == 0
 
 
 def test_the_file_has_no_name_while_it_is_used_and_is_gone_when_closed(
     backbone: Backbone, samples: tuple[LabelledPicture, ...], scratch: Path
 ) -> None:
     cache = StateCache(backbone, LARGE, 12, scratch)
-    named = [list(scratch.iterdir()) for _ in cache.walk(batches(samples))]
+    named = [list(scratch.iterdir()) for _ in cache.iter_states(batches(samples))]
     assert named == [[]] * 3
     assert mappings_of(scratch)  # it is there, and the next lines look in the right place
 
@@ -263,7 +263,7 @@ def test_a_disk_without_room_for_the_budget_is_said_before_training(
 ) -> None:
     monkeypatch.setattr(os, "posix_fallocate", full)
 
-    with pytest.raises(ScratchFull, match=r"no room for a state cache of .* GB in .*scratch"):
+    with pytest.raises(ScratchFull, match=r"no space for a state cache of .* GB in .*scratch"):
         StateCache(backbone, LARGE, 12, scratch)
 
     assert mappings_of(scratch) == []

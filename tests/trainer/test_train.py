@@ -13,7 +13,7 @@ import torch.nn.functional as F
 from alacarte.prompting.backbone.vit import Backbone
 from alacarte.prompting.predict import Predictor
 from alacarte.prompting.prompt.artifact import prompt_from_bytes, prompt_to_bytes
-from alacarte.prompting.prompt.tensors import VARIANTS, Variant
+from alacarte.prompting.prompt.metadata import VARIANTS, Variant
 from registry.datasets.dataset import LabelledPicture
 from tests.prompting.reference import small_backbone
 from trainer.optimize import TrainingProgress

@@ -18,6 +18,7 @@ from tests.prompting.reference import small_backbone
 from trainer.errors import LossNotFinite, ShardRefused, TrainingError
 from trainer.optimize import TrainingProgress
 from trainer.recipe import Recipe
+from trainer.schedule import learning_rate
 from trainer.state_cache import StateCache
 from trainer.train import train_prompt
 
@@ -39,7 +40,7 @@ def test_progress_is_told_once_an_epoch(backbone: Backbone, samples: Samples) ->
         train_prompt(backbone, samples, recipe, cache, told.append)
 
     assert [(one.epoch, one.epochs) for one in told] == [(1, 4), (2, 4), (3, 4), (4, 4)]
-    assert [one.rate for one in told] == [recipe.rate_at(step, 3) for step in (2, 5, 8, 11)]
+    assert [one.rate for one in told] == [learning_rate(recipe, step, 3) for step in (2, 5, 8, 11)]
     assert all(0 < one.loss < 10 for one in told)
 
 

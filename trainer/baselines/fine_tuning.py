@@ -1,6 +1,6 @@
-"""Fine-tuning: a copy of the backbone learns, with a head on its class token; the backbone itself never changes.
+"""Fine-tuning: train a copy of the backbone, or its biases only, with a head on its class token.
 
-As in all comparisons torch may use its threads, so the bytes depend on how many there are.
+A baseline may use all cores, so its bytes depend on torch's number of threads.
 """
 
 import copy
@@ -13,11 +13,11 @@ from torch import Tensor
 
 from alacarte.prompting.backbone.vit import Backbone
 from registry.datasets.dataset import LabelledPicture
-from trainer.baselines.batches import PixelBatch, load_batches
-from trainer.baselines.member_logits import EnsembleLogits
+from trainer.baselines.evaluate import EnsembleLogits
 from trainer.optimize import ReportProgress, optimize
 from trainer.recipe import Recipe
 from trainer.train import shard_labels, training_batches
+from trainer.views import PixelBatch, load_batches
 
 # B images, N backbone tokens, D width, C labels, S side
 
@@ -26,9 +26,9 @@ BIAS_RATE = 5e-3
 
 
 class TunedModel:
-    """A copy of a backbone whose own weights may learn, and a head that starts at zero; a classifier of one.
+    """A copy of a backbone whose weights can be trained, and a head that starts at zero.
 
-    Always in single precision: steps as small as the paper's would be lost in half of it.
+    Always in single precision: steps as small as the paper's would be lost in half precision.
     """
 
     def __init__(self, backbone: Backbone, labels: tuple[str, ...]) -> None:
@@ -39,13 +39,13 @@ class TunedModel:
         self.head_bias = torch.zeros(len(labels), device=backbone.device)
 
     def logits(self, images: Tensor) -> Tensor:
-        """Logits (B, C) of images (B, 3, S, S); differentiable."""
+        """Return the logits (B, C) of images (B, 3, S, S); differentiable."""
         tokens = self.model.forward_features(images.to(self.head_bias.device))  # (B, N, D)
         return F.linear(self.model.fc_norm(tokens[:, 0]), self.head_weight, self.head_bias)
 
     @torch.inference_mode()
     def member_logits(self, images: Tensor) -> EnsembleLogits:
-        """What the model says of each of images (B, 3, S, S)."""
+        """Return the logits for images (B, 3, S, S), as a single member."""
         return EnsembleLogits((self.labels,), (self.logits(images).cpu(),))
 
 
@@ -55,9 +55,9 @@ def fine_tune(
     recipe: Recipe,
     report: ReportProgress = lambda _: None,
 ) -> TunedModel:
-    """A copy of the backbone with all its weights tuned on these samples, at the paper's rate if none is named."""
+    """Train a copy of the backbone, all weights, on these samples, at the paper's rate unless the recipe has one."""
     model = TunedModel(backbone, shard_labels(samples))
-    return _tuned(model, list(model.model.parameters()), backbone, samples, recipe, FINE_TUNE_RATE, report)
+    return _tune(model, list(model.model.parameters()), backbone, samples, recipe, FINE_TUNE_RATE, report)
 
 
 def tune_biases(
@@ -66,13 +66,13 @@ def tune_biases(
     recipe: Recipe,
     report: ReportProgress = lambda _: None,
 ) -> TunedModel:
-    """A copy of the backbone with only its biases tuned on these samples, at the paper's rate if none is named."""
+    """Train a copy of the backbone, biases only, on these samples, at the paper's rate unless the recipe has one."""
     model = TunedModel(backbone, shard_labels(samples))
     biases = [parameter for name, parameter in model.model.named_parameters() if name.rpartition(".")[2] == "bias"]
-    return _tuned(model, biases, backbone, samples, recipe, BIAS_RATE, report)
+    return _tune(model, biases, backbone, samples, recipe, BIAS_RATE, report)
 
 
-def _tuned(
+def _tune(
     model: TunedModel,
     weights: Sequence[Tensor],
     backbone: Backbone,
@@ -81,7 +81,7 @@ def _tuned(
     base_rate: float,
     report: ReportProgress,
 ) -> TunedModel:
-    """The model after these of its weights, and its head, have learnt; frozen again."""
+    """Train these weights of the model and its head, then freeze them again."""
     if recipe.base_rate is None:
         recipe = replace(recipe, base_rate=base_rate)
     parameters = [*weights, model.head_weight, model.head_bias]
@@ -89,8 +89,8 @@ def _tuned(
         parameter.requires_grad_()
     batches = load_batches(training_batches(samples, recipe), backbone.preprocessing)
 
-    def logits(pictures: PixelBatch) -> Tensor:
-        return model.logits(pictures.images)
+    def logits(batch: PixelBatch) -> Tensor:
+        return model.logits(batch.images)
 
     optimize(parameters, batches, logits, model.labels, len(samples), recipe, report)
     for parameter in parameters:

@@ -1,4 +1,4 @@
-"""Averaging: several prompts and their heads as parameters made into one prompt, the paper's other naive way."""
+"""Parameter averaging: one prompt whose tensors are the mean of several, one of the paper's naive baselines."""
 
 from collections.abc import Sequence
 
@@ -6,22 +6,24 @@ import torch
 from torch import Tensor
 
 from alacarte.prompting.errors import CompositionInvalid
-from alacarte.prompting.prompt.tensors import PromptMetadata, PromptTensors, SettingValue, TrainedPrompt
+from alacarte.prompting.prompt.metadata import PromptMetadata, SettingValue
+from alacarte.prompting.prompt.tensors import PromptTensors, TrainedPrompt
 
 # C labels in the union, D width
 
 
 def average_prompts(prompts: Sequence[TrainedPrompt]) -> TrainedPrompt:
-    """The prompt halfway between the prompts; a label is averaged over those that know it. One stays itself.
+    """Return the mean of the prompts; a label's head row is the mean over the prompts that have the label.
 
-    Prototypes are kept side by side; further tensors, whose meaning is not known here, are left out.
+    A single prompt is returned unchanged. Prototypes are concatenated. Further tensors are dropped, because their
+    meaning is not known here.
     """
     if not prompts:
         raise CompositionInvalid("there are no prompts to average: name at least one")
     first = prompts[0]
     if len(prompts) == 1:
         return first
-    if len({_kind(prompt) for prompt in prompts}) > 1:
+    if len({_signature(prompt) for prompt in prompts}) > 1:
         raise CompositionInvalid(
             "prompts of different backbones, variants or memory sizes have no average: train them alike"
         )
@@ -42,14 +44,14 @@ def average_prompts(prompts: Sequence[TrainedPrompt]) -> TrainedPrompt:
             size=first.metadata.size,
             labels=labels,
             samples=sum(prompt.metadata.samples for prompt in prompts),
-            seed=min(prompt.metadata.seed for prompt in prompts),  # no seed gives an average again: any one
+            seed=min(prompt.metadata.seed for prompt in prompts),  # any of them: an average cannot be trained again
             settings={**_shared_settings(prompts), "averaged": len(prompts)},
         ),
     )
 
 
-def _kind(prompt: TrainedPrompt) -> tuple[object, ...]:
-    """What must be equal in prompts that are averaged."""
+def _signature(prompt: TrainedPrompt) -> tuple[object, ...]:
+    """Return what must be equal for prompts to be averaged."""
     memory = prompt.tensors.memory
     return prompt.metadata.backbone, prompt.tensors.variant, None if memory is None else memory.shape
 
@@ -60,7 +62,7 @@ def _mean(members: Sequence[Tensor | None]) -> Tensor | None:
 
 
 def _mean_by_label(prompts: Sequence[TrainedPrompt], heads: Sequence[Tensor], labels: Sequence[str]) -> Tensor:
-    """Rows (C, ...) of heads over their own labels, each the mean of the rows that speak for its label."""
+    """Return rows (C, ...): for each label the mean of the rows of the heads that have it."""
     rows: dict[str, list[Tensor]] = {label: [] for label in labels}
     for prompt, head in zip(prompts, heads, strict=True):
         for label, row in zip(prompt.metadata.labels, head, strict=True):
@@ -69,7 +71,7 @@ def _mean_by_label(prompts: Sequence[TrainedPrompt], heads: Sequence[Tensor], la
 
 
 def _shared_settings(prompts: Sequence[TrainedPrompt]) -> dict[str, SettingValue]:
-    """The settings that all prompts agree on."""
+    """Return the settings that are equal in all prompts."""
     first, *others = (prompt.metadata.settings for prompt in prompts)
     return {
         name: value for name, value in first.items() if all(name in other and other[name] == value for other in others)

@@ -9,19 +9,17 @@ from typing import TypeVar
 
 from alacarte.prompting.backbone.vit import Backbone
 from alacarte.prompting.prompt.tensors import TrainedPrompt
-from trainer.baselines.apt import StructuredSet
-from trainer.baselines.evaluate import classify
+from alacarte.prompting.threads import available_cores, use_one_thread
+from trainer.baselines.evaluate import EnsembleLogits, classify, concat_members
 from trainer.baselines.fine_tuning import fine_tune, tune_biases
-from trainer.baselines.joint_prompts import JointSet
 from trainer.baselines.joint_training import train_joint
-from trainer.baselines.member_logits import EnsembleLogits, concat_members
+from trainer.baselines.prompt_sets import JointSet, StructuredSet
 from trainer.optimize import ReportProgress, TrainingProgress
 from trainer.state_cache import StateCache
 from trainer.study.eta import EtaEstimator
 from trainer.study.plan import Samples
 from trainer.study.result_cache import ResultCache
 from trainer.study.training_spec import TrainingSpec, samples_key
-from trainer.threads import cores, use_one_thread
 from trainer.train import train_prompt
 from trainer.views import View
 
@@ -136,7 +134,7 @@ class StudyRunner:
             if not chosen:
                 continue
             eta.begin(cost_class)
-            with ThreadPoolExecutor(cores(), "training", initializer=use_one_thread) as threads:
+            with ThreadPoolExecutor(available_cores(), "training", initializer=use_one_thread) as threads:
                 chosen.sort(key=lambda training: -training.cost)
                 futures = [threads.submit(self._train_structured, training, eta) for training in chosen]
                 try:
@@ -183,7 +181,7 @@ def cacheable_views(trainings: Iterable[TrainingSpec]) -> list[View]:
         is_reused = recipe.augment == "none" or recipe.views is not None
         if training.method != "structured" or not is_reused:
             continue
-        numbers = {recipe.view_at(epoch) for epoch in range(recipe.views_in_all)} | {None}  # None: for the prototypes
+        numbers = {recipe.view_at(epoch) for epoch in range(recipe.view_count)} | {None}  # None: for the prototypes
         for sample in training.samples:
             for number in sorted(numbers, key=lambda number: -1 if number is None else number):
                 view = View(sample, number, recipe.seed)
@@ -195,10 +193,10 @@ def precompute_states(cache: StateCache, views: Sequence[View], log: Callable[[s
     """Compute the backbone's states of these views on all cores before training; stop when the cache is full."""
     started = logged = time.monotonic()
     batches = [views[start : start + VIEWS_PER_BATCH] for start in range(0, len(views), VIEWS_PER_BATCH)]
-    with closing(cache.walk(batches)) as walk:
+    with closing(cache.iter_states(batches)) as walk:
         for number, _ in enumerate(walk, 1):
             if cache.is_full and number < len(batches):
-                log(f"the cache holds {cache.kept:,} of {len(views):,} views; others are recomputed (--cache-gb)")
+                log(f"the cache holds {cache.kept_views:,} of {len(views):,} views; others are recomputed (--cache-gb)")
                 return
             now = time.monotonic()
             if now - logged >= LOG_INTERVAL_SECONDS:

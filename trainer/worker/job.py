@@ -15,8 +15,8 @@ from registry.registry import Registry
 from registry.storage.errors import StoreUnreachable
 from registry.training.lease import Lease, lease_lost
 from registry.training.publish import PublishedMetadata, publish
-from trainer.named_recipes import recipe_from_settings
 from trainer.optimize import TrainingProgress
+from trainer.recipe import recipe_from_settings
 from trainer.train import count_steps, train_shard
 from trainer.worker.backbones import WorkerBackbones
 from trainer.worker.download import download_samples

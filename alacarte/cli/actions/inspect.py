@@ -9,7 +9,8 @@ import timm
 import torch
 
 from alacarte.prompting.prompt.artifact import prompt_digest, read_prompt
-from alacarte.prompting.prompt.tensors import PromptMetadata, PromptTensors, Variant
+from alacarte.prompting.prompt.metadata import PromptMetadata, Variant
+from alacarte.prompting.prompt.tensors import PromptTensors
 
 
 @dataclass(frozen=True)

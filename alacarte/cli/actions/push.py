@@ -50,7 +50,7 @@ def find_destination(
 
 def suit(plan: "Plan", destination: Destination, given: Mapping[str, Any], say: Callable[[str], None]) -> "Plan":
     """The plan as the destination's task asks for it, where options have not said otherwise; tells what it took."""
-    from trainer.named_recipes import recipe_from_settings
+    from trainer.recipe import recipe_from_settings
 
     asked = dict(destination.recipe)
     if given.get("augment") == "none" and "views" not in given:

@@ -93,7 +93,7 @@ def evaluate_command(
     data.stat()  # what is told before torch is imported is told at once
     from alacarte.cli.actions.eval import Order, evaluate
     from alacarte.cli.backbones import Wanted
-    from trainer.named_recipes import DEFAULT, recipe_from_settings
+    from trainer.recipe import DEFAULT, recipe_from_settings
 
     name = recipe or DEFAULT
     said = {

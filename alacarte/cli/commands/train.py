@@ -108,7 +108,7 @@ def train(
         raise CommandError("--source and --task are of a service: name it with --push")
     from alacarte.cli.actions.train import Plan, train_shards
     from alacarte.cli.backbones import Wanted
-    from trainer.named_recipes import recipe_from_settings
+    from trainer.recipe import recipe_from_settings
 
     said = {
         "recipe": recipe,

@@ -52,7 +52,7 @@ def forward(
         asking = AttentionInputs(q, tokens, k, v, tokens)
         if keep is not None:
             keep(index, *shared_keys_values(asking, layout))
-        rows = block.absorb(rows, attend(asking, next(memories), layout, block.scale, room).flatten(1))
+        rows = block.finish_block(rows, attend(asking, next(memories), layout, block.scale, room).flatten(1))
 
     # In the last block nobody reads the patches again: they give keys and values, and go no further.
     normal = final.normalise(rows)
@@ -65,7 +65,9 @@ def forward(
     if keep is not None:
         keep(len(inner), *shared_keys_values(asking, layout))
     given = attend(asking, next(memories), layout, final.scale, torch.zeros_like(asking.q))
-    rows = backbone.finish(final.absorb(rows.index_select(0, ends), given.flatten(1))).unsqueeze(1)  # (B + T, 1, D)
+    rows = backbone.final_norm(final.finish_block(rows.index_select(0, ends), given.flatten(1))).unsqueeze(
+        1
+    )  # (B + T, 1, D)
     classes = [run.rows(rows, 1, 0, 1).reshape(-1, width) for run in layout.runs]
     return ForwardResult(tokens=gather_pairs(rows, 1, layout.runs).view(-1, width), embedding=torch.cat(classes))
 

@@ -54,5 +54,5 @@ def joint_forward(
     for index, block in enumerate(backbone.model.blocks):
         memory = [memory[index].expand(batch, -1, width) for memory in memories]
         rows = block(torch.cat([rows, *memory], dim=1), attn_mask=mask)[:, : n + prompts]
-    rows = backbone.finish(rows)
+    rows = backbone.final_norm(rows)
     return JointForwardResult(tokens=rows[:, n:], embedding=rows[:, 0])

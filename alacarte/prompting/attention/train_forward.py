@@ -86,8 +86,8 @@ def prompt_forward(
     for index, block in enumerate(backbone.blocks):
         q, k, v = block.queries_keys_values(block.normalise(rows))  # (B, H, d)
         mixed: Tensor = PromptAttention.apply(q, torch.stack((k, v)), memories[index], states, index, room, block.scale)
-        rows = block.absorb(rows, mixed.view(count, -1))
-    return backbone.finish(rows)
+        rows = block.finish_block(rows, mixed.view(count, -1))
+    return backbone.final_norm(rows)
 
 
 class PromptAttention(torch.autograd.Function):

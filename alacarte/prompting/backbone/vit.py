@@ -1,8 +1,11 @@
-"""The frozen backbone: a timm vision transformer, taken apart where structured attention needs it."""
+"""The frozen backbone: a timm vision transformer, split into the steps that structured attention needs."""
 
 import hashlib
 import json
+from collections.abc import Callable
 from functools import cached_property
+from pathlib import Path
+from typing import Literal
 
 import torch
 import torch.nn.functional as F
@@ -12,13 +15,14 @@ from torch import Tensor, nn
 
 from alacarte.prompting.backbone.packed_blocks import FrozenBlock
 from alacarte.prompting.backbone.preprocess import Preprocessing
+from alacarte.prompting.backbone.weights import load_model, log_to_stderr
 from alacarte.prompting.errors import BackboneUnsupported
 
 # B images, N backbone tokens (class token included), D width, H heads, d width of a head, R rows
 
 
 class BackboneBlock:
-    """One block as functions of rows that a gradient goes through; attention between rows is left to the caller."""
+    """One block as differentiable functions of rows; attention between rows is left to the caller."""
 
     def __init__(self, block: Block) -> None:
         attention: Attention = block.attn
@@ -33,25 +37,25 @@ class BackboneBlock:
         self._inner = self._qkv.out_features // 3  # H * d
 
     def normalise(self, rows: Tensor) -> Tensor:
-        """What attention reads of rows (R, D)."""
+        """Return the rows (R, D) after the norm before attention."""
         return self._block.norm1(rows)  # type: ignore[no-any-return]  # timm is untyped
 
     def queries_keys_values(self, normal: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        """Normalised rows (R, D) as queries, keys and values, each (R, H, d)."""
+        """Project normalised rows (R, D) to queries, keys and values, each (R, H, d)."""
         qkv = self._qkv(normal).view(-1, 3, self.heads, self.head_width)  # (R, 3, H, d)
         q, k, v = qkv.unbind(1)
         return self._q_norm(q), self._k_norm(k), v
 
     def keys_values(self, normal: Tensor) -> tuple[Tensor, Tensor]:
-        """Normalised rows (R, D) as keys and values, each (R, H, d)."""
+        """Project normalised rows (R, D) to keys and values, each (R, H, d)."""
         bias = self._qkv.bias
         both = F.linear(normal, self._qkv.weight[self._inner :], None if bias is None else bias[self._inner :])
         k, v = both.view(-1, 2, self.heads, self.head_width).unbind(1)
         return self._k_norm(k), v
 
-    def absorb(self, rows: Tensor, mixed: Tensor) -> Tensor:
-        """The rows (R, D) after attention, whose outcome is `mixed` (R, H * d), and after the MLP."""
-        rows = rows + self._block.ls1(self._proj(mixed))
+    def finish_block(self, rows: Tensor, attended: Tensor) -> Tensor:
+        """Return the rows (R, D) after the residuals of attention, which gave `attended` (R, H * d), and the MLP."""
+        rows = rows + self._block.ls1(self._proj(attended))
         return rows + self._block.ls2(self._block.mlp(self._block.norm2(rows)))  # type: ignore[no-any-return]
 
 
@@ -86,24 +90,37 @@ class Backbone:
 
     @cached_property
     def frozen_blocks(self) -> tuple[FrozenBlock, ...]:
-        """The blocks for passes without a gradient; made when the first of them asks."""
+        """The blocks for passes without a gradient, packed on first use."""
         return tuple(FrozenBlock(block) for block in self.model.blocks)
 
     def embed(self, images: Tensor) -> Tensor:
-        """The backbone's tokens (B, N, D) of images (B, 3, S, S) before the first block."""
+        """Return the tokens Z_0 (B, N, D) of images (B, 3, S, S) that enter the first block."""
         model = self.model
         return model.norm_pre(model._pos_embed(model.patch_embed(images)))  # type: ignore[no-any-return]
 
-    def finish(self, rows: Tensor) -> Tensor:
-        """Rows (R, D) of the last block as a head reads them."""
+    def final_norm(self, rows: Tensor) -> Tensor:
+        """Return the rows (R, D) of the last block after the final norm, as a head reads them."""
         return self.model.fc_norm(self.model.norm(rows))  # type: ignore[no-any-return]
 
 
+def build_backbone(
+    name: str | None = None,
+    weights: Path | Literal["random"] | None = None,
+    size: int | None = None,
+    device: str = "cpu",
+    dtype: torch.dtype = torch.float32,
+    log: Callable[[str], None] = log_to_stderr,
+) -> Backbone:
+    """Load the weights and build the frozen backbone; `log` gets one line that says where the weights come from."""
+    loaded = load_model(name, weights, size, log)
+    return Backbone(loaded.model, loaded.architecture, loaded.preprocessing, device, dtype)
+
+
 def backbone_identity(model: nn.Module, architecture: str, preprocessing: Preprocessing) -> str:
-    """SHA-256 over the weights, the architecture and the preprocessing: what a prompt is bound to."""
+    """Return the SHA-256 over the weights, the architecture and the preprocessing, which a prompt is bound to."""
     digest = hashlib.sha256()
-    facts = {"architecture": architecture, "preprocessing": preprocessing.describe()}
-    digest.update(json.dumps(facts, sort_keys=True).encode())
+    description = {"architecture": architecture, "preprocessing": preprocessing.describe()}
+    digest.update(json.dumps(description, sort_keys=True).encode())
     for name, tensor in sorted(model.state_dict().items()):
         if name.startswith(("head.", "head_dist.")):
             continue  # the classifier of the pretraining is never used
@@ -113,8 +130,8 @@ def backbone_identity(model: nn.Module, architecture: str, preprocessing: Prepro
 
 
 def check_architecture(model: nn.Module, architecture: str) -> VisionTransformer:
-    """The model as a vision transformer that structured attention works on, else BackboneUnfit."""
-    reason = _misfit(model)
+    """Return the model as a vision transformer; BackboneUnsupported if structured attention cannot run on it."""
+    reason = _unsupported_reason(model)
     if reason is not None:
         raise BackboneUnsupported(
             f"{architecture} cannot be a backbone: {reason}; use a ViT, DeiT, DINO, DINOv2 or CLIP image tower of timm"
@@ -123,7 +140,7 @@ def check_architecture(model: nn.Module, architecture: str) -> VisionTransformer
     return model
 
 
-def _misfit(model: nn.Module) -> str | None:
+def _unsupported_reason(model: nn.Module) -> str | None:
     if not isinstance(model, VisionTransformer):
         return "it is not one of timm's plain vision transformers"
     if model.cls_token is None:

@@ -1,48 +1,73 @@
-"""The prototypes of a shard: K-means over its class-token embeddings, the same bits wherever it runs.
+"""Prototypes of a shard, and the weighting of prompts by them (APT-W).
 
-K-means is written out here because a prompt's bytes may depend on nothing but its own shard: not on the order
-in which the pictures were stored, and not on how many threads a library's matrix product happened to use.
+The prototypes are K-means centres of the shard's class-token embeddings. K-means is written out here because a prompt's
+bytes may depend on its own shard alone: not on the order in which pictures are stored, and not on the number of threads
+of a library's matrix product.
 """
+
+from collections.abc import Sequence
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from alacarte.prompting.errors import PromptingError
+from alacarte.prompting.errors import CompositionInvalid, PromptingError
 
-# n points, m distinct points, D width, K prototypes
+# B images, k prompts, K_i prototypes of prompt i, D width; n points, m distinct points, K centres
 
+BETA = 0.1  # inverse temperature of the weights, as in the paper
 MAX_ITERATIONS = 100
 _ROWS = 128  # points a step, so that a step's differences stay in the processor's cache
 
 Floats = NDArray[np.float64]
 
 
-def kmeans(points: Tensor, k: int, seed: int) -> Tensor:
-    """The centres (K, D) in float32 of the points (n, D), with K = min(k, distinct points).
+def prototype_weights(embedding: Tensor, prototypes: Sequence[Tensor], beta: float = BETA) -> Tensor:
+    """Return the weights (B, k) of APT-W: softmax(-beta d), d_i from embedding (B, D) to the nearest of (K_i, D)."""
+    if not prototypes:
+        raise CompositionInvalid("there are no prompts to weight: name at least one")
+    if embedding.ndim != 2:
+        raise CompositionInvalid(f"the embedding must have the shape (B, D), not {tuple(embedding.shape)}")
+    width = embedding.shape[1]
+    for each in prototypes:
+        if each.ndim != 2 or each.shape[0] < 1 or each.shape[1] != width:
+            raise CompositionInvalid(f"prototypes must have the shape (K >= 1, {width}), not {tuple(each.shape)}")
+    # Pair by pair: a matrix product cancels digits, and its last bits depend on the rest of the batch.
+    distances = torch.cdist(
+        embedding.float(),
+        torch.cat([each.float() for each in prototypes]),
+        compute_mode="donot_use_mm_for_euclid_dist",
+    )  # (B, sum of the K_i)
+    per_prompt = torch.split_with_sizes(distances, [len(each) for each in prototypes], dim=1)  # k of (B, K_i)
+    nearest = torch.stack([each.amin(dim=1) for each in per_prompt], dim=1)  # (B, k)
+    return torch.softmax(-beta * nearest, dim=1)
 
-    The order of the points changes nothing.
+
+def kmeans(points: Tensor, k: int, seed: int) -> Tensor:
+    """Return the centres (K, D) in float32 of the points (n, D), with K = min(k, distinct points).
+
+    The result does not depend on the order of the points.
     """
     if points.ndim != 2 or not points.numel():
-        raise PromptingError(f"prototypes want points of shape (n, D), not {tuple(points.shape)}")
+        raise PromptingError(f"the points must have the shape (n, D), not {tuple(points.shape)}")
     if k < 1:
-        raise PromptingError(f"at least one prototype is wanted, not {k}")
+        raise PromptingError(f"the number of prototypes must be at least 1, not {k}")
     if seed < 0:
-        raise PromptingError(f"a seed is not negative, as {seed} is")
+        raise PromptingError(f"the seed must not be negative: {seed}")
     # From float32, so that neither a square nor the result can overflow.
     rows = points.detach().to("cpu", torch.float32).numpy().astype(np.float64)
     if not np.isfinite(rows).all():
-        raise PromptingError("prototypes want finite points; some of these are NaN or infinite")
+        raise PromptingError("the points must be finite; some of them are NaN or infinite")
     distinct, counts = _distinct(rows)
     centres = distinct
     if k < len(distinct):
-        centres = lloyd(distinct, counts, _start(distinct, counts, k, np.random.default_rng(seed)))
+        centres = lloyd(distinct, counts, _initial_centres(distinct, counts, k, np.random.default_rng(seed)))
     return torch.from_numpy(centres.astype(np.float32))
 
 
 def _distinct(rows: Floats) -> tuple[Floats, Floats]:
-    """The distinct points (m, D), in an order that their values decide, and how often each is there (m)."""
+    """Return the distinct points (m, D), sorted by their bytes, and the count of each (m)."""
     rows = np.ascontiguousarray(rows + 0.0)  # -0.0 becomes 0.0: equal numbers are equal bytes
     as_bytes = rows.view(np.dtype((np.void, rows.itemsize * rows.shape[1])))[:, 0]
     _, first, counts = np.unique(as_bytes, return_index=True, return_counts=True)
@@ -50,7 +75,7 @@ def _distinct(rows: Floats) -> tuple[Floats, Floats]:
 
 
 def _squared_distances(points: Floats, centre: Floats) -> Floats:
-    """The squared distance (m) of every point to the centre, by differences: what is distinct is apart."""
+    """Return the squared distance (m) of every point to the centre, by differences: 0 for the same point only."""
     squared = np.empty(len(points))
     for begin in range(0, len(points), _ROWS):
         difference = points[begin : begin + _ROWS] - centre
@@ -58,8 +83,8 @@ def _squared_distances(points: Floats, centre: Floats) -> Floats:
     return squared
 
 
-def _start(points: Floats, counts: Floats, k: int, random: np.random.Generator) -> Floats:
-    """k distinct points to start from (k-means++): each drawn by its squared distance to those before it."""
+def _initial_centres(points: Floats, counts: Floats, k: int, random: np.random.Generator) -> Floats:
+    """Draw k distinct points (k-means++), each in proportion to its squared distance to those before it."""
     chosen = [_draw(counts, random)]
     nearest = _squared_distances(points, points[chosen[0]])
     while len(chosen) < k:
@@ -69,16 +94,16 @@ def _start(points: Floats, counts: Floats, k: int, random: np.random.Generator) 
 
 
 def _draw(mass: Floats, random: np.random.Generator) -> int:
-    """An index, drawn in proportion to its mass; never one without mass."""
-    reach = np.cumsum(mass)
-    drawn = np.searchsorted(reach, random.random() * reach[-1], side="right")
-    # Rounding can carry a draw to the very end: then the last with a mass is meant.
+    """Draw an index in proportion to its mass; never one without mass."""
+    cumulative = np.cumsum(mass)
+    drawn = np.searchsorted(cumulative, random.random() * cumulative[-1], side="right")
+    # Rounding can carry a draw beyond the end: then take the last index with a mass.
     return int(min(drawn, np.flatnonzero(mass)[-1]))
 
 
 def lloyd(points: Floats, counts: Floats, centres: Floats) -> Floats:
-    """Centres, none without points, that no step moves any more; or those after MAX_ITERATIONS steps."""
-    # Seen from their mean the points are small: the expanded square below loses nothing that float32 has.
+    """Move the centres by Lloyd's steps until none moves, or MAX_ITERATIONS times; no centre is left without points."""
+    # Relative to their mean the points are small, so the expanded square below keeps all digits of float32.
     origin = (points * counts[:, None]).sum(axis=0) / counts.sum()
     points, centres = points - origin, centres - origin
     weighted = points * counts[:, None]
@@ -86,29 +111,29 @@ def lloyd(points: Floats, counts: Floats, centres: Floats) -> Floats:
     squared = np.empty((len(points), len(centres)))
     moved = np.ones(len(centres), dtype=bool)
     for _ in range(MAX_ITERATIONS):
-        near = centres[moved]  # only what moved is measured again
-        products = np.einsum("nd,kd->nk", points, near)  # einsum by itself never goes through BLAS
-        squared[:, moved] = lengths[:, None] - 2 * products + np.einsum("kd,kd->k", near, near)
-        members = _members(squared)
-        owned = [members == index for index in range(len(centres))]
-        means = np.stack([weighted[own].sum(axis=0) / counts[own].sum() for own in owned])
+        changed = centres[moved]  # the distances to the others are still valid
+        products = np.einsum("nd,kd->nk", points, changed)  # einsum never goes through BLAS here
+        squared[:, moved] = lengths[:, None] - 2 * products + np.einsum("kd,kd->k", changed, changed)
+        assigned = _assign(squared)
+        masks = [assigned == index for index in range(len(centres))]
+        means = np.stack([weighted[mask].sum(axis=0) / counts[mask].sum() for mask in masks])
         moved = (means != centres).any(axis=1)
         centres = means
         if not moved.any():
             break
-    home: Floats = centres + origin
-    return home
+    result: Floats = centres + origin
+    return result
 
 
-def _members(squared: Floats) -> NDArray[np.intp]:
-    """The centre (m) that each point belongs to: the nearest in squared (m, K), but none is left without."""
-    members: NDArray[np.intp] = squared.argmin(axis=1)
+def _assign(squared: Floats) -> NDArray[np.intp]:
+    """Return the centre (m) of each point: the nearest in squared (m, K), except that every centre gets a point."""
+    assigned: NDArray[np.intp] = squared.argmin(axis=1)
     distances = squared.min(axis=1)
-    sizes = np.bincount(members, minlength=squared.shape[1])
+    sizes = np.bincount(assigned, minlength=squared.shape[1])
     for empty in np.flatnonzero(sizes == 0):
-        # The point worst served becomes a centre of its own; one that is alone with its centre stays there.
-        worst = np.where(sizes[members] > 1, distances, -np.inf).argmax()
-        sizes[members[worst]] -= 1
+        # An empty centre gets the point that is farthest from its own centre, unless that would empty the other.
+        farthest = np.where(sizes[assigned] > 1, distances, -np.inf).argmax()
+        sizes[assigned[farthest]] -= 1
         sizes[empty] = 1
-        members[worst] = empty
-    return members
+        assigned[farthest] = empty
+    return assigned

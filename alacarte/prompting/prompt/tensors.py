@@ -1,24 +1,20 @@
-"""A prompt: the numbers that one shard taught one backbone, and the metadata that travel with them."""
+"""A trained prompt: its tensors, with its metadata."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Literal, get_args
 
 from torch import Tensor
 
+from alacarte.prompting.prompt.metadata import PromptMetadata, Variant
+
 # D width of the backbone, L blocks, M memory tokens a block, C labels, K prototypes
 
-Variant = Literal["deep", "deep-shared", "shallow", "head-only"]
-VARIANTS: tuple[Variant, ...] = get_args(Variant)
-
-MAX_MEMORY_TOKENS = 64  # memory tokens a block: the largest of a pool is what every prompt beside it takes
-
-SettingValue = str | int | float | bool | None
+MAX_MEMORY_TOKENS = 64  # a block: in a pool, every prompt takes as much memory as the largest
 
 
 @dataclass(frozen=True)
 class PromptTensors:
-    """The numbers of a prompt; which are there depends on the variant."""
+    """The tensors of a prompt; the variant decides which are present."""
 
     variant: Variant
     token: Tensor | None  # (D), none for head-only
@@ -30,21 +26,8 @@ class PromptTensors:
 
 
 @dataclass(frozen=True)
-class PromptMetadata:
-    """What is true of a prompt besides its numbers."""
-
-    backbone: str  # identity of the backbone that it was trained on, a SHA-256
-    architecture: str  # its name, to find it again
-    size: int  # the side of its pictures in pixels
-    labels: tuple[str, ...]  # sorted; row c of the head speaks for labels[c]
-    samples: int
-    seed: int
-    settings: Mapping[str, SettingValue]
-
-
-@dataclass(frozen=True)
 class TrainedPrompt:
-    """What one generation of one shard taught one backbone."""
+    """The result of training one generation of one shard on one backbone."""
 
     tensors: PromptTensors
     metadata: PromptMetadata

@@ -97,7 +97,7 @@ def test_a_recipe_that_means_nothing_is_told_before_training(
 
     ended = run(*push(world, pictures, tmp_path / "out", "--source", "site", "--task", task.name))
 
-    assert "the task's recipe says 'epoch', which means nothing" in ended.error
+    assert "the task's recipe has the unknown setting 'epoch'" in ended.error
     assert not (tmp_path / "out").exists()
 
 

@@ -12,8 +12,8 @@ from alacarte.prompting.backbone.vit import Backbone
 from alacarte.prompting.prompt.artifact import prompt_digest, read_prompt
 from alacarte.prompting.prompt.tensors import TrainedPrompt
 from tests.cli.fixtures import BACKBONE, TINY, draw, run
-from trainer.named_recipes import DEFAULT, PAPER, RECIPES
-from trainer.recipe import PROMPT_RATE
+from trainer.recipe import DEFAULT, PAPER, RECIPES
+from trainer.schedule import PROMPT_RATE
 from trainer.state_cache import StateCache
 from trainer.train import train_prompt
 

@@ -7,7 +7,7 @@ from alacarte.prompting.attention.logits import PromptSlot, batch_logits
 from alacarte.prompting.attention.prompt_slots import PromptSlots, precompute
 from alacarte.prompting.backbone.vit import Backbone
 from alacarte.prompting.predict import Predictor
-from alacarte.prompting.prompt.tensors import Variant
+from alacarte.prompting.prompt.metadata import Variant
 from tests.prompting.reference import small_images, small_prompt
 
 ATTENDING: list[tuple[Variant, int]] = [("deep", 5), ("deep", 2), ("deep-shared", 4), ("shallow", 0)]

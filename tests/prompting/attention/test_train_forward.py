@@ -18,7 +18,7 @@ from alacarte.prompting.attention.train_forward import (
     state_shape,
 )
 from alacarte.prompting.backbone.vit import Backbone
-from alacarte.prompting.prompt.tensors import Variant
+from alacarte.prompting.prompt.metadata import Variant
 from tests.prompting.reference import (
     KINDS,
     plain_forward,

@@ -29,7 +29,7 @@ def test_a_packed_product_equals_a_plain_one(rows: int, has_bias: bool) -> None:
         torch.testing.assert_close(
             packed.gelu(given, approximate), plain.gelu(given, approximate), rtol=1e-5, atol=1e-5
         )
-    torch.testing.assert_close(packed.onto(start.clone(), given), plain.onto(start, given), rtol=1e-5, atol=1e-5)
+    torch.testing.assert_close(packed.add_to(start.clone(), given), plain.add_to(start, given), rtol=1e-5, atol=1e-5)
 
 
 @pytest.mark.parametrize("is_packed", [pytest.param(True, marks=needs_onednn), False])
@@ -52,8 +52,8 @@ def test_a_frozen_block_equals_the_block_that_gradients_go_through(
 
             torch.testing.assert_close((q, k, v), expected, rtol=1e-5, atol=1e-5)
             torch.testing.assert_close((frozen.queries(normal), *frozen.keys_values(normal)), expected)
-            after = frozen.absorb(rows.clone(), mixed)
-            torch.testing.assert_close(after, trained.absorb(rows, mixed), rtol=1e-5, atol=1e-5)
+            after = frozen.finish_block(rows.clone(), mixed)
+            torch.testing.assert_close(after, trained.finish_block(rows, mixed), rtol=1e-5, atol=1e-5)
 
 
 def test_a_layer_scale_is_part_of_the_weight_before_it() -> None:

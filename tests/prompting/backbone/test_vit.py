@@ -15,9 +15,8 @@ from timm.models.vision_transformer import (
 )
 from torch import nn
 
-from alacarte.prompting.backbone.build import build_backbone
 from alacarte.prompting.backbone.preprocess import Preprocessing
-from alacarte.prompting.backbone.vit import Backbone, backbone_identity, check_architecture
+from alacarte.prompting.backbone.vit import Backbone, backbone_identity, build_backbone, check_architecture
 from alacarte.prompting.errors import BackboneUnsupported
 from tests.prompting.reference import KINDS, small_backbone, small_images, small_model
 

@@ -25,14 +25,8 @@ from alacarte.prompting.prompt.artifact import (
     read_prompt,
     write_prompt,
 )
-from alacarte.prompting.prompt.tensors import (
-    VARIANTS,
-    PromptMetadata,
-    PromptTensors,
-    SettingValue,
-    TrainedPrompt,
-    Variant,
-)
+from alacarte.prompting.prompt.metadata import VARIANTS, PromptMetadata, SettingValue, Variant
+from alacarte.prompting.prompt.tensors import PromptTensors, TrainedPrompt
 
 L, M, D, C, K = 3, 2, 4, 3, 5
 NAMES = ("token", "memory", "head_weight", "head_bias", "prototypes")

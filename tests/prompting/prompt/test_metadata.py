@@ -10,8 +10,14 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from alacarte.prompting.errors import ArtifactInvalid
-from alacarte.prompting.prompt.metadata import FORMAT_VERSION, metadata_from_json, metadata_to_json
-from alacarte.prompting.prompt.tensors import VARIANTS, PromptMetadata, Variant
+from alacarte.prompting.prompt.metadata import (
+    FORMAT_VERSION,
+    VARIANTS,
+    PromptMetadata,
+    Variant,
+    metadata_from_json,
+    metadata_to_json,
+)
 
 FACTS = PromptMetadata(
     backbone="0123456789abcdef" * 4,

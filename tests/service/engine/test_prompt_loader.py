@@ -9,7 +9,7 @@ from uuid import UUID
 import pytest
 
 from alacarte.prompting.attention.prompt_slots import precompute
-from alacarte.prompting.prompt.tensors import Variant
+from alacarte.prompting.prompt.metadata import Variant
 from registry.access.usable_set import UsablePrompt
 from registry.errors import DomainError
 from service.engine.fair_queue import ByteBudget

@@ -8,11 +8,9 @@ from alacarte.prompting.compose import ComposedScores
 from alacarte.prompting.errors import CompositionInvalid
 from registry.datasets.dataset import LabelledPicture
 from tests.prompting.reference import LABELS, small_prompt
-from trainer.baselines.apt import StructuredSet
-from trainer.baselines.errors import MeasurementInvalid
-from trainer.baselines.evaluate import accuracy, classify
-from trainer.baselines.joint_prompts import JointSet
-from trainer.baselines.member_logits import concat_members
+from trainer.baselines.evaluate import accuracy, classify, concat_members
+from trainer.baselines.prompt_sets import JointSet, StructuredSet
+from trainer.errors import MeasurementInvalid
 
 
 def test_accuracy_is_the_share_of_pictures_whose_best_label_is_true() -> None:
@@ -71,7 +69,7 @@ def test_leaving_members_out_is_asking_the_smaller_set(
     of_all = classify(StructuredSet(backbone, prompts), samples, backbone.preprocessing)
     of_two = classify(StructuredSet(backbone, [prompts[2], prompts[0]]), samples, backbone.preprocessing)
 
-    left = of_all.only([2, 0]).compose("average", "prototypes")
+    left = of_all.select_members([2, 0]).compose("average", "prototypes")
     torch.testing.assert_close(left.scores, of_two.compose("average", "prototypes").scores)
 
 

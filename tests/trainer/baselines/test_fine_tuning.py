@@ -9,12 +9,12 @@ import torch
 from alacarte.prompting.backbone.vit import Backbone
 from registry.datasets.dataset import LabelledPicture
 from tests.prompting.reference import small_backbone, small_images
-from trainer.baselines.evaluate import accuracy, classify
+from trainer.baselines.evaluate import accuracy, classify, concat_members
 from trainer.baselines.fine_tuning import TunedModel, fine_tune, tune_biases
-from trainer.baselines.member_logits import concat_members
 from trainer.errors import LossNotFinite, ShardRefused
 from trainer.optimize import TrainingProgress
 from trainer.recipe import Recipe
+from trainer.schedule import learning_rate
 
 Tune = Callable[..., TunedModel]
 
@@ -93,7 +93,7 @@ def test_without_a_rate_the_papers_is_taken(
 
     steps = 2  # of 8 and 4 pictures
     expected = replace(recipe, base_rate=base_rate)
-    assert [each.rate for each in progress] == [expected.rate_at(step, steps) for step in (1, 3)]
+    assert [each.rate for each in progress] == [learning_rate(expected, step, steps) for step in (1, 3)]
 
 
 @pytest.mark.parametrize("kind", ["plain", "registers", "pre-norm", "distilled", "norm after pooling", "dropout"])
@@ -106,7 +106,7 @@ def test_a_copy_starts_from_what_the_backbone_sees(backbone_of: Callable[[str], 
     found = model.logits(images)
 
     rows = backbone.model.blocks(backbone.embed(images))[:, 0]
-    torch.testing.assert_close(found, backbone.finish(rows) @ model.head_weight.T)
+    torch.testing.assert_close(found, backbone.final_norm(rows) @ model.head_weight.T)
 
 
 def test_copies_tuned_on_shards_make_an_ensemble(backbone: Backbone, samples: tuple[LabelledPicture, ...]) -> None:

@@ -7,12 +7,11 @@ import torch
 
 from alacarte.prompting.backbone.vit import Backbone, backbone_identity
 from alacarte.prompting.prompt.artifact import prompt_to_bytes
-from alacarte.prompting.prompt.tensors import Variant
+from alacarte.prompting.prompt.metadata import Variant
 from registry.datasets.dataset import LabelledPicture
-from trainer.baselines.apt import StructuredSet
 from trainer.baselines.evaluate import accuracy, classify
-from trainer.baselines.joint_prompts import Attention, JointSet
 from trainer.baselines.joint_training import train_joint
+from trainer.baselines.prompt_sets import Attention, JointSet, StructuredSet
 from trainer.errors import LossNotFinite, RecipeInvalid, ShardRefused
 from trainer.optimize import TrainingProgress
 from trainer.recipe import Recipe

@@ -11,10 +11,10 @@ from hypothesis import strategies as st
 from alacarte.prompting.backbone.vit import Backbone
 from alacarte.prompting.errors import CompositionInvalid
 from alacarte.prompting.prompt.artifact import prompt_from_bytes, prompt_to_bytes
-from alacarte.prompting.prompt.tensors import Variant
+from alacarte.prompting.prompt.metadata import Variant
 from tests.prompting.reference import small_images, small_prompt
-from trainer.baselines.apt import StructuredSet
 from trainer.baselines.parameter_average import average_prompts
+from trainer.baselines.prompt_sets import StructuredSet
 
 VARIANTS: list[Variant] = ["deep", "deep-shared", "shallow", "head-only"]
 

@@ -8,12 +8,12 @@ from torch import Tensor
 
 from alacarte.prompting.backbone.vit import Backbone
 from alacarte.prompting.errors import BackboneMismatch, CompositionInvalid
-from alacarte.prompting.prompt.tensors import TrainedPrompt, Variant
+from alacarte.prompting.prompt.metadata import Variant
+from alacarte.prompting.prompt.tensors import TrainedPrompt
 from registry.datasets.dataset import LabelledPicture
 from tests.prompting.reference import small_backbone, small_images, small_prompt
-from trainer.baselines.apt import StructuredSet
 from trainer.baselines.evaluate import accuracy, classify
-from trainer.baselines.joint_prompts import JointSet
+from trainer.baselines.prompt_sets import JointSet, StructuredSet
 from trainer.recipe import Recipe
 from trainer.state_cache import StateCache
 from trainer.train import train_prompt

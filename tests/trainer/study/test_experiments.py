@@ -5,9 +5,10 @@ from dataclasses import replace
 import pytest
 import torch
 
-from trainer.baselines.member_logits import EnsembleLogits
+from trainer.baselines.evaluate import EnsembleLogits
 from trainer.baselines.parameter_average import average_prompts
 from trainer.recipe import Recipe
+from trainer.schedule import peak_rate
 from trainer.study.experiments import recipes
 from trainer.study.experiments.class_incremental import episodes
 from trainer.study.experiments.experiment import composed_accuracy, format_points
@@ -99,7 +100,7 @@ def test_with_nothing_removed_nothing_is_lost_and_one_source_left_is_that_source
     table = found("forgetting", plan, runner).tables[0]
 
     said = runner.member_logits([plan.prompt_training(shard) for shard in plan.shards(plan.removal_shards)], plan.test)
-    alone = [composed_accuracy(said.only([member]), plan.test) for member in range(plan.removal_shards)]
+    alone = [composed_accuracy(said.select_members([member]), plan.test) for member in range(plan.removal_shards)]
     assert table.rows[0][2] == 0
     assert min(alone) - 1e-9 <= float(table.rows[-1][5] or 0) <= max(alone) + 1e-9
 
@@ -195,7 +196,7 @@ def test_episodes_of_recipes_are_judged_side_by_side_and_weighted(plan: StudyPla
 def test_no_recipe_is_compared_under_two_names(recipe: Recipe) -> None:
     found = recipes.candidates(recipe)
 
-    rates = {(replace(each, base_rate=None), each.peak_rate) for each in found.values()}
+    rates = {(replace(each, base_rate=None), peak_rate(each)) for each in found.values()}
     assert len(rates) == len(found) > 5
     assert found["as it is"] == recipe
 
@@ -227,8 +228,8 @@ def test_a_domain_is_asked_about_with_and_without_its_own_prompt(plan: StudyPlan
     left, right_ = plan.domains
     said = runner.member_logits([plan.prompt_training(left.train), plan.prompt_training(right_.train)], left.test)
     assert column(table, "domain") == ["left", "right", "all"]
-    assert table.rows[0][3] == composed_accuracy(said.only([0]), left.test)
-    assert table.rows[0][4] == composed_accuracy(said.only([1]), left.test)
+    assert table.rows[0][3] == composed_accuracy(said.select_members([0]), left.test)
+    assert table.rows[0][4] == composed_accuracy(said.select_members([1]), left.test)
 
 
 def test_what_does_not_fit_the_data_is_left_out_of_all_and_refused_by_name(plan: StudyPlan) -> None:

@@ -9,8 +9,8 @@ import torch
 
 from alacarte.prompting.backbone.vit import Backbone
 from alacarte.prompting.prompt.artifact import prompt_to_bytes
-from trainer.baselines.apt import StructuredSet
 from trainer.baselines.evaluate import classify
+from trainer.baselines.prompt_sets import StructuredSet
 from trainer.errors import LossNotFinite
 from trainer.state_cache import State, StateCache
 from trainer.study.plan import StudyPlan
@@ -49,7 +49,7 @@ def test_nothing_is_seen_in_vain_when_the_cache_is_full(
     with StateCache(backbone, 10**9, views=6, scratch=tmp_path) as cache:
         precompute_states(cache, views, said.append)
 
-        assert cache.kept == 6
+        assert cache.kept_views == 6
     assert sum(seen) <= 12 < len(views)  # the batch after the one that filled it may be under way
     assert said == [f"the cache holds 6 of {len(views)} views; others are recomputed (--cache-gb)"]
 
@@ -85,7 +85,7 @@ def test_a_run_that_was_interrupted_goes_on_with_what_is_left(
     with StateCache(backbone) as cache:
         runner = StudyRunner(backbone, cache, ResultCache(tmp_path), lambda _: None)
         monkeypatch.setattr("trainer.study.runner.train_prompt", stumble)
-        monkeypatch.setattr("trainer.study.runner.cores", lambda: 1)
+        monkeypatch.setattr("trainer.study.runner.available_cores", lambda: 1)
         with pytest.raises(LossNotFinite):
             runner.train(runner.filter_missing(wanted, plan.test), plan.test)
         monkeypatch.undo()

@@ -26,7 +26,7 @@ from registry.ingest.upload import upload_source
 from registry.registry import Registry
 from tests.servers.processes import until
 from tests.trainer.pictures import as_sample
-from trainer.named_recipes import recipe_from_settings
+from trainer.recipe import recipe_from_settings
 from trainer.train import train_shard
 from trainer.worker.backbones import WorkerBackbones
 from trainer.worker.worker import JobCounts, Worker

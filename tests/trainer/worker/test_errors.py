@@ -49,7 +49,7 @@ def error_of(registry: Registry, source: UUID) -> str:
 @pytest.mark.parametrize(
     ("recipe", "told"),
     [
-        ({"epoch": 3}, "'epoch', which means nothing: use augment, base_rate, batch, epochs"),
+        ({"epoch": 3}, "the unknown setting 'epoch': use augment, base_rate, batch, epochs"),
         ({"epochs": 0}, "epochs must be at least 1, not 0"),
         ({"epochs": "many"}, "epochs must be a whole number, not 'many'"),
         ({"seed": 3}, "every shard has its own"),
@@ -183,7 +183,7 @@ def test_a_full_disk_is_told_without_the_machines_paths(
     work_off(registry, backbone)
 
     told = error_of(registry, source)
-    assert "no room for a state cache" in told
+    assert "no space for a state cache" in told
     assert "in the worker's scratch" in told
     assert str(registry.scratch.folder) not in told
 

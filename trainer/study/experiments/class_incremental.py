@@ -37,7 +37,7 @@ def run(plan: StudyPlan, runner: StudyRunner) -> ExperimentResult:
         known = {sample.label for part in parts[:count] for sample in part}
         asked = [place for place, sample in enumerate(plan.test) if sample.label in known]
         tests = tuple(plan.test[place] for place in asked)
-        so_far = said.only(range(count)).about(asked)
+        so_far = said.select_members(range(count)).select_pictures(asked)
         plain.append(composed_accuracy(so_far, tests, "concat"))
         weighted.append(composed_accuracy(so_far, tests, "concat", "prototypes"))
     numbers = range(1, len(parts) + 1)

@@ -10,10 +10,9 @@ import torch
 
 from alacarte.prompting.prompt.artifact import prompt_to_bytes
 from alacarte.prompting.prompt.tensors import TrainedPrompt
-from trainer.baselines.apt import StructuredSet
-from trainer.baselines.batches import load_batches
 from trainer.baselines.fine_tuning import TunedModel, fine_tune
 from trainer.baselines.joint_training import fit_joint
+from trainer.baselines.prompt_sets import StructuredSet
 from trainer.prompt_params import TrainablePrompt
 from trainer.state_cache import StateCache
 from trainer.study import paper
@@ -23,7 +22,7 @@ from trainer.study.results import ClaimCheck, Column, ExperimentResult, Plot, Se
 from trainer.study.runner import StudyRunner
 from trainer.study.training_spec import TrainingSpec
 from trainer.train import fit, shard_labels
-from trainer.views import served_batches
+from trainer.views import load_batches, served_batches
 
 ROUNDS = 5
 PICTURES = 32  # trained on

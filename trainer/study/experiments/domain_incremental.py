@@ -20,13 +20,13 @@ def run(plan: StudyPlan, runner: StudyRunner) -> ExperimentResult:
     members = range(len(trainings))
     for own, part in enumerate(plan.domains):
         said = runner.member_logits(trainings, part.test)
-        others = said.only(member for member in members if member != own)
+        others = said.select_members(member for member in members if member != own)
         rows.append(
             (
                 part.name,
                 composed_accuracy(said, part.test),
                 composed_accuracy(said, part.test, weighting="prototypes"),
-                composed_accuracy(said.only([own]), part.test),
+                composed_accuracy(said.select_members([own]), part.test),
                 composed_accuracy(others, part.test),
                 composed_accuracy(others, part.test, weighting="prototypes"),
                 composed_accuracy(runner.member_logits([plan.prompt_training(plan.train)], part.test), part.test),

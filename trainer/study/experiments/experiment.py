@@ -4,8 +4,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from alacarte.api.literals import Composition, Weighting
-from trainer.baselines.evaluate import accuracy
-from trainer.baselines.member_logits import EnsembleLogits
+from trainer.baselines.evaluate import EnsembleLogits, accuracy
 from trainer.study.plan import Samples, StudyPlan
 from trainer.study.results import ExperimentResult
 from trainer.study.runner import StudyRunner
@@ -33,7 +32,7 @@ def composed_accuracy(
 def mean_member_accuracy(opinions: EnsembleLogits, tests: Samples) -> float:
     """The mean share of the pictures that a member alone answers rightly."""
     members = range(len(opinions.labels))
-    return sum(composed_accuracy(opinions.only([member]), tests) for member in members) / len(members)
+    return sum(composed_accuracy(opinions.select_members([member]), tests) for member in members) / len(members)
 
 
 def format_points(share: float) -> str:

@@ -54,7 +54,7 @@ def run(plan: StudyPlan, runner: StudyRunner) -> ExperimentResult:
     full = composed_accuracy(said, tests)
     for order in _orders(plan):
         for removed in members:
-            lost[removed].append(full - composed_accuracy(said.only(sorted(order[removed:])), tests))
+            lost[removed].append(full - composed_accuracy(said.select_members(sorted(order[removed:])), tests))
     means = [sum(each) / len(each) for each in lost]
     half = len(members) // 2
     steepest = max(after - before for before, after in pairwise(means[: half + 1]))

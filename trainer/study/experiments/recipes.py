@@ -4,9 +4,9 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from statistics import fmean
 
-from trainer.baselines.member_logits import EnsembleLogits
-from trainer.named_recipes import RECIPES
-from trainer.recipe import HEAD_RATE, PROMPT_RATE, RATE_BATCH, Recipe
+from trainer.baselines.evaluate import EnsembleLogits
+from trainer.recipe import RECIPES, Recipe
+from trainer.schedule import HEAD_RATE, PROMPT_RATE, RATE_BATCH, peak_rate
 from trainer.study.experiments.class_incremental import episodes
 from trainer.study.experiments.class_incremental import unsupported_reason as no_episodes
 from trainer.study.experiments.experiment import Experiment, composed_accuracy, format_percent
@@ -56,7 +56,7 @@ def candidates(recipe: Recipe) -> dict[str, Recipe]:
 
 def _base_rate(recipe: Recipe) -> float:
     """Its own, or, where it leaves that open, the paper's for its variant."""
-    return recipe.peak_rate * RATE_BATCH / recipe.batch
+    return peak_rate(recipe) * RATE_BATCH / recipe.batch
 
 
 def _held_out(plan: StudyPlan) -> StudyPlan:
@@ -147,7 +147,7 @@ def run(plan: StudyPlan, runner: StudyRunner) -> ExperimentResult:
 def _described() -> str:
     return "; ".join(
         f"{name}: {each.epochs} epochs, batches of {each.batch}, augmentation {each.augment}, "
-        f"views of a picture {each.views_in_all}, label smoothing {each.label_smoothing:g}"
+        f"views of a picture {each.view_count}, label smoothing {each.label_smoothing:g}"
         for name, each in RECIPES.items()
     )
 

@@ -2,8 +2,9 @@
 
 from dataclasses import replace
 
-from alacarte.prompting.prompt.tensors import Variant
-from trainer.recipe import RATE_BATCH, Recipe
+from alacarte.prompting.prompt.metadata import Variant
+from trainer.recipe import Recipe
+from trainer.schedule import RATE_BATCH
 from trainer.study.experiments.experiment import Experiment, composed_accuracy, format_points
 from trainer.study.paper import find_paper_data_set
 from trainer.study.plan import StudyPlan

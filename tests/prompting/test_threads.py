@@ -7,9 +7,9 @@ import pytest
 import torch
 
 from alacarte.prompting.backbone.vit import Backbone
+from alacarte.prompting.threads import one_thread
 from registry.datasets.dataset import LabelledPicture
 from trainer.state_cache import StateCache
-from trainer.threads import one_thread
 from trainer.views import served_batches
 
 
@@ -39,10 +39,10 @@ def test_caches_that_overlap_leave_new_threads_what_they_had(
 ) -> None:
     """The second is made while the first has changed what new threads inherit, and outlives it."""
     first = StateCache(backbone)
-    list(first.walk(served_batches(samples, 4)))
+    list(first.iter_states(served_batches(samples, 4)))
     with ThreadPoolExecutor(1) as other:
         second = other.submit(StateCache, backbone).result()
-        list(second.walk(served_batches(samples, 4)))
+        list(second.iter_states(served_batches(samples, 4)))
         first.close()
         other.submit(second.close).result()
 
