@@ -117,7 +117,7 @@ def _parse_labels(labels: object) -> tuple[str, ...]:
 
 def _parse_settings(settings: object) -> dict[str, SettingValue]:
     if not isinstance(settings, dict) or not all(is_valid_text(k) and _is_setting(v) for k, v in settings.items()):
-        raise ArtifactInvalid("every setting must be a text, a finite number, a boolean or null")
+        raise ArtifactInvalid("the settings must be an object of texts, finite numbers, booleans or null")
     return settings
 
 

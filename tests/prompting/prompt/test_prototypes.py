@@ -194,7 +194,7 @@ def test_a_number_that_is_not_finite_is_refused(number: float) -> None:
 
 
 def test_no_prototypes_are_refused() -> None:
-    with pytest.raises(PromptingError, match="at least one"):
+    with pytest.raises(PromptingError, match="at least 1, not 0"):
         kmeans(torch.zeros(2, 2), 0, seed=0)
 
 
