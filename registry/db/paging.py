@@ -2,8 +2,9 @@
 
 import json
 from base64 import urlsafe_b64decode, urlsafe_b64encode
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import islice
 from typing import Any, Generic, TypeVar
 
 from sqlalchemy import Select, Uuid, tuple_
@@ -15,6 +16,7 @@ from registry.errors import Invalid
 DEFAULT_LIMIT = 100
 MAX_LIMIT = 1000
 MAX_CURSOR_LENGTH = 1000
+BATCH_SIZE = 5000  # values in one SQL statement: both databases take several times as many
 
 T = TypeVar("T")
 U = TypeVar("U")
@@ -76,3 +78,10 @@ def _position(cursor: str, keys: Sequence[Key]) -> list[object]:
     if _cursor(values) != cursor:  # decoding is lenient: it skips what is not base64
         raise refusal
     return values
+
+
+def batched(items: Iterable[T], size: int = BATCH_SIZE) -> Iterator[list[T]]:
+    """Yield the items in lists of at most `size`, as many as one SQL statement takes."""
+    rest = iter(items)
+    while batch := list(islice(rest, size)):
+        yield batch

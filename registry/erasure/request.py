@@ -3,7 +3,6 @@
 Whoever did not hear the answer asks again, and so does a proxy whose replica died: then the same erasure is found.
 """
 
-from collections.abc import Iterable
 from uuid import UUID
 
 from sqlalchemy import ColumnElement, delete, exists, func, insert, literal, or_, select, true, update
@@ -14,7 +13,7 @@ from registry import failpoints
 from registry.access.caller import Caller
 from registry.access.rights import require_right
 from registry.db.clock import now
-from registry.db.models.catalog import Sample, Shard, Source, Tombstone
+from registry.db.models.catalog import Sample, Shard, Source
 from registry.db.models.erasures import Erasure, ErasureStep
 from registry.db.models.prompts import Prompt, ReleaseLoss, ReleasePrompt
 from registry.db.models.users import Grant
@@ -23,11 +22,11 @@ from registry.erasure.status import find_requested
 from registry.erasure.steps import STEPS, UNSERVE
 from registry.errors import NotFound
 from registry.ids import new_id
-from registry.ingest.batches import batches
-from registry.ingest.tombstones import tombstone_hash
+from registry.ingest.tombstones import add_tombstones
 from registry.log import chain
 from registry.registry import Registry
 from registry.storage.keys import prompts_prefix, sample_key, shard_prefix, source_prefix
+from registry.training.lease import UNLEASED, clear_lease
 
 RETRAIN_PRIORITY = 10  # the priority of training again: a shard that served yesterday goes before new ones
 
@@ -63,7 +62,7 @@ def forget_shard(registry: Registry, caller: Caller, source_id: UUID, shard_id: 
         erasure = _new(session, caller, "shard", source, shard=shard.id, prefixes=prefixes)
         found = _stop_serving(session, erasure, Prompt.shard_id == shard.id)
         digests = session.scalars(select(Sample.digest).where(Sample.shard_id == shard.id)).all()
-        _bury(session, source, erasure, digests)
+        add_tombstones(session, source, erasure.id, digests)
         # At once, so that a picture that is uploaded again finds no row of its forgotten self.
         session.execute(delete(Sample).where(Sample.shard_id == shard.id))
         found["samples"] = len(digests)
@@ -94,7 +93,7 @@ def forget_sample(registry: Registry, caller: Caller, source_id: UUID, digest: s
         )
         erasure = _new(session, caller, "sample", source, shard=shard.id, sample=digest, prefixes=prefixes)
         found = _stop_serving(session, erasure, Prompt.shard_id == shard.id)
-        _bury(session, source, erasure, [digest])
+        add_tombstones(session, source, erasure.id, [digest])
         found["samples"] = 1
         _clear_leases(session, Shard.id == shard.id)
         if is_empty:  # a shard without samples does not exist
@@ -172,19 +171,7 @@ def _count(session: Session, grants: ColumnElement[bool]) -> int:
 
 
 def _clear_leases(session: Session, shards: ColumnElement[bool]) -> None:
-    free = update(Shard).where(shards).values(lease_id=None, worker=None, expires_at=None, progress=None)
-    session.execute(free)
-
-
-def _bury(session: Session, source: Source, erasure: Erasure, digests: Iterable[str]) -> None:
-    """Leaves the marks by which the same pictures are told when they come again."""
-    for batch in batches(digests):
-        marks = [tombstone_hash(source.key, digest) for digest in batch]
-        session.execute(delete(Tombstone).where(Tombstone.source_id == source.id, Tombstone.hash.in_(marks)))
-        session.execute(
-            insert(Tombstone).values(created_at=now()),
-            [{"source_id": source.id, "hash": mark, "erasure_id": erasure.id} for mark in marks],
-        )
+    session.execute(update(Shard).where(shards).values(**UNLEASED))
 
 
 def retrain(shard: Shard) -> None:
@@ -192,7 +179,7 @@ def retrain(shard: Shard) -> None:
     shard.generation += 1
     shard.attempts, shard.error, shard.not_before = 0, None, None
     shard.priority = RETRAIN_PRIORITY
-    shard.lease_id = shard.worker = shard.expires_at = shard.progress = None
+    clear_lease(shard)
 
 
 def _may_hold(shard: UUID) -> ColumnElement[bool]:

@@ -9,8 +9,8 @@ from sqlalchemy import func, select
 from sqlalchemy.orm import Session
 
 from registry.db.models.log import LogEntry, LogHead
+from registry.db.paging import batched
 from registry.fsck.finding import Finding
-from registry.ingest.batches import batches
 from registry.log import chain
 
 EXAMINED = "log.examined"
@@ -44,7 +44,7 @@ def acknowledge_gaps(session: Session, actor: UUID | None) -> int:
     scars = _log_gaps(session)
     known = _acknowledged(session, {number for number, _, _ in scars})
     new = [list(scar) for scar in scars if scar not in known]
-    for batch in batches(new, BATCH):
+    for batch in batched(new, BATCH):
         chain.append_entry(session, actor, ACKNOWLEDGED, breaks=batch)
     return len(new)
 

@@ -10,8 +10,8 @@ from registry.db.models.catalog import Sample
 from registry.db.models.erasures import Erasure
 from registry.db.models.prompts import Prompt
 from registry.db.models.write_claims import WriteClaim
+from registry.db.paging import batched
 from registry.fsck.finding import Finding
-from registry.ingest.batches import batches
 from registry.registry import Registry
 from registry.storage.keys import PromptKey, SampleKey, is_under_prefix, parse_key, probe_timestamp, sample_key
 from registry.storage.ownership import OWNERSHIP_KEY
@@ -24,7 +24,7 @@ PROBE_SECONDS = 3600.0  # after which nobody can still be trying the store out, 
 def find_orphan_objects(registry: Registry, one_more: Callable[[], None]) -> Iterator[Finding]:
     """Whatever lies in the store and has neither a row nor somebody who is still to give it one or remove it."""
     everything = (found for found in registry.objects.list_all("") if found.key != OWNERSHIP_KEY)
-    for batch in batches(everything, BATCH):
+    for batch in batched(everything, BATCH):
         yield from filter_orphans(registry, batch)
         for _ in batch:
             one_more()

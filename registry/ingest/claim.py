@@ -1,5 +1,6 @@
-"""The time of an upload: from before its first byte is written until every byte has a row or is gone."""
+"""The write claim of an upload: from before its first object is written until every object has a row or is gone."""
 
+import shutil
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
@@ -7,16 +8,12 @@ from pathlib import Path
 from typing import Generic, TypeVar
 from uuid import UUID
 
-from sqlalchemy import select, update
 from sqlalchemy.orm import Session
 
-from registry.db.clock import now
-from registry.db.models.catalog import Shard
-from registry.db.models.write_claims import WriteClaim
+from registry.db.heartbeat import Heartbeat
 from registry.errors import DomainError
 from registry.failpoints import hit_failpoint
 from registry.ids import new_id
-from registry.ingest.claim_heartbeat import Heartbeat
 from registry.registry import Registry
 from registry.storage import write_claims
 from registry.storage.keys import shard_prefix
@@ -26,67 +23,58 @@ T = TypeVar("T")
 
 @dataclass(frozen=True)
 class ClaimedUpload(Generic[T]):
-    """A write claim of this process, with a room for files, and what the source was found to be."""
+    """A write claim of this process, its scratch folder, and the result of the precheck."""
 
     id: UUID
-    room: Path
-    ground: T
-    check: Callable[[], None]  # raises LeaseLost once the claim is
+    scratch: Path
+    target: T
+    check: Callable[[], None]  # raises LeaseLost once the claim is lost
 
 
 @contextmanager
 def claim_shards(
-    registry: Registry, source: UUID, shards: Sequence[UUID], approach: Callable[[Session], T], body: Path | None
+    registry: Registry,
+    source: UUID,
+    shards: Sequence[UUID],
+    precheck: Callable[[Session], T],
+    scratch: Path | None = None,
 ) -> Iterator[ClaimedUpload[T]]:
-    """Holds the source and the places of its new shards; `approach` locks it, or refuses, before anything is written.
+    """Claim the prefixes of the source's new shards, in the transaction in which `precheck` locks or refuses it.
 
-    When the block ends, room and body are gone, and so are the objects of every shard that has no row.
+    `scratch` is a scratch folder that the caller has made; without it, one is made here. When the block ends, that
+    folder is gone, and so are the objects of every shard that has no row.
     """
-    claim = new_id()
-    room: Path | None = None
-    has_begun = False
+    claim = new_id() if scratch is None else UUID(scratch.name)
     try:
-        try:
-            with registry.scratch.job_folder(claim) as room:
-                with registry.database.write_transaction() as session:
-                    ground = approach(session)
-                    prefixes = [shard_prefix(source, shard) for shard in shards]
-                    write_claims.add_claim(
-                        session, claim, "upload", source, scratch_id=registry.scratch.id, prefixes=prefixes
-                    )
-                has_begun = True
-                hit_failpoint("upload: claimed")
-                with Heartbeat(registry.database, claim) as heartbeat:
-                    yield ClaimedUpload(claim, room, ground, heartbeat.check)
-        finally:
-            if body is not None:
-                body.unlink(missing_ok=True)
-    except BaseException:
-        # What cannot be cleared up now is cleared up by others once the claim has run out.
+        with registry.scratch.job_folder(claim) if scratch is None else _removed_afterwards(scratch) as folder:
+            with registry.database.write_transaction() as session:
+                target = precheck(session)
+                prefixes = [shard_prefix(source, shard) for shard in shards]
+                write_claims.add_claim(
+                    session, claim, "upload", source, scratch_id=registry.scratch.id, prefixes=prefixes
+                )
+            hit_failpoint("upload: claimed")
+            with Heartbeat(
+                lambda: _renew(registry, claim),
+                every_seconds=write_claims.CLAIM_SECONDS / 4,
+                lifetime_seconds=write_claims.CLAIM_SECONDS,
+            ) as heartbeat:
+                yield ClaimedUpload(claim, folder, target, heartbeat.check)
+    finally:
+        # If the database or store is unreachable, others clean up once the claim has expired.
         with suppress(DomainError):
-            if has_begun:
-                _remove_rowless(registry, claim, source, shards)
-            if room is None or not room.exists():
-                _let_go(registry, claim)
-        raise
-    with suppress(DomainError):
-        _let_go(registry, claim)
+            write_claims.end_claim(registry.database, registry.objects, claim, registry.scratch.folder / str(claim))
 
 
-def _remove_rowless(registry: Registry, claim: UUID, source: UUID, shards: Sequence[UUID]) -> None:
-    """Removes the objects of shards without a row.
+@contextmanager
+def _removed_afterwards(folder: Path) -> Iterator[Path]:
+    """Remove the folder when the block ends; its lock stays with the caller."""
+    try:
+        yield folder
+    finally:
+        shutil.rmtree(folder)
 
-    Whether they have rows is asked, not remembered: a connection may break after its transaction was committed.
-    """
+
+def _renew(registry: Registry, claim: UUID) -> None:
     with registry.database.write_transaction() as session:
-        # Run out, it can never commit any more; and whoever is committing it is waited for here.
-        session.execute(update(WriteClaim).where(WriteClaim.id == claim).values(expires_at=now()))
-        rooted = set(session.scalars(select(Shard.id).where(Shard.id.in_(shards))))
-    for shard in shards:
-        if shard not in rooted:
-            registry.objects.remove(shard_prefix(source, shard))
-
-
-def _let_go(registry: Registry, claim: UUID) -> None:
-    with registry.database.write_transaction() as session:
-        write_claims.release_claim(session, claim)
+        write_claims.renew_claim(session, claim)

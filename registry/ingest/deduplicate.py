@@ -1,4 +1,4 @@
-"""What of a collection is new to its source: pictures that are there already and forgotten ones stay out."""
+"""Finds the pictures of a dataset that are new to their source: known and forgotten ones are left out."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -10,89 +10,92 @@ from sqlalchemy.orm import Session
 from registry.datasets.dataset import LabelledPicture, SkippedFile
 from registry.datasets.member_names import quote
 from registry.datasets.validate import Unreadable
-from registry.db.models.catalog import Sample, Source
+from registry.db.models.catalog import Sample, Source, Tombstone
+from registry.db.paging import batched
 from registry.errors import DatasetRejected
-from registry.ingest.batches import batches
-from registry.ingest.tombstones import Burial, find_tombstones
+from registry.ingest.tombstones import find_tombstones
 
 
 @dataclass(frozen=True)
 class KnownSamples:
-    """What a source knows of the digests it was asked about."""
+    """What a source knows about some digests."""
 
-    labels: Mapping[str, str]  # of samples that are there
-    burials: Mapping[str, Burial]
+    labels: Mapping[str, str]  # of samples that the source has
+    tombstones: Mapping[str, Tombstone]  # of pictures that were forgotten
 
 
 @dataclass(frozen=True)
 class NewSamples:
-    """The samples that are new, and why the others are not among them."""
+    """The pictures that are new to the source, and why the others are left out."""
 
-    fresh: tuple[LabelledPicture, ...]
-    refusals: tuple[SkippedFile, ...]
+    samples: tuple[LabelledPicture, ...]
+    skipped: tuple[SkippedFile, ...]
 
 
-NO_KNOWN_SAMPLES = KnownSamples(labels={}, burials={})
+NO_KNOWN_SAMPLES = KnownSamples(labels={}, tombstones={})
 
 
 def find_known(session: Session, source: Source, digests: Sequence[str]) -> KnownSamples:
-    """What the source knows of these digests now."""
+    """Return what the source knows about these digests now."""
     labels: dict[str, str] = {}
-    for batch in batches(digests):
-        there = select(Sample.digest, Sample.label)
-        found = session.execute(there.where(Sample.source_id == source.id, Sample.digest.in_(batch)))
-        labels.update((digest, label) for digest, label in found)
+    for batch in batched(digests):
+        own = select(Sample.digest, Sample.label).where(Sample.source_id == source.id, Sample.digest.in_(batch))
+        labels.update((digest, label) for digest, label in session.execute(own))
     return KnownSamples(labels, find_tombstones(session, source, digests))
 
 
 def deduplicate(
-    samples: Sequence[LabelledPicture], known: KnownSamples, *, pardoned: Mapping[str, UUID], unreadable: Unreadable
+    samples: Sequence[LabelledPicture],
+    known: KnownSamples,
+    *,
+    readmitted: Mapping[str, UUID],
+    unreadable: Unreadable,
 ) -> NewSamples:
-    """The new samples; forgotten or contradicted ones refuse the whole, unless they shall be skipped.
+    """Return the new pictures; forgotten or contradicting ones reject the upload, unless they are to be skipped.
 
-    `pardoned` names, by digest, the erasures that shall not count any more: a later one of the same picture does.
+    `readmitted` names, by digest, the erasures to disregard; a later erasure of the same picture still counts.
     """
-    fresh, repeated, faults = [], [], []
+    new, present, unusable = [], [], []
     for sample in samples:
-        if fault := _fault_of(sample, known, pardoned):
-            faults.append(SkippedFile(sample.name, fault))
+        if reason := _reject_reason(sample, known, readmitted):
+            unusable.append(SkippedFile(sample.name, reason))
         elif sample.digest in known.labels:
-            repeated.append(SkippedFile(sample.name, "is in the source already"))
+            present.append(SkippedFile(sample.name, "is in the source already"))
         else:
-            fresh.append(sample)
-    if faults and unreadable == "refuse":
-        raise DatasetRejected(_summary(faults, len(samples)))
-    return NewSamples(tuple(fresh), tuple(repeated + faults))
+            new.append(sample)
+    if unusable and unreadable == "refuse":
+        raise DatasetRejected(_summarize(unusable, len(samples)))
+    return NewSamples(tuple(new), tuple(present + unusable))
 
 
-def require_new(sifted: NewSamples) -> None:
-    """Refuses an upload of which nothing is left."""
-    if not sifted.fresh:
-        refusals = sort_by_name(sifted.refusals)
-        first = f"{quote(refusals[0].name)} {refusals[0].reason}"
-        more = f", and {len(refusals) - 1} more" if len(refusals) > 1 else ""
+def require_new(result: NewSamples) -> None:
+    """Reject an upload without any new picture."""
+    if not result.samples:
+        skipped = sort_by_name(result.skipped)
+        first = f"{quote(skipped[0].name)} {skipped[0].reason}"
+        more = f", and {len(skipped) - 1} more" if len(skipped) > 1 else ""
         raise DatasetRejected(f"no picture is new to the source ({first}{more}): there is nothing to add")
 
 
-def sort_by_name(refusals: Iterable[SkippedFile]) -> tuple[SkippedFile, ...]:
-    """The refusals as people look for them."""
-    return tuple(sorted(refusals, key=lambda refusal: (refusal.name, refusal.reason)))
+def sort_by_name(skipped: Iterable[SkippedFile]) -> tuple[SkippedFile, ...]:
+    """Return the skipped files sorted by name."""
+    return tuple(sorted(skipped, key=lambda file: (file.name, file.reason)))
 
 
-def _fault_of(sample: LabelledPicture, known: KnownSamples, pardoned: Mapping[str, UUID]) -> str | None:
+def _reject_reason(sample: LabelledPicture, known: KnownSamples, readmitted: Mapping[str, UUID]) -> str | None:
     if (label := known.labels.get(sample.digest, sample.label)) != sample.label:
         return f"labelled {quote(sample.label)}, but in the source already, labelled {quote(label)}"
-    burial = known.burials.get(sample.digest)
-    if burial is not None and pardoned.get(sample.digest) != burial.erasure_id:
-        return f"was forgotten on {burial.made_at:%Y-%m-%d}: ask the owner"
+    tombstone = known.tombstones.get(sample.digest)
+    if tombstone is not None and readmitted.get(sample.digest) != tombstone.erasure_id:
+        return f"was forgotten on {tombstone.created_at:%Y-%m-%d}: ask the owner"
     return None
 
 
-def _summary(faults: list[SkippedFile], total: int) -> str:
-    first = sort_by_name(faults)[:3]
-    some = "; ".join(f"{quote(fault.name)} {fault.reason}" for fault in first)
-    more = f"; and {len(faults) - 3} more" if len(faults) > 3 else ""
+def _summarize(unusable: list[SkippedFile], total: int) -> str:
+    first = sort_by_name(unusable)[:3]
+    some = "; ".join(f"{quote(file.name)} {file.reason}" for file in first)
+    more = f"; and {len(unusable) - 3} more" if len(unusable) > 3 else ""
     return (
-        f"{len(faults)} of {total} pictures cannot be added ({some}{more}): leave them out with --skip-unreadable, "
+        f"{len(unusable)} of {total} pictures cannot be added ({some}{more}): leave them out with --skip-unreadable, "
         "or, if their owner wants forgotten ones back, use --readmit"
     )

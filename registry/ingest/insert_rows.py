@@ -1,4 +1,4 @@
-"""The rows of an upload: its shards, and in each the samples that fell into it."""
+"""Inserts the rows of an upload: its shards, and the samples of each."""
 
 import secrets
 from collections.abc import Mapping, Sequence
@@ -10,7 +10,7 @@ from sqlalchemy.orm import Session
 from registry.datasets.dataset import LabelledPicture
 from registry.db.clock import now
 from registry.db.models.catalog import Sample, Shard, Source
-from registry.ingest.batches import batches
+from registry.db.paging import batched
 
 SEEDS = 2**31
 
@@ -19,21 +19,22 @@ def insert_samples(
     session: Session,
     source: Source,
     samples: Sequence[LabelledPicture],
-    shard_of: Mapping[str, UUID],
+    shard_by_digest: Mapping[str, UUID],
     sizes: Mapping[str, int],
 ) -> tuple[UUID, ...]:
-    """Adds the samples and those shards that have any; the source is locked. Returns the shards."""
-    shards = tuple(sorted({shard_of[sample.digest] for sample in samples}))
-    highest = session.scalar(select(func.max(Shard.number)).where(Shard.source_id == source.id))
-    first = 0 if highest is None else highest + 1
-    session.add_all(_new_shard(source, shard, first + place) for place, shard in enumerate(shards))
+    """Insert the samples and the shards that have any, with the source locked; return the shards."""
+    shards = tuple(sorted({shard_by_digest[sample.digest] for sample in samples}))
+    first = next_shard_number(session, source)
+    session.add_all(
+        new_shard(source, shard, number, seed=secrets.randbelow(SEEDS)) for number, shard in enumerate(shards, first)
+    )
     session.flush()
-    for batch in batches(samples):
+    for batch in batched(samples):
         rows = [
             {
                 "source_id": source.id,
                 "digest": sample.digest,
-                "shard_id": shard_of[sample.digest],
+                "shard_id": shard_by_digest[sample.digest],
                 "label": sample.label,
                 "name": sample.name,
                 "size_bytes": sizes[sample.digest],
@@ -44,14 +45,21 @@ def insert_samples(
     return shards
 
 
-def _new_shard(source: Source, shard: UUID, number: int) -> Shard:
+def next_shard_number(session: Session, source: Source) -> int:
+    """Return the number of the source's next shard; call it with the source locked."""
+    highest = session.scalar(select(func.max(Shard.number)).where(Shard.source_id == source.id))
+    return 0 if highest is None else highest + 1
+
+
+def new_shard(source: Source, shard_id: UUID, number: int, *, seed: int, is_remote: bool = False) -> Shard:
+    """Return the row of a shard at its first generation."""
     return Shard(
-        id=shard,
+        id=shard_id,
         source_id=source.id,
         number=number,
         generation=1,
-        seed=secrets.randbelow(SEEDS),
-        is_remote=False,
+        seed=seed,
+        is_remote=is_remote,
         priority=0,
         attempts=0,
         is_paused=False,

@@ -1,29 +1,39 @@
-"""Where an upload goes: into a source of its own, or into one that is there; both refuse early and again at the end."""
+"""The target of an upload: a new source or an existing one.
 
-from dataclasses import dataclass
+Everything that can refuse an upload before its archive is read is in `precheck`. It runs before the body of a request
+is received and again when the upload is claimed. `acquire` checks the rights once more, with the source locked, in the
+transaction that inserts the rows.
+"""
+
+import secrets
+from dataclasses import dataclass, field
 from typing import Protocol
 from uuid import UUID
 
 from sqlalchemy.orm import Session
 
 from registry.access.caller import Caller
+from registry.access.quotas import require_quota
 from registry.access.rights import require_right
-from registry.catalog.sources import insert_source, precheck_new_source
+from registry.catalog.names import validate_name
+from registry.catalog.sources import KEY_BYTES, insert_source, precheck_new_source
+from registry.catalog.tasks import find_task
 from registry.db.models.catalog import Source, Task
+from registry.ids import new_id
 
 
 @dataclass(frozen=True)
 class TargetSnapshot:
-    """What an upload builds on."""
+    """The source and its task as they were at the precheck."""
 
     key: bytes  # of the split into shards
-    labels: frozenset[str] | None  # the only ones that the task allows, if it says
-    source: Source | None  # as it was at the beginning; None: there is none yet
-    owner_id: UUID | None  # who has room for it, or not
+    labels: frozenset[str] | None  # the only labels that the task allows; None: any
+    source: Source | None  # None: it does not exist yet
+    owner_id: UUID | None  # whose quota counts
 
 
 class UploadTarget(Protocol):
-    """A source, there or not yet."""
+    """A source, existing or not yet."""
 
     @property
     def id(self) -> UUID:
@@ -31,43 +41,45 @@ class UploadTarget(Protocol):
 
     @property
     def caller(self) -> Caller:
-        """On whose behalf."""
+        """Who uploads."""
 
     @property
     def readmit(self) -> bool:
-        """Whether pictures may come in that were forgotten from it."""
+        """Whether pictures that were forgotten from the source may come back."""
 
     @property
     def action(self) -> str:
-        """What the log calls an upload to it."""
+        """The log's name for an upload to it."""
 
-    def approach(self, session: Session) -> TargetSnapshot:
-        """Refuses whatever can be refused before a byte is read; locks the source, if there is one."""
+    def precheck(self, session: Session, quota_bytes: int | None) -> TargetSnapshot:
+        """Refuse whatever can be refused before the archive is read; lock the source if it exists."""
 
-    def arrive(self, session: Session) -> Source:
-        """The source, locked or made just now, if the caller still may and it still is."""
+    def acquire(self, session: Session) -> Source:
+        """Return the source, locked or just inserted, if the caller may still upload to it."""
 
 
 @dataclass(frozen=True)
 class NewSource:
-    """A source that comes into being with its first pictures."""
+    """A source that is created together with its first pictures."""
 
-    id: UUID
-    key: bytes
     caller: Caller
     task_id: UUID
     name: str
     owner_id: UUID | None
+    id: UUID = field(default_factory=new_id)
+    key: bytes = field(default_factory=lambda: secrets.token_bytes(KEY_BYTES))
     readmit: bool = False
     action: str = "source.uploaded"
 
-    def approach(self, session: Session) -> TargetSnapshot:
-        """Refuses callers who may not, unknown tasks and owners, and names that are taken."""
+    def precheck(self, session: Session, quota_bytes: int | None) -> TargetSnapshot:
+        """Refuse callers without the right, unknown tasks and owners, taken names, and owners without quota."""
         task = precheck_new_source(session, self.caller, self.task_id, self.name, self.owner_id)
-        return TargetSnapshot(self.key, _labels_of(task), None, self.owner_id or self.caller.user_id)
+        owner_id = self.owner_id or self.caller.user_id
+        require_quota(session, owner_id, quota_bytes)
+        return TargetSnapshot(self.key, _allowed_labels(task), None, owner_id)
 
-    def arrive(self, session: Session) -> Source:
-        """The row of the source; Conflict if another of that name was faster."""
+    def acquire(self, session: Session) -> Source:
+        """Insert the source; Conflict if another upload took the name meanwhile."""
         return insert_source(
             session, self.caller, self.task_id, self.name, self.owner_id, source_id=self.id, key=self.key
         )
@@ -77,22 +89,40 @@ class NewSource:
 class ExistingSource:
     """A source that gets more pictures."""
 
-    id: UUID
     caller: Caller
+    id: UUID
     readmit: bool
     action: str = "samples.added"
 
-    def approach(self, session: Session) -> TargetSnapshot:
-        """Refuses callers who may not; bringing back what was forgotten takes the right to have it forgotten."""
-        source = self.arrive(session)
-        return TargetSnapshot(source.key, _labels_of(session.get_one(Task, source.task_id)), source, source.owner_id)
+    def precheck(self, session: Session, quota_bytes: int | None) -> TargetSnapshot:
+        """Refuse callers without the right, and owners without quota."""
+        source = self.acquire(session)
+        require_quota(session, source.owner_id, quota_bytes)
+        task = session.get_one(Task, source.task_id)
+        return TargetSnapshot(source.key, _allowed_labels(task), source, source.owner_id)
 
-    def arrive(self, session: Session) -> Source:
-        """The source, locked."""
+    def acquire(self, session: Session) -> Source:
+        """Lock the source; bringing back forgotten pictures takes the right to forget them."""
         if self.readmit:
             require_right(session, self.caller, "forget", self.id)
         return require_right(session, self.caller, "manage", self.id)
 
 
-def _labels_of(task: Task) -> frozenset[str] | None:
+def precheck_source_upload(
+    session: Session, caller: Caller, task: str | UUID, name: str, owner_id: UUID | None, quota_bytes: int | None
+) -> UUID:
+    """Refuse a new source before its archive is read; return the id of its task."""
+    task_id = find_task(session, task).id
+    NewSource(caller, task_id, validate_name("source", name), owner_id).precheck(session, quota_bytes)
+    return task_id
+
+
+def precheck_samples_upload(
+    session: Session, caller: Caller, source_id: UUID, quota_bytes: int | None, *, readmit: bool
+) -> None:
+    """Refuse more pictures for a source before their archive is read."""
+    ExistingSource(caller, source_id, readmit).precheck(session, quota_bytes)
+
+
+def _allowed_labels(task: Task) -> frozenset[str] | None:
     return None if task.labels is None else frozenset(task.labels)

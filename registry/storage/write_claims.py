@@ -3,6 +3,7 @@
 import os
 import socket
 from collections.abc import Collection
+from pathlib import Path
 from uuid import UUID
 
 from sqlalchemy import delete, select, update
@@ -61,6 +62,26 @@ def commit_objects(session: Session, claim: UUID) -> None:
 def release_claim(session: Session, claim: UUID) -> None:
     """Forgets the claim, whose bytes all have rows or are gone."""
     session.execute(delete(WriteClaim).where(WriteClaim.id == claim))
+
+
+def end_claim(database: Database, objects: ObjectStore, claim: UUID, job_folder: Path) -> None:
+    """Remove the objects that the claim's job wrote without giving them rows, and release the claim.
+
+    If the job's scratch folder could not be removed, the claim stays, expired, until `clean_up_abandoned` has done so.
+    """
+    with database.write_transaction() as session:
+        # Once expired it can never commit. A commit under way is waited for here, and has emptied the prefixes.
+        expired = update(WriteClaim).where(WriteClaim.id == claim).values(expires_at=now())
+        prefixes = session.scalars(expired.returning(WriteClaim.prefixes)).one_or_none()
+        if not prefixes:
+            if not job_folder.exists():
+                release_claim(session, claim)
+            return
+    for prefix in prefixes:
+        objects.remove(prefix)
+    if not job_folder.exists():
+        with database.write_transaction() as session:
+            release_claim(session, claim)
 
 
 def clean_up_abandoned(database: Database, objects: ObjectStore, scratch: ScratchSpace) -> int:

@@ -85,36 +85,32 @@ def renew_lease(database: Database, lease: Lease, progress: float, seconds: floa
         write_claims.renew_claim(session, lease.id, seconds)
 
 
-def fail_lease(database: Database, lease: Lease, error: str) -> None:
-    """Gives the shard back with the reason, to be tried again after a while; one that is lost is left alone."""
+def end_lease(database: Database, lease: Lease, error: str | None = None) -> None:
+    """Give the shard back; a lease that was lost or published is left alone.
+
+    With an error the attempt has failed, and the next one waits; without, it is as if it had never been leased.
+    """
     with database.write_transaction() as session:
-        end_lease(session, lease, error)
+        try:
+            _share_source(session, lease)
+        except LeaseLost:
+            return
+        own = select(Shard).where(Shard.id == lease.shard_id, Shard.lease_id == lease.id)  # expired or not
+        shard = session.scalars(own.with_for_update()).one_or_none()
+        if shard is None:
+            return
+        clear_lease(shard)
+        if error is None:
+            shard.attempts = max(shard.attempts - 1, 0)
+        else:
+            shard.error = to_single_line(error)
+            shard.not_before = seconds_from_now(backoff_seconds(shard.attempts))
 
 
-def return_lease(database: Database, lease: Lease) -> None:
-    """Gives the shard back as if it had never been taken; one that is lost is left alone."""
-    with database.write_transaction() as session:
-        end_lease(session, lease, None)
-
-
-def end_lease(session: Session, lease: Lease, error: str | None) -> None:
-    """Gives the shard back, with the error if there is one; a lease that was lost or published is left alone."""
-    try:
-        _share_source(session, lease)
-    except LeaseLost:
-        return
-    own = select(Shard).where(Shard.id == lease.shard_id, Shard.lease_id == lease.id)  # be it in time or late
-    shard = session.scalars(own.with_for_update()).one_or_none()
-    if shard is None:
-        return
-    for column, nothing in UNLEASED.items():
-        setattr(shard, column, nothing)
-    if error is None:
-        shard.attempts = max(shard.attempts - 1, 0)
-    else:
-        shard.error = to_single_line(error)
-        shard.not_before = seconds_from_now(backoff_seconds(shard.attempts))
-    session.flush()
+def clear_lease(shard: Shard) -> None:
+    """Clear the columns of the shard's lease."""
+    for column, value in UNLEASED.items():
+        setattr(shard, column, value)
 
 
 def backoff_seconds(attempts: int, first: float = FIRST_BACKOFF_SECONDS, longest: float = MAX_BACKOFF_SECONDS) -> float:

@@ -22,12 +22,13 @@ from registry.errors import Conflict, DatabaseUnreachable, DomainError, Invalid,
 from registry.failpoints import hit_failpoint
 from registry.ids import new_id
 from registry.ingest.claim import claim_shards
+from registry.ingest.insert_rows import new_shard, next_shard_number
 from registry.log import chain
 from registry.registry import Registry
 from registry.storage import write_claims
 from registry.storage.keys import prompt_key
 from registry.storage.ownership import require_own_store
-from registry.training.lease import Lease, is_lease_valid, lease_lost, renew_lease
+from registry.training.lease import Lease, clear_lease, is_lease_valid, lease_lost, renew_lease
 
 MAX_SAMPLES = 2**31 - 1  # as many as the column counts
 REMOTE = "remote"  # the worker of a prompt that was trained elsewhere
@@ -111,18 +112,21 @@ def publish_remote(
     require_own_store(registry.database, registry.objects)
     shard_id = new_id()
 
-    def approach(session: Session) -> None:
+    def precheck(session: Session) -> None:
         _require_fit(_task_of(session, require_right(session, caller, "manage", source_id)), facts)
 
     try:
-        with claim_shards(registry, source_id, [shard_id], approach, None) as claim:
+        with claim_shards(registry, source_id, [shard_id], precheck) as claim:
             registry.objects.put(prompt_key(source_id, shard_id, 1, claim.id), data)
             hit_failpoint("publish: object written")
             with registry.database.write_transaction() as session:
                 source = require_right(session, caller, "manage", source_id)
                 _stop_if_known(session, source, data)
                 reserve_quota(session, source.owner_id, registry.quota_bytes, len(data))
-                shard = _remote_shard(session, source, shard_id)
+                # Its seed is in the artifact: nobody trains it here.
+                shard = new_shard(source, shard_id, next_shard_number(session, source), seed=0, is_remote=True)
+                session.add(shard)
+                session.flush()
                 prompt = _add_prompt(session, source, shard, claim.id, data, facts, REMOTE)
                 write_claims.commit_objects(session, claim.id)
                 _log(session, caller.user_id, prompt)
@@ -146,7 +150,7 @@ def _publish(session: Session, lease: Lease, data: bytes, facts: PublishedMetada
     if facts.samples > there:
         raise Invalid(f"the prompt speaks of {facts.samples} samples, and its shard has {there}: train it again")
     prompt = _add_prompt(session, source, shard, lease.id, data, facts, lease.worker)
-    shard.lease_id = shard.worker = shard.expires_at = shard.progress = None
+    clear_lease(shard)
     shard.attempts = shard.priority = 0
     shard.error = shard.not_before = None
     session.flush()
@@ -178,24 +182,6 @@ def _stop_if_known(session: Session, source: Source, data: bytes) -> None:
     if (prompt := session.scalars(there).first()) is not None:
         session.expunge(prompt)  # undoing the transaction would empty it
         raise _CameBefore(prompt)
-
-
-def _remote_shard(session: Session, source: Source, shard_id: UUID) -> Shard:
-    highest = session.scalar(select(func.max(Shard.number)).where(Shard.source_id == source.id))
-    shard = Shard(
-        id=shard_id,
-        source_id=source.id,
-        number=0 if highest is None else highest + 1,
-        generation=1,
-        seed=0,  # nobody trains it here; the artifact knows its own
-        is_remote=True,
-        priority=0,
-        attempts=0,
-        is_paused=False,
-    )
-    session.add(shard)
-    session.flush()
-    return shard
 
 
 def _add_prompt(

@@ -15,7 +15,6 @@ from sqlalchemy.sql.functions import FunctionElement
 from registry.db.clock import now, seconds_from_now
 from registry.db.models.catalog import Sample, Shard, Source, Task
 from registry.db.models.prompts import Prompt
-from registry.db.models.write_claims import WriteClaim
 from registry.errors import DomainError, Invalid
 from registry.ids import new_id
 from registry.registry import Registry
@@ -81,40 +80,20 @@ def lease_shard(
     """
     lease_id = new_id()
     lease: Lease | None = None
-    room: Path | None = None
     failure: str | None = None
     try:
-        with registry.scratch.job_folder(lease_id) as room:
+        with registry.scratch.job_folder(lease_id) as folder:
             lease = lease_next_shard(registry, worker, seconds=seconds, tasks=tasks, lease_id=lease_id)
-            yield None if lease is None else (lease, room)
+            yield None if lease is None else (lease, folder)
     except Exception as error:
         failure = str(error) or type(error).__name__
         raise
     finally:
-        if lease is not None and room is not None:
-            # A database or store that is away hides no other error: lease and claim run out, and others clear up.
+        if lease is not None:
+            # If the database or store is unreachable, lease and claim expire, and others clean up.
             with suppress(DomainError):
-                _end(registry, lease, room, failure)
-
-
-def _end(registry: Registry, lease: Lease, room: Path, failure: str | None) -> None:
-    """Gives back the shard, unless it was published or lost; removes the object, if no row names it; lets go."""
-    with registry.database.write_transaction() as session:
-        end_lease(session, lease, failure)
-        # Run out, it can never commit; and a commit that is under way is waited for here, and its outcome seen.
-        ended = (
-            update(WriteClaim).where(WriteClaim.id == lease.id).values(expires_at=now()).returning(WriteClaim.prefixes)
-        )
-        prefixes = session.scalars(ended).one_or_none()
-        if room.exists():  # it could not be wiped: the claim must tell of it until a sweep can
-            return
-        if not prefixes:
-            write_claims.release_claim(session, lease.id)
-            return
-    for prefix in prefixes:
-        registry.objects.remove(prefix)
-    with registry.database.write_transaction() as session:
-        write_claims.release_claim(session, lease.id)
+                end_lease(registry.database, lease, failure)
+                write_claims.end_claim(registry.database, registry.objects, lease.id, folder)
 
 
 def is_trained(shard: type[Shard]) -> ColumnElement[bool]:

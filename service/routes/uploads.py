@@ -16,13 +16,10 @@ from alacarte.api.sources import (
     UploadResponse,
 )
 from registry.access.caller import Caller
-from registry.access.quotas import require_quota
-from registry.access.rights import require_right
-from registry.catalog.names import validate_name
-from registry.catalog.sources import create_source, precheck_new_source
+from registry.catalog.sources import create_source
 from registry.catalog.tasks import find_task
-from registry.ingest.pipeline import IngestResult
-from registry.ingest.upload import add_samples, upload_source
+from registry.ingest.target import precheck_samples_upload, precheck_source_upload
+from registry.ingest.upload import IngestResult, add_samples, upload_source
 from registry.registry import Registry
 from service.http.multipart import JSON, MULTIPART, parse_media_type
 from service.http.openapi import LOCATION, example_of, located, problems, schema_ref
@@ -90,10 +87,12 @@ async def add(request: Request, response: Response, context: Context, source_id:
 
     Pictures that were forgotten come back only with `readmit`, which takes the right to have them forgotten too.
     """
-    quota_bytes = context.state.registry.quota_bytes
-    await context.read(lambda session, caller: _require_to_add(session, caller, source_id, quota_bytes))
     delivery = await open_upload(request)
     said = delivery.read_as(SamplesUploadRequest)
+    quota_bytes = context.state.registry.quota_bytes
+    await context.read(
+        lambda session, caller: precheck_samples_upload(session, caller, source_id, quota_bytes, readmit=said.readmit)
+    )
 
     def keep(registry: Registry, caller: Caller, archive: Path) -> IngestResult:
         return add_samples(
@@ -105,7 +104,7 @@ async def add(request: Request, response: Response, context: Context, source_id:
             readmit=said.readmit,
             within=said.within,
             unreadable=said.unreadable,
-            consume=True,
+            scratch=archive.parent,
         )
 
     made = _told(await receive_upload(context, delivery, keep))
@@ -117,14 +116,10 @@ async def _take_source(context: RequestContext, request: Request) -> UploadRespo
     delivery = await open_upload(request)
     said = delivery.read_as(SourceUploadRequest)
 
-    def approach(session: Session, caller: Caller) -> UUID:
-        # Refused before the archive is read, not after.
-        task_id = find_task(session, said.task).id
-        precheck_new_source(session, caller, task_id, validate_name("source", said.name), said.owner)
-        require_quota(session, said.owner or caller.user_id, context.state.registry.quota_bytes)
-        return task_id
-
-    task_id = await context.read(approach)
+    quota_bytes = context.state.registry.quota_bytes
+    task_id = await context.read(
+        lambda session, caller: precheck_source_upload(session, caller, said.task, said.name, said.owner, quota_bytes)
+    )
 
     def keep(registry: Registry, caller: Caller, archive: Path) -> IngestResult:
         return upload_source(
@@ -137,7 +132,7 @@ async def _take_source(context: RequestContext, request: Request) -> UploadRespo
             owner_id=said.owner,
             within=said.within,
             unreadable=said.unreadable,
-            consume=True,
+            scratch=archive.parent,
         )
 
     return _told(await receive_upload(context, delivery, keep))
@@ -154,16 +149,12 @@ async def _make_empty(context: RequestContext, body: bytes) -> UploadResponse:
     return await context.write(work)
 
 
-def _require_to_add(session: Session, caller: Caller, source_id: UUID, quota_bytes: int | None) -> None:
-    require_quota(session, require_right(session, caller, "manage", source_id).owner_id, quota_bytes)
-
-
 def _told(admission: IngestResult) -> UploadResponse:
     return UploadResponse(
         source=admission.source_id,
         shards=list(admission.shards),
         samples=admission.samples,
         size_bytes=admission.size_bytes,
-        refused=len(admission.refusals),
-        refusals=[RefusedFileResponse.model_validate(refusal) for refusal in admission.refusals[:MAX_LISTED_REFUSALS]],
+        refused=len(admission.skipped),
+        refusals=[RefusedFileResponse.model_validate(refusal) for refusal in admission.skipped[:MAX_LISTED_REFUSALS]],
     )

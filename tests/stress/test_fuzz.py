@@ -29,6 +29,7 @@ from registry.datasets.limits import DEFAULT_LIMITS
 from registry.datasets.loader import open_dataset
 from registry.errors import DatasetRejected, DomainError, Invalid, InvalidPicture
 from registry.fsck.scan import scan
+from registry.ids import new_id
 from registry.registry import Registry
 from tests.registry.conftest import Workshop
 from tests.registry.ingest.fixtures import Desk
@@ -151,18 +152,19 @@ def test_a_damaged_upload_has_all_its_rows_and_objects_or_none(
     inputs: Inputs, outcomes: Counter[str], registry: Registry, tmp_path: Path
 ) -> None:
     desk = Desk(registry, Workshop(tmp_path))
-    file = tmp_path / "upload"
     numbers = count()
 
     def check(given: tuple[bytes, bool]) -> None:
         data, skip = given
-        file.write_bytes(data)
         before = desk.rows()
-        options = {"consume": True, "unreadable": "skip" if skip else "refuse"}
-        result = outcome(lambda: desk.upload(file, f"source {next(numbers)}", **options), DatasetRejected, Invalid)
+        with registry.scratch.job_folder(new_id()) as scratch:
+            file = scratch / "upload"
+            file.write_bytes(data)
+            options = {"scratch": scratch, "unreadable": "skip" if skip else "refuse"}
+            result = outcome(lambda: desk.upload(file, f"source {next(numbers)}", **options), DatasetRejected, Invalid)
+            assert not file.exists()
         outcomes[result] += 1
         assert result == "accepted" or desk.rows() == before
-        assert not file.exists()
         desk.assert_tidy()
 
     fuzz(st.tuples(st.one_of(damaged(archives()), damaged_members()), st.booleans()), inputs.uploads, check)

@@ -20,7 +20,7 @@ from trainer.recipe import recipe_from_settings
 from trainer.train import count_steps, train_shard
 from trainer.worker.backbones import WorkerBackbones
 from trainer.worker.download import download_samples
-from trainer.worker.heartbeat import Heartbeat
+from trainer.worker.heartbeat import LeaseHeartbeat
 from trainer.worker.log_events import log_event
 
 LINES = 10  # of progress that a training tells, at most
@@ -35,7 +35,7 @@ class TrainingJob:
     registry: Registry
     lease: Lease
     room: Path
-    heartbeat: Heartbeat
+    heartbeat: LeaseHeartbeat
     check: Callable[[], None]
     pause: Callable[[float], None]  # waits for so many seconds, and raises when the worker has to stop
 

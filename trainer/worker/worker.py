@@ -17,7 +17,7 @@ from registry.training.lease import LEASE_SECONDS, Lease, to_single_line, valida
 from registry.training.queue import lease_shard
 from trainer.worker.backbones import WorkerBackbones
 from trainer.worker.errors import Stopped, error_log_fields, translate_errors
-from trainer.worker.heartbeat import Heartbeat
+from trainer.worker.heartbeat import LeaseHeartbeat
 from trainer.worker.job import TrainingJob
 from trainer.worker.log_events import log_event
 from trainer.worker.maintenance import WorkerMaintenance, run_maintenance
@@ -103,7 +103,7 @@ class Worker:
                     return "idle"
                 lease, room = found
                 _tell("leased", lease, generation=lease.generation, samples=len(lease.samples))
-                with Heartbeat(self._registry.database, lease, leased_at, self._beat_seconds) as heartbeat:
+                with LeaseHeartbeat(self._registry.database, lease, leased_at, self._beat_seconds) as heartbeat:
                     attempt = TrainingJob(
                         self._registry, lease, room, heartbeat, _check_of(stop, heartbeat), _pause_of(stop)
                     )
@@ -127,7 +127,7 @@ class Worker:
             return "failed"
 
 
-def _check_of(stop: Event, heartbeat: Heartbeat) -> Callable[[], None]:
+def _check_of(stop: Event, heartbeat: LeaseHeartbeat) -> Callable[[], None]:
     def check() -> None:
         if stop.is_set():
             raise Stopped

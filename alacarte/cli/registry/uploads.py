@@ -12,7 +12,7 @@ from alacarte.cli.options import InTask, Json, SourceName
 from alacarte.cli.output import Document, plain, print_json, print_message, print_object, print_table
 
 if TYPE_CHECKING:
-    from registry.ingest.pipeline import IngestResult
+    from registry.ingest.upload import IngestResult
 
 Pictures = Annotated[
     Path,
@@ -142,4 +142,4 @@ def _tell(admission: "IngestResult", as_json: bool) -> None:
         "size_bytes": admission.size_bytes,
         "shards": plain(admission.shards),
     }
-    print_admission(document, admission.refusals, as_json=as_json)
+    print_admission(document, admission.skipped, as_json=as_json)

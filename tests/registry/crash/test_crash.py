@@ -18,8 +18,7 @@ from registry.db.models.users import Grant
 from registry.db.models.write_claims import WriteClaim
 from registry.erasure.runner import finish_erasure
 from registry.erasure.verify import verify_receipt
-from registry.ingest.pipeline import IngestResult
-from registry.ingest.upload import upload_source
+from registry.ingest.upload import IngestResult, upload_source
 from registry.registry import Registry
 from registry.training.publish import publish
 from registry.training.queue import lease_shard

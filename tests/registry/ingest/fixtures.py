@@ -15,9 +15,8 @@ from registry.db.clock import now
 from registry.db.models.catalog import Sample, Shard, Source, Tombstone
 from registry.db.models.log import LogEntry
 from registry.db.models.write_claims import WriteClaim
-from registry.ingest.pipeline import IngestResult
 from registry.ingest.tombstones import tombstone_hash
-from registry.ingest.upload import add_samples, upload_source
+from registry.ingest.upload import IngestResult, add_samples, upload_source
 from registry.registry import Registry
 from registry.storage.keys import sample_key
 from tests.registry.factories import make_task, make_user

@@ -64,7 +64,7 @@ def test_pictures_that_are_there_are_left_out_and_named(desk: Desk, source_id: U
     admission = desk.add(source_id, desk.pictures(range(3, 7)))
 
     assert admission.samples == 2
-    assert [(r.name, r.reason) for r in admission.refusals] == [
+    assert [(r.name, r.reason) for r in admission.skipped] == [
         ("cat/3.png", "is in the source already"),
         ("cat/4.png", "is in the source already"),
     ]
@@ -92,7 +92,7 @@ def test_a_picture_that_comes_again_under_another_label_is_a_contradiction(desk:
         desk.add(source_id, path)
     admission = desk.add(source_id, path, unreadable="skip")
 
-    assert (admission.samples, len(admission.refusals)) == (1, 1)
+    assert (admission.samples, len(admission.skipped)) == (1, 1)
     assert {s.label for s in desk.samples(source_id) if s.digest == digest_of(desk, 1)} == {"cat"}
 
 
@@ -120,7 +120,7 @@ def test_a_forgotten_picture_can_be_skipped(desk: Desk, source_id: UUID) -> None
     admission = desk.add(source_id, desk.pictures([20, 21]), unreadable="skip")
 
     assert admission.samples == 1
-    (refusal,) = admission.refusals
+    (refusal,) = admission.skipped
     assert refusal.name == "cat/20.png"
     assert f"was forgotten on {datetime.now(UTC):%Y-}" in refusal.reason
     assert digest_of(desk, 20) not in {s.digest for s in desk.samples(source_id)}

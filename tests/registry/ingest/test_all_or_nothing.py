@@ -10,7 +10,7 @@ import pytest
 
 from registry import failpoints
 from registry.errors import Conflict, DatabaseUnreachable, DatasetRejected, DomainError
-from registry.ingest import pipeline
+from registry.ingest import upload
 from registry.registry import Registry
 from registry.storage import write_claims
 from registry.storage.errors import StoreUnreachable
@@ -124,13 +124,13 @@ def test_what_a_store_that_is_gone_keeps_is_cleared_up_once_it_is_back(desk: Des
 
 
 def test_a_commit_whose_answer_was_lost_keeps_its_objects(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
-    commit = pipeline._commit
+    commit = upload._commit
 
     def commit_and_lose_the_answer(*arguments: object) -> None:
         commit(*arguments)  # type: ignore[arg-type]
         raise DatabaseUnreachable("the database does not answer: the connection broke")
 
-    monkeypatch.setattr(pipeline, "_commit", commit_and_lose_the_answer)
+    monkeypatch.setattr(upload, "_commit", commit_and_lose_the_answer)
 
     with pytest.raises(DatabaseUnreachable):
         desk.upload(desk.pictures(range(4)), shards=2)
@@ -144,13 +144,13 @@ def test_a_file_that_changes_while_its_folder_is_read_refuses_the_whole(
     desk: Desk, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     folder = desk.shop.tree({f"cat/{number}.png": desk.shop.picture(number) for number in range(5)})
-    choose = pipeline._choose
+    choose = upload._select
 
     def change_and_choose(*arguments: object, **options: object) -> object:
         (folder / "cat" / "3.png").write_bytes(desk.shop.picture(99))
         return choose(*arguments, **options)  # type: ignore[arg-type]
 
-    monkeypatch.setattr(pipeline, "_choose", change_and_choose)
+    monkeypatch.setattr(upload, "_select", change_and_choose)
 
     with pytest.raises(DatasetRejected, match=r"'cat/3\.png' has changed"):
         desk.upload(folder)

@@ -3,12 +3,12 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from registry.ingest.batches import batches
+from registry.db.paging import batched
 
 
 @given(items=st.lists(st.integers()), size=st.integers(min_value=1, max_value=7))
 def test_batches_are_the_list_in_parts(items: list[int], size: int) -> None:
-    parts = list(batches(items, size))
+    parts = list(batched(items, size))
 
     assert [item for part in parts for item in part] == items
     assert all(len(part) == size for part in parts[:-1])

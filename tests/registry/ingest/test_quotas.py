@@ -15,7 +15,7 @@ from registry.db.models.log import LogEntry
 from registry.erasure.request import forget_sample, forget_source
 from registry.errors import Forbidden, Invalid, NotFound
 from registry.ids import new_id
-from registry.ingest.pipeline import IngestResult
+from registry.ingest.upload import IngestResult
 from registry.training.publish import PublishedMetadata, publish_remote
 from tests.registry.ingest.fixtures import Desk
 from tests.registry.ingest.test_races import meanwhile, together
@@ -58,7 +58,7 @@ def test_what_fits_exactly_is_taken_in_and_then_not_a_byte_more(desk: Desk) -> N
 
 def test_too_much_is_refused_before_any_of_it_is_written(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
     limited(desk, size_of(desk, 0, 1, 2) - 1)
-    monkeypatch.setattr("registry.ingest.pipeline.store_samples", lambda *_, **__: pytest.fail("objects were written"))
+    monkeypatch.setattr("registry.ingest.upload.store_samples", lambda *_, **__: pytest.fail("objects were written"))
 
     with pytest.raises(QuotaExceeded, match=f"and this needs {size_of(desk, 0, 1, 2)} more"):
         desk.upload(desk.pictures(range(3)))

@@ -15,8 +15,7 @@ from registry.db.models.catalog import Source
 from registry.db.models.users import Grant
 from registry.errors import Conflict, DatasetRejected, DomainError, Forbidden, NotFound
 from registry.ids import new_id
-from registry.ingest.pipeline import IngestResult
-from registry.ingest.upload import add_samples
+from registry.ingest.upload import IngestResult, add_samples
 from tests.registry.ingest.fixtures import Desk
 
 PATIENCE_SECONDS = 30
@@ -89,7 +88,7 @@ def test_of_two_who_add_the_same_pictures_each_picture_is_kept_once(desk: Desk, 
     assert isinstance(first, IngestResult)
     assert isinstance(second, IngestResult)
     assert first.samples + second.samples == 10
-    assert len(first.refusals) + len(second.refusals) == 3
+    assert len(first.skipped) + len(second.skipped) == 3
     assert len(desk.samples(source_id)) == 13
     numbers = [shard.number for shard in desk.shards(source_id)]
     assert numbers == list(range(len(numbers)))
@@ -150,7 +149,7 @@ def test_a_picture_that_is_forgotten_meanwhile_does_not_come_in(
     admission = desk.add(source_id, desk.pictures([10, 11, 12]), unreadable="skip")
 
     assert admission.samples == 2
-    assert [refusal.name for refusal in admission.refusals] == ["cat/11.png"]
+    assert [refusal.name for refusal in admission.skipped] == ["cat/11.png"]
     assert digest_of(desk, 11) not in {sample.digest for sample in desk.samples(source_id)}
     desk.assert_tidy()
 

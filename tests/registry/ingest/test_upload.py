@@ -6,19 +6,21 @@ from unicodedata import normalize
 from uuid import UUID
 
 import pytest
+from sqlalchemy import select
 
 from registry.access.caller import OPERATOR, Caller
 from registry.catalog.shards import assign_shard
 from registry.datasets.dataset import SkippedFile
 from registry.datasets.limits import DatasetLimits
 from registry.db.models.catalog import Source
+from registry.db.models.write_claims import WriteClaim
 from registry.errors import Conflict, DatasetRejected, DomainError, Forbidden, Invalid, LimitExceeded, NotFound
 from registry.ids import new_id
 from registry.ingest.upload import upload_source
 from registry.registry import Registry
 from registry.storage.keys import sample_key
 from tests.registry.factories import make_user
-from tests.registry.ingest.fixtures import Desk
+from tests.registry.ingest.fixtures import AtPoint, Desk
 
 NAMES = ["Vögel am Fluß", "鳥", "طيور", "пти́цы", "पक्षी", "🦉 & friends", "a" * 200]
 embedded = pytest.mark.parametrize("home", ["sqlite-folder"], indirect=True)  # what no home has a say in
@@ -36,7 +38,7 @@ def test_every_picture_has_its_row_and_its_object(desk: Desk) -> None:
     admission = desk.upload(path, shards=3)
 
     assert (admission.samples, admission.size_bytes) == (20, sum(map(len, bodies)))
-    assert admission.refusals == ()
+    assert admission.skipped == ()
     rows = {row.digest: row for row in desk.samples(admission.source_id)}
     for body, label in bodies.items():
         row = rows.pop(hashlib.sha256(body).hexdigest())
@@ -200,7 +202,7 @@ def test_a_broken_picture_refuses_the_whole_unless_it_may_be_skipped(desk: Desk)
     admission = desk.upload(path, unreadable="skip")
 
     assert admission.samples == 1
-    assert [refusal.name for refusal in admission.refusals] == ["cat/2.png"]
+    assert [refusal.name for refusal in admission.skipped] == ["cat/2.png"]
 
 
 @embedded
@@ -208,7 +210,7 @@ def test_a_copy_within_the_upload_is_kept_once_and_told(desk: Desk) -> None:
     admission = desk.upload(desk.shop.zip({"cat/1.png": desk.shop.picture(1), "cat/2.png": desk.shop.picture(1)}))
 
     assert admission.samples == 1
-    assert admission.refusals == (SkippedFile("cat/2.png", "same picture as 'cat/1.png'"),)
+    assert admission.skipped == (SkippedFile("cat/2.png", "same picture as 'cat/1.png'"),)
 
 
 @embedded
@@ -242,14 +244,35 @@ def test_a_subfolder_can_be_picked(desk: Desk) -> None:
 
 @embedded
 @pytest.mark.parametrize("is_good", [True, False])
-def test_a_body_that_was_given_away_is_gone_afterwards(desk: Desk, is_good: bool) -> None:
-    path = desk.pictures([1]) if is_good else desk.shop.file("body", b"no collection")
+def test_an_upload_removes_the_scratch_folder_that_holds_its_body(desk: Desk, is_good: bool) -> None:
+    with desk.registry.scratch.job_folder(new_id()) as scratch:
+        body = scratch / "archive"
+        body.write_bytes(desk.pictures([1]).read_bytes() if is_good else b"no dataset")
 
-    if is_good:
-        desk.upload(path, consume=True)
-    else:
-        with pytest.raises(DatasetRejected):
-            desk.upload(path, consume=True)
+        if is_good:
+            desk.upload(body, scratch=scratch)
+        else:
+            with pytest.raises(DatasetRejected):
+                desk.upload(body, scratch=scratch)
 
-    assert not path.exists()
+        assert not scratch.exists()
+
     desk.assert_tidy()
+
+
+@embedded
+def test_forgetting_a_source_waits_for_the_body_of_an_upload(desk: Desk, at_point: AtPoint) -> None:
+    source_id = desk.upload(desk.pictures([1])).source_id
+    claims: list[UUID] = []
+
+    def list_claims() -> None:
+        with desk.registry.database.read_transaction() as session:
+            claims.extend(session.scalars(select(WriteClaim.id).where(WriteClaim.source_id == source_id)))
+
+    at_point("upload: committed", list_claims)
+    with desk.registry.scratch.job_folder(new_id()) as scratch:
+        body = scratch / "archive"
+        body.write_bytes(desk.pictures([2]).read_bytes())
+        desk.add(source_id, body, scratch=scratch)
+
+    assert claims == [UUID(scratch.name)]

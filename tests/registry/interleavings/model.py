@@ -26,8 +26,7 @@ from registry.db.models.prompts import Prompt
 from registry.erasure.request import forget_sample, forget_shard, forget_source
 from registry.erasure.runner import run_erasures
 from registry.errors import DatasetRejected, LeaseLost, NotFound
-from registry.ingest.pipeline import IngestResult
-from registry.ingest.upload import add_samples, upload_source
+from registry.ingest.upload import IngestResult, add_samples, upload_source
 from registry.registry import Registry
 from registry.storage.keys import sample_key
 from registry.training.lease import Lease

@@ -5,7 +5,7 @@ from hypothesis import strategies as st
 
 from registry.db.clock import seconds_from_now
 from registry.registry import Registry
-from registry.training.lease import MAX_BACKOFF_SECONDS, MAX_ERROR_CHARS, backoff_seconds, fail_lease, return_lease
+from registry.training.lease import MAX_BACKOFF_SECONDS, MAX_ERROR_CHARS, backoff_seconds, end_lease
 from registry.training.queue import lease_next_shard
 from tests.registry.training.fixtures import (
     LOSSES,
@@ -22,7 +22,7 @@ def test_a_failure_is_told_and_the_shard_waits(registry: Registry) -> None:
     add_shard(registry.database, attempts=2)
     lease = take(registry)
 
-    fail_lease(registry.database, lease, "out of\nmemory\x00 \ud800")
+    end_lease(registry.database, lease, "out of\nmemory\x00 \ud800")
 
     shard = shard_now(registry.database, lease.shard_id)
     assert (shard.error, shard.lease_id, shard.worker, shard.progress) == ("out of memory", None, None, None)
@@ -33,7 +33,7 @@ def test_a_failure_is_told_and_the_shard_waits(registry: Registry) -> None:
 def test_a_failed_shard_is_work_again_when_its_time_has_come(registry: Registry) -> None:
     add_shard(registry.database)
     failed = take(registry)
-    fail_lease(registry.database, failed, "no")
+    end_lease(registry.database, failed, "no")
     change(registry.database, failed.shard_id, not_before=seconds_from_now(-1))
 
     lease = take(registry)
@@ -46,7 +46,7 @@ def test_a_long_error_is_cut(registry: Registry) -> None:
     add_shard(registry.database)
     lease = take(registry)
 
-    fail_lease(registry.database, lease, "é" * 2000)
+    end_lease(registry.database, lease, "é" * 2000)
 
     assert shard_now(registry.database, lease.shard_id).error == "é" * (MAX_ERROR_CHARS - 1) + "…"
 
@@ -55,7 +55,7 @@ def test_a_returned_lease_counts_as_never_taken(registry: Registry) -> None:
     add_shard(registry.database, attempts=1, error="as before")
     lease = take(registry)
 
-    return_lease(registry.database, lease)
+    end_lease(registry.database, lease)
 
     shard = shard_now(registry.database, lease.shard_id)
     assert (shard.attempts, shard.error, shard.not_before, shard.lease_id) == (1, "as before", None, None)
@@ -68,8 +68,8 @@ def test_who_lost_a_lease_neither_fails_nor_returns_it(registry: Registry) -> No
         LOSSES[loss](registry, lease)
         before = shard_now(registry.database, lease.shard_id)
 
-        fail_lease(registry.database, lease, "late")
-        return_lease(registry.database, lease)
+        end_lease(registry.database, lease, "late")
+        end_lease(registry.database, lease)
 
         kept = shard_now(registry.database, lease.shard_id)
         was, now_is = (before.lease_id, before.attempts, before.error), (kept.lease_id, kept.attempts, kept.error)

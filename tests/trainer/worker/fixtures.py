@@ -51,7 +51,7 @@ def add_source(registry: Registry, task: UUID, pictures: Path, *, name: str = "b
         key = number.to_bytes(KEY_BYTES, "big")
         if len({assign_shard(digest, key, shards) for digest in digests}) == shards:
             break
-    with patch("registry.ingest.upload.secrets.token_bytes", return_value=key):
+    with patch("registry.ingest.target.secrets.token_bytes", return_value=key):
         return upload_source(registry, OPERATOR, task, name, pictures, shards=shards).source_id
 
 

@@ -31,7 +31,7 @@ from tests.trainer.worker.fixtures import (
     worker_on,
 )
 from trainer.worker import heartbeat, job, worker
-from trainer.worker.heartbeat import Heartbeat
+from trainer.worker.heartbeat import LeaseHeartbeat
 from trainer.worker.worker import JobCounts
 
 pytestmark = on_sqlite
@@ -76,8 +76,8 @@ def lease_of(seconds: float) -> Lease:
 
 
 def test_a_lease_that_could_not_be_renewed_in_time_is_lost(registry: Registry) -> None:
-    fresh = Heartbeat(registry.database, lease_of(60), time.monotonic(), every_seconds=1)
-    late = Heartbeat(registry.database, lease_of(60), time.monotonic() - 61, every_seconds=1)
+    fresh = LeaseHeartbeat(registry.database, lease_of(60), time.monotonic(), every_seconds=1)
+    late = LeaseHeartbeat(registry.database, lease_of(60), time.monotonic() - 61, every_seconds=1)
 
     fresh.check()
 

@@ -1,49 +1,49 @@
-"""A heartbeat keeps a write claim alive, and tells when it is lost."""
+"""A heartbeat renews a write claim, survives short outages, and reports a lost claim."""
 
 import threading
-from collections.abc import Iterator
-from contextlib import contextmanager
+import time
 from uuid import UUID
 
 import pytest
 from sqlalchemy import select, update
-from sqlalchemy.orm import Session
 
 from registry.db.clock import seconds_from_now
 from registry.db.database import Database
+from registry.db.heartbeat import Heartbeat
 from registry.db.models.write_claims import WriteClaim
 from registry.errors import DatabaseUnreachable, LeaseLost
 from registry.ids import new_id
-from registry.ingest.claim_heartbeat import Heartbeat
 from registry.storage import write_claims
 
-QUICKLY = 0.002
-embedded = pytest.mark.parametrize("home", ["sqlite-folder"], indirect=True)  # what no home has a say in
-PATIENCE_SECONDS = 30
+embedded = pytest.mark.parametrize("home", ["sqlite-folder"], indirect=True)  # independent of the database
+WAIT_SECONDS = 30
 
 
-class Watched:
-    """The same database, which tells when a heartbeat is through, and can be away for one."""
+class Renewal:
+    """Renews a claim, counts the calls, and can fail once as if the database were unreachable."""
 
-    def __init__(self, database: Database) -> None:
+    def __init__(self, database: Database, claim: UUID) -> None:
         self._database = database
-        self.beats = threading.Semaphore(0)
-        self.is_away = False
+        self._claim = claim
+        self._calls = threading.Semaphore(0)
+        self.is_unreachable = False
 
-    @contextmanager
-    def write_transaction(self) -> Iterator[Session]:
+    def __call__(self) -> None:
         try:
-            if self.is_away:
-                self.is_away = False
+            if self.is_unreachable:
+                self.is_unreachable = False
                 raise DatabaseUnreachable("the database does not answer")
             with self._database.write_transaction() as session:
-                yield session
+                write_claims.renew_claim(session, self._claim)
         finally:
-            self.beats.release()
+            self._calls.release()
 
-    def wait_for_beats(self, number: int) -> None:
+    def wait_for_calls(self, number: int) -> None:
         for _ in range(number):
-            assert self.beats.acquire(timeout=PATIENCE_SECONDS)
+            assert self._calls.acquire(timeout=WAIT_SECONDS)
+
+    def heartbeat(self) -> Heartbeat:
+        return Heartbeat(self, every_seconds=0.002, lifetime_seconds=60)
 
 
 @pytest.fixture
@@ -63,45 +63,53 @@ def lasts_longer_than(database: Database, claim: UUID, seconds: float) -> bool:
 
 def test_a_heartbeat_moves_the_expiry_ahead(database: Database, claim: UUID) -> None:
     assert not lasts_longer_than(database, claim, 31)
-    watched = Watched(database)
+    renewal = Renewal(database, claim)
 
-    with Heartbeat(watched, claim, QUICKLY) as heartbeat:  # type: ignore[arg-type]
-        watched.wait_for_beats(1)
+    with renewal.heartbeat() as heartbeat:
+        renewal.wait_for_calls(1)
         heartbeat.check()
 
     assert lasts_longer_than(database, claim, 31)
 
 
 @embedded
-def test_a_database_that_is_away_for_a_moment_costs_nothing(database: Database, claim: UUID) -> None:
-    watched = Watched(database)
-    watched.is_away = True
+def test_a_short_outage_of_the_database_does_not_lose_the_claim(database: Database, claim: UUID) -> None:
+    renewal = Renewal(database, claim)
+    renewal.is_unreachable = True
 
-    with Heartbeat(watched, claim, QUICKLY) as heartbeat:  # type: ignore[arg-type]
-        watched.wait_for_beats(2)
+    with renewal.heartbeat() as heartbeat:
+        renewal.wait_for_calls(2)
         heartbeat.check()
 
     assert lasts_longer_than(database, claim, 31)
 
 
-def test_a_holding_that_ran_out_is_told_and_not_revived(database: Database, claim: UUID) -> None:
+def test_an_expired_claim_is_reported_and_not_revived(database: Database, claim: UUID) -> None:
     with database.write_transaction() as session:
         session.execute(update(WriteClaim).values(expires_at=seconds_from_now(-1)))
-    heartbeat = Heartbeat(database, claim, QUICKLY)
+    heartbeat = Renewal(database, claim).heartbeat()
 
     with heartbeat:
-        heartbeat._thread.join(PATIENCE_SECONDS)  # it ends by itself
+        heartbeat._thread.join(WAIT_SECONDS)  # it ends by itself
 
     with pytest.raises(LeaseLost):
         heartbeat.check()
     assert not lasts_longer_than(database, claim, 0)
 
 
+def test_a_lease_that_could_not_be_renewed_in_time_is_lost() -> None:
+    heartbeat = Heartbeat(lambda: None, every_seconds=1, lifetime_seconds=60, renewed_at=time.monotonic() - 61)
+
+    assert heartbeat.is_late
+    with pytest.raises(LeaseLost, match="within 60 seconds"):
+        heartbeat.check()
+
+
 @embedded
 def test_no_thread_outlives_its_block(database: Database, claim: UUID) -> None:
     before = threading.active_count()
 
-    with pytest.raises(KeyboardInterrupt), Heartbeat(database, claim):
+    with pytest.raises(KeyboardInterrupt), Renewal(database, claim).heartbeat():
         raise KeyboardInterrupt
 
     assert threading.active_count() == before
