@@ -9,10 +9,12 @@ from sqlalchemy.orm import Session
 
 from registry.db.models.base import Base
 from registry.db.models.erasures import Erasure
+from registry.db.models.prompts import ReleaseLoss
+from registry.db.models.write_claims import WriteClaim
 from registry.storage.keys import shard_prefix
 
-# These keep ids of what is gone, and nothing else of it; holdings are looked for by themselves.
-KEPT_TABLES = frozenset({"erasures", "release_losses", "holdings"})
+# These keep ids of what is gone, and nothing else of it; write claims are released by a step of their own.
+KEPT_TABLES = frozenset(model.__tablename__ for model in (Erasure, ReleaseLoss, WriteClaim))
 
 
 @dataclass(frozen=True)
