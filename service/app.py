@@ -1,4 +1,4 @@
-"""The service put together: its layers, its routes, and what lives as long as it does."""
+"""The application: middleware, routes, and the objects that live from start to stop."""
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -15,23 +15,21 @@ from starlette.types import Lifespan
 from alacarte.prompting.errors import PromptingError
 from registry.bootstrap import open_registry
 from registry.errors import DomainError
-from service.auth.authenticator import Authenticator
 from service.auth.oidc import open_issuer
 from service.auth.rate_limit import RateLimiter
 from service.auth.token_cache import TokenCache
-from service.background.in_flight import InFlightRequests
 from service.background.maintenance import ServiceMaintenance
 from service.background.readiness import Readiness
 from service.background.release_pinner import ReleasePinner
-from service.background.replica_sync import ReplicaSync
-from service.concurrency import ThreadPool, UserLimiter
+from service.background.replica_sync import InFlightRequests, ReplicaSync
+from service.concurrency import ThreadPool, UploadPool
 from service.engine.backbone_cache import BackboneCache
 from service.engine.engine import Engine
 from service.engine.settings import EngineSettings, validate_device
 from service.http.openapi import ApiApp
 from service.http.problems import problem_response
 from service.middleware.authentication import AuthenticationMiddleware
-from service.middleware.body_limits import BodyLimitMiddleware
+from service.middleware.body_limit import BodyLimitMiddleware
 from service.middleware.request_lifecycle import RequestLifecycleMiddleware
 from service.middleware.route_table import RouteTable
 from service.observability.metrics import Metrics
@@ -55,8 +53,8 @@ from service.state import AppState
 
 ROUTES = (predict, tasks, sources, uploads, prompts, erasures, users, tokens, grants, releases, health, oip, console)
 DESCRIPTION = """
-Every data source is a small prompt on one frozen vision transformer. A request is answered by the prompts of the
-sources that its caller may use, and by no others; forgetting a source is dropping its prompt, at once.
+Every data source is a small prompt on one frozen vision transformer. A request is answered with the prompts of the
+sources that its caller may use, and with no others. Forgetting a source removes its prompts at once.
 
 Send `Authorization: Bearer …` with everything but the health checks. Every error is a problem document (RFC 9457).
 """
@@ -79,10 +77,10 @@ def create_app(settings: ServiceSettings) -> FastAPI:
             Middleware(AuthenticationMiddleware),
             Middleware(BodyLimitMiddleware, settings=settings),
         ],
-        docs_url=None,  # its page would fetch scripts from elsewhere
+        docs_url=None,  # FastAPI's page loads scripts from a third party
         redoc_url=None,
         redirect_slashes=False,
-        generate_unique_id_function=_name_of,
+        generate_unique_id_function=_operation_id,
     )
     for kind in (HTTPException, RequestValidationError, DomainError, PromptingError):
         app.add_exception_handler(kind, problem_response)
@@ -97,10 +95,13 @@ def _lifespan(settings: ServiceSettings, metrics: Metrics) -> Lifespan[FastAPI]:
     async def lifespan(app: FastAPI) -> AsyncIterator[None]:
         thread_pool = ThreadPool(settings.threads)
         registry = await thread_pool.run(lambda: open_registry(settings))
-        how = engine_settings(settings)
-        backbones = BackboneCache(how)
+        for_engine = engine_settings(settings)
+        backbones = BackboneCache(for_engine)
         async with Engine(
-            backbones, lambda prompt: registry.objects.read(prompt.key, prompt.digest), how, metrics.observe_batch
+            backbones,
+            lambda prompt: registry.objects.read(prompt.key, prompt.digest),
+            for_engine,
+            metrics.observe_batch,
         ) as engine:
             metrics.watch_engine(engine.stats)
             in_flight = InFlightRequests()
@@ -109,12 +110,11 @@ def _lifespan(settings: ServiceSettings, metrics: Metrics) -> Lifespan[FastAPI]:
             app.state.service = AppState(
                 settings=settings,
                 registry=registry,
-                authenticator=Authenticator(open_issuer(settings)),
+                oidc_issuer=open_issuer(settings),
                 token_cache=TokenCache(),
                 rate_limiter=RateLimiter(settings.rate_per_s, settings.rate_burst),
                 thread_pool=thread_pool,
-                upload_pool=ThreadPool(settings.max_uploads),
-                upload_limiter=UserLimiter(settings.max_uploads),
+                upload_pool=UploadPool(settings.max_uploads),
                 backbones=backbones,
                 engine=engine,
                 in_flight=in_flight,
@@ -127,7 +127,7 @@ def _lifespan(settings: ServiceSettings, metrics: Metrics) -> Lifespan[FastAPI]:
             async with anyio.create_task_group() as group:
                 group.start_soon(replica_sync.run)
                 group.start_soon(maintenance.run)
-                group.start_soon(ReleasePinner(registry.database, engine, settings.pinned_releases).run)
+                group.start_soon(ReleasePinner(registry.database, engine, settings.pinned_release_names).run)
                 yield
                 group.cancel_scope.cancel()
             await replica_sync.leave()
@@ -137,7 +137,7 @@ def _lifespan(settings: ServiceSettings, metrics: Metrics) -> Lifespan[FastAPI]:
 
 
 def engine_settings(settings: ServiceSettings) -> EngineSettings:
-    """What the engine is told of the settings."""
+    """Return the engine's part of the settings."""
     weights = settings.weights
     return EngineSettings(
         device=settings.device,
@@ -155,6 +155,6 @@ def engine_settings(settings: ServiceSettings) -> EngineSettings:
     )
 
 
-def _name_of(route: APIRoute) -> str:
-    """The name of a call in clients that are made from the description."""
+def _operation_id(route: APIRoute) -> str:
+    """Return the operation id, which generated clients use as a function name."""
     return f"{route.tags[0]}-{route.name}".replace(" ", "-").replace("_", "-") if route.tags else route.name

@@ -1,4 +1,4 @@
-"""What the service itself refuses, beyond what the registry and the method do."""
+"""Errors of the service itself; those of the registry and of the method are in their own packages."""
 
 from collections.abc import Sequence
 
@@ -6,96 +6,96 @@ from registry.errors import DomainError, Unauthenticated
 
 
 class BodyTooLarge(DomainError):
-    """More bytes than such a request may have; the rest was not read."""
+    """The request body is larger than its route allows; the rest was not read."""
 
     status = 413
 
     def __init__(self, max_bytes: int) -> None:
-        super().__init__(f"the request has more than {max_bytes} bytes: send less at once")
+        super().__init__(f"the request body is larger than {max_bytes} bytes: send less at once")
 
 
 class BodyTooSlow(DomainError):
-    """The client fell silent within its request, or took too long over it."""
+    """The client paused too long within its request, or sent too slowly."""
 
     status = 408
 
     def __init__(self) -> None:
-        super().__init__("the request did not arrive in time: send it again")
+        super().__init__("the request body did not arrive in time: send it again")
 
 
-class BodyUnreadable(DomainError):
-    """The body is not what its content type says."""
+class MalformedBody(DomainError):
+    """The body does not parse as its content type."""
 
     status = 400
 
 
-class MediaTypeRefused(DomainError):
-    """A content type that this route does not read."""
+class UnsupportedMediaType(DomainError):
+    """A content type that the route does not accept."""
 
     status = 415
 
-    def __init__(self, found: str, wanted: Sequence[str]) -> None:
-        super().__init__(f"the content type {found[:100]!r} is not read here: send {' or '.join(wanted)}")
+    def __init__(self, content_type: str, supported: Sequence[str]) -> None:
+        super().__init__(f"content type {content_type[:100]!r} is not supported here: send {' or '.join(supported)}")
 
 
 class MethodNotAllowed(DomainError):
-    """The path is there, and not for this method."""
+    """The path exists, but not with this method."""
 
     status = 405
 
     def __init__(self, methods: Sequence[str]) -> None:
         self.methods = ", ".join(methods)
-        super().__init__(f"this method does nothing here: {self.methods} do")
+        super().__init__(f"Method not allowed. Allowed: {self.methods}.")
 
 
 class TokenMissing(Unauthenticated):
-    """Nobody said who they are."""
+    """The request has no bearer token."""
 
     def __init__(self) -> None:
-        DomainError.__init__(self, "a token is wanted: send it as `Authorization: Bearer …`")
+        DomainError.__init__(self, "a token is required: send it as `Authorization: Bearer …`")
 
 
-class KeysUnavailable(DomainError):
-    """Nobody knows which keys the issuer has, so no JWT can be checked: that is never a pass."""
+class IssuerKeysUnavailable(DomainError):
+    """The issuer's keys were never fetched, so no JWT can be verified; none is accepted unverified."""
 
     status = 503
 
     def __init__(self) -> None:
-        super().__init__("the issuer's keys cannot be had, so its tokens cannot be checked: try again in a moment")
+        super().__init__("the issuer's keys cannot be fetched, so its tokens cannot be verified: try again in a moment")
 
 
 class TooManyRequests(DomainError):
-    """One token asks faster than it may."""
+    """A token has exceeded its rate limit."""
 
     status = 429
 
     def __init__(self, retry_after: int) -> None:
-        super().__init__(f"too many requests with this token: go on in {retry_after} s")
+        super().__init__(f"too many requests with this token: try again in {retry_after} s")
         self.retry_after = retry_after
 
 
 class Busy(DomainError):
-    """As much of this is under way as there is room for."""
+    """A limit of this replica is reached."""
 
     status = 503
 
 
-class NothingUsable(DomainError):
-    """The caller has no prompt to answer with, so there is no answer: never a guess."""
+class NoUsablePrompts(DomainError):
+    """The caller may use no prompt of the task, so there is no answer."""
 
     status = 409
 
 
-class SetUnsettled(DomainError):
-    """What the caller may use changed again and again while the answer was computed."""
+class RightsChanged(DomainError):
+    """The caller's rights changed during every attempt to compute the answer."""
 
     status = 503
 
     def __init__(self) -> None:
-        super().__init__("what you may use kept changing while your answer was computed: ask again")
+        super().__init__("the prompts that you may use kept changing while the answer was computed: try again")
 
 
 class NotReady(DomainError):
-    """This replica cannot answer now."""
+    """This replica cannot serve requests now."""
 
     status = 503

@@ -1,72 +1,75 @@
-"""What the service asks of its process before it serves: files, memory, and short turns for whoever computes."""
+"""Tune the process before it serves: open files, memory allocation, OpenMP, and the switch interval of threads."""
 
 import ctypes
 import os
 import sys
 
-OWN_FILES = 512  # that are no connections of clients: the database, the store, scratch, libraries
-KERNELS = 256  # about six for each number of rows
-KEPT_BYTES = 256 * 2**20
-TURN_SECONDS = 0.001
-SPINS = 8000  # about 0.1 ms, which is more than the pass does between two steps that threads share
+RESERVED_FILES = 512  # open files that are not client connections: database, object store, scratch, libraries
+ONEDNN_KERNELS = 256  # about six for each number of rows
+RETAINED_BYTES = 256 * 2**20
+SWITCH_INTERVAL_S = 0.001
+SPIN_COUNT = 8000  # about 0.1 ms, which is longer than the gap between two parallel steps of a pass
 
-# As malloc.h has them.
+# Constants of malloc.h.
 _M_TRIM_THRESHOLD, _M_TOP_PAD, _M_MMAP_THRESHOLD = -1, -2, -3
-_PAD_BYTES = 16 * 2**20
-_MOST_MMAP_BYTES = 32 * 2**20  # the largest that glibc takes
+_TOP_PAD_BYTES = 16 * 2**20
+_MAX_MMAP_THRESHOLD_BYTES = 32 * 2**20  # the largest that glibc accepts
 
 
 def prepare_process(max_connections: int) -> None:
-    """To be called once, before torch is imported."""
+    """Apply all of it; call once, before torch is imported."""
     raise_file_limit(max_connections)
-    rest_soon()
-    keep_few_kernels()
-    keep_freed_memory()
-    # A pass gives the interpreter back and wants it again hundreds of times: whoever has it meanwhile shall not keep a
-    # core waiting for the usual five milliseconds.
-    sys.setswitchinterval(TURN_SECONDS)
+    limit_openmp_spinning()
+    limit_kernel_cache()
+    retain_freed_memory()
+    # A pass releases and takes the GIL hundreds of times; the default of 5 ms could stall a core each time.
+    sys.setswitchinterval(SWITCH_INTERVAL_S)
 
 
 def raise_file_limit(max_connections: int) -> None:
-    """Lets this process have as many open files as the connections take, or as many as the system allows it."""
+    """Raise the limit of open files to what the connections need, as far as the system allows."""
     if sys.platform == "win32":  # which has no such limit
         return
     import resource
 
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    wanted = max_connections + OWN_FILES
-    if soft != resource.RLIM_INFINITY and soft < wanted:
-        allowed = wanted if hard == resource.RLIM_INFINITY else min(wanted, hard)
+    needed = max_connections + RESERVED_FILES
+    if soft != resource.RLIM_INFINITY and soft < needed:
+        allowed = needed if hard == resource.RLIM_INFINITY else min(needed, hard)
         resource.setrlimit(resource.RLIMIT_NOFILE, (allowed, hard))
 
 
-def rest_soon() -> None:
-    """Lets the threads that shared a lone picture's pass sleep after it, unless the operator says how they wait.
+def limit_openmp_spinning() -> None:
+    """Let OpenMP threads sleep soon after a pass, unless the operator sets how they wait.
 
-    They would keep a core for some milliseconds, in which its answer is composed, looked at again and sent.
+    Spinning threads would occupy the cores for milliseconds in which the response is composed, rechecked and sent.
     """
     if "OMP_WAIT_POLICY" not in os.environ:
-        os.environ.setdefault("GOMP_SPINCOUNT", str(SPINS))
+        os.environ.setdefault("GOMP_SPINCOUNT", str(SPIN_COUNT))
 
 
-def keep_few_kernels() -> None:
-    """Lets oneDNN keep its kernels for as many shapes of batches as come often, unless the operator says otherwise.
+def limit_kernel_cache() -> None:
+    """Let oneDNN cache the kernels of the common batch shapes only, unless the operator sets a size.
 
-    It makes some for every number of rows that it meets, and would keep a thousand.
+    It compiles kernels for every number of rows, and would cache a thousand of them.
     """
-    os.environ.setdefault("ONEDNN_PRIMITIVE_CACHE_CAPACITY", str(KERNELS))
+    os.environ.setdefault("ONEDNN_PRIMITIVE_CACHE_CAPACITY", str(ONEDNN_KERNELS))
 
 
-def keep_freed_memory() -> bool:
-    """Lets what a pass frees serve the next one: the system would clear each of its pages again. False if it cannot be.
+def retain_freed_memory() -> bool:
+    """Let the next pass reuse the memory that a pass frees, instead of returning it to the system; False without glibc.
 
-    Only glibc gives memory back so eagerly, and only it is asked.
+    The system would clear every page again. Only glibc returns memory so eagerly.
     """
     if not sys.platform.startswith("linux"):
         return False
     mallopt = getattr(ctypes.CDLL(None), "mallopt", None)
     if mallopt is None:
         return False
-    wanted = {_M_MMAP_THRESHOLD: _MOST_MMAP_BYTES, _M_TRIM_THRESHOLD: KEPT_BYTES, _M_TOP_PAD: _PAD_BYTES}
-    taken = [mallopt(name, value) for name, value in wanted.items()]
-    return all(one == 1 for one in taken)
+    options = {
+        _M_MMAP_THRESHOLD: _MAX_MMAP_THRESHOLD_BYTES,
+        _M_TRIM_THRESHOLD: RETAINED_BYTES,
+        _M_TOP_PAD: _TOP_PAD_BYTES,
+    }
+    results = [mallopt(name, value) for name, value in options.items()]
+    return all(result == 1 for result in results)

@@ -1,4 +1,4 @@
-"""The server that the service runs on: uvicorn with httptools and uvloop, and connections that are watched."""
+"""The HTTP server: uvicorn with httptools, uvloop and the connection limit."""
 
 import logging
 import sys
@@ -8,27 +8,30 @@ from importlib.util import find_spec
 import uvicorn
 from starlette.types import ASGIApp
 
-from service.http.slow_clients import ClientTimeouts, ConnectionLimit, LimitedConnection
+from service.http.connection_limit import ClientTimeouts, ConnectionLimit, LimitedConnection
 from service.observability.logging import log
-from service.process_tuning import OWN_FILES
+from service.process_tuning import RESERVED_FILES
 from service.settings import ServiceSettings
 
-FEWEST_CONNECTIONS = 16
+MIN_CONNECTIONS = 16
 
 
 def make_server(app: ASGIApp, settings: ServiceSettings) -> uvicorn.Server:
-    """The server of the app by its settings, not yet started."""
-    lobby = ConnectionLimit(_connections_within(settings.max_connections))
-    patience = ClientTimeouts(settings.head_timeout_s, settings.send_timeout_s)
+    """Return a server for the app, not yet started."""
+    connection = partial(
+        LimitedConnection,
+        limit=ConnectionLimit(_max_connections(settings.max_connections)),
+        timeouts=ClientTimeouts(settings.head_timeout_s, settings.send_timeout_s),
+    )
     return uvicorn.Server(
         uvicorn.Config(
             app,
             host=settings.host,
             port=settings.port,
-            http=partial(LimitedConnection, lobby=lobby, patience=patience),  # type: ignore[arg-type]  # it is called only
+            http=connection,  # type: ignore[arg-type]  # uvicorn only calls it
             loop="uvloop" if find_spec("uvloop") else "asyncio",  # there is no uvloop for Windows
             ws="none",
-            log_config=None,  # logs are ours
+            log_config=None,  # service.observability.logging configures logs
             access_log=False,
             server_header=False,
             proxy_headers=False,
@@ -38,15 +41,15 @@ def make_server(app: ASGIApp, settings: ServiceSettings) -> uvicorn.Server:
     )
 
 
-def _connections_within(max_connections: int) -> int:
-    """As many connections as are wanted, or as open files are left for: without any, nobody could be answered."""
+def _max_connections(wanted: int) -> int:
+    """Return the wanted number of connections, or fewer if the limit of open files is too low for them."""
     if sys.platform == "win32":
-        return max_connections
+        return wanted
     import resource
 
-    soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
-    if soft == resource.RLIM_INFINITY or max_connections + OWN_FILES <= soft:
-        return max_connections
-    fitting = max(FEWEST_CONNECTIONS, soft - OWN_FILES)
-    log(logging.WARNING, "connections.limited", wanted=max_connections, fitting=fitting, open_files=soft)
-    return fitting
+    open_files, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if open_files == resource.RLIM_INFINITY or wanted + RESERVED_FILES <= open_files:
+        return wanted
+    allowed = max(MIN_CONNECTIONS, open_files - RESERVED_FILES)
+    log(logging.WARNING, "connections.limited", wanted=wanted, allowed=allowed, open_files=open_files)
+    return allowed

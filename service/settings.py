@@ -1,4 +1,4 @@
-"""How the service listens, computes and limits: read once at the entry point, from ALACARTE_* variables."""
+"""The settings of the service, read once at the entry point from ALACARTE_* variables."""
 
 from typing import Literal
 
@@ -15,140 +15,144 @@ MIB = 2**20
 class ServiceSettings(RegistrySettings):
     """The registry's settings, and the service's own."""
 
-    host: str = Field(default="127.0.0.1", description="The address to listen on.")
-    port: int = Field(default=8000, ge=0, le=65535, description="The port to listen on; 0 takes a free one.")
-    device: str = Field(default="cpu", description="Where to compute: cpu, cuda, cuda:1, mps.")
+    host: str = Field(default="127.0.0.1", description="Address to listen on.")
+    port: int = Field(default=8000, ge=0, le=65535, description="Port to listen on; 0 takes a free one.")
+    device: str = Field(default="cpu", description="Device to compute on: cpu, cuda, cuda:1, mps.")
     dtype: Literal["float32", "bfloat16"] = Field(default="float32", description="Precision of the backbone.")
     weights: str | None = Field(
         default=None,
-        description="The backbones' weights: a .safetensors file, or 'random' to try things out; from the hub.",
+        description="Weights of the backbones: a .safetensors file, or 'random' for tests; default: from the hub.",
     )
     max_backbones: int = Field(
-        default=EngineSettings.backbones, ge=1, description="Backbones in memory; the one unused for longest leaves."
+        default=EngineSettings.backbones, ge=1, description="Backbones in memory; the least recently used is evicted."
     )
     prompt_cache_bytes: int = Field(
-        default=EngineSettings.prompt_bytes,
-        ge=0,
-        description="Memory for prompts that are ready to answer, for each backbone.",
+        default=EngineSettings.prompt_bytes, ge=0, description="Memory for prompts on the device, for each backbone."
     )
-    pinned: str | None = Field(
+    pinned_releases: str | None = Field(
         default=None,
-        description="Releases whose prompts leave that memory last: TASK/RELEASE,TASK/RELEASE by names or ids.",
+        description="Releases whose prompts are evicted last: TASK/RELEASE,TASK/RELEASE by names or ids.",
     )
-    max_batch: int = Field(
-        default=EngineSettings.batch_pictures, ge=1, description="Pictures that are computed at once at most."
-    )
+    max_batch: int = Field(default=EngineSettings.batch_pictures, ge=1, description="Largest batch, in pictures.")
     max_pairs: int = Field(
-        default=EngineSettings.batch_pairs,
-        ge=1,
-        description="Pairs of a picture and a prompt in one pass at most.",
+        default=EngineSettings.batch_pairs, ge=1, description="Largest pass, in pairs of a picture and a prompt."
     )
     max_waiting: int = Field(
-        default=EngineSettings.queue_pictures, ge=1, description="Pictures that may wait; beyond, the answer is 503."
+        default=EngineSettings.queue_pictures, ge=1, description="Pictures in the queue; more are refused with 503."
     )
     compute_threads: int | None = Field(
-        default=None, ge=1, description="Threads that compute on a CPU; as many as torch finds cores."
+        default=None, ge=1, description="Threads that compute on a CPU; default: torch's choice."
     )
     decode_threads: int | None = Field(
-        default=None, ge=1, description="Pictures that are decoded at once; one more than there are cores."
+        default=None, ge=1, description="Threads that decode pictures; default: one more than cores."
     )
     load_threads: int = Field(
-        default=EngineSettings.load_threads, ge=1, description="Prompts that are read from the object store at once."
+        default=EngineSettings.load_threads, ge=1, description="Threads that read prompts from the object store."
     )
     load_bytes: int = Field(
-        default=EngineSettings.load_bytes, ge=1, description="Memory for prompts on their way from the object store."
+        default=EngineSettings.load_bytes, ge=1, description="Memory for prompts that are being loaded."
     )
-    deadline_s: float = Field(default=30.0, gt=0, description="A prediction that takes longer is given up.")
+    deadline_s: float = Field(default=30.0, gt=0, description="Time limit of a prediction.")
     max_pictures: int = Field(default=64, ge=1, description="Pictures in one request.")
-    max_body_bytes: int = Field(default=32 * MIB, ge=1024, description="Size of a request that is no upload.")
-    max_bodies_bytes: int = Field(
-        default=512 * MIB, ge=1024, description="Size of all requests at once that are no uploads; beyond, 503."
+    max_body_bytes: int = Field(default=32 * MIB, ge=1024, description="Size of a request body that is not an upload.")
+    max_total_body_bytes: int = Field(
+        default=512 * MIB,
+        ge=1024,
+        description="Size of all request bodies in memory, without uploads; more are refused with 503.",
     )
     max_upload_bytes: int = Field(default=4096 * MIB, ge=1024, description="Size of an uploaded archive.")
     max_prompt_bytes: int = Field(default=64 * MIB, ge=1024, description="Size of a prompt that was trained elsewhere.")
     max_uploads: int = Field(
-        default=4, ge=1, description="Uploads at once, at most half of them one user's; beyond, the answer is 503."
+        default=4, ge=1, description="Uploads in progress, at most half of them one user's; more are refused with 503."
     )
-    read_timeout_s: float = Field(default=30.0, gt=0, description="How long a client may be silent within its request.")
-    body_timeout_s: float = Field(default=120.0, gt=0, description="How long a request that is no upload may take.")
-    upload_timeout_s: float = Field(default=3600.0, gt=0, description="How long sending an upload may take.")
-    upload_least_bytes_per_s: int = Field(
-        default=64 * KIB, ge=0, description="How fast an upload comes at least, after half a minute; 0 sets no limit."
+    read_timeout_s: float = Field(default=30.0, gt=0, description="Longest pause of a client within its request body.")
+    body_timeout_s: float = Field(
+        default=120.0, gt=0, description="Time limit for sending a request body that is not an upload."
+    )
+    upload_timeout_s: float = Field(default=3600.0, gt=0, description="Time limit for sending an upload.")
+    upload_min_bytes_per_s: int = Field(
+        default=64 * KIB, ge=0, description="Minimum speed of an upload, after half a minute; 0 sets no limit."
     )
     head_timeout_s: float = Field(
-        default=10.0, gt=0, description="How long the first line and the headers of a request may take."
+        default=10.0, gt=0, description="Time limit for sending the request line and the headers."
     )
-    send_timeout_s: float = Field(default=30.0, gt=0, description="How long a client may take nothing of its answer.")
+    send_timeout_s: float = Field(
+        default=30.0, gt=0, description="Longest pause of a client in receiving its response."
+    )
     max_connections: int = Field(
-        default=4096, ge=1, description="Connections at once; beyond, who has waited longest without asking is let go."
+        default=4096, ge=1, description="Open connections; at the limit, the longest-idle one is closed."
     )
-    keep_alive_s: int = Field(default=15, ge=1, description="How long a connection stays open between requests.")
-    drain_s: int = Field(default=30, ge=0, description="How long a shutdown waits for requests that are under way.")
+    keep_alive_s: int = Field(default=15, ge=1, description="Time that a connection stays open between requests.")
+    drain_s: int = Field(default=30, ge=0, description="Time that a shutdown waits for requests in progress.")
     threads: int = Field(default=16, ge=1, description="Threads for work on the registry.")
     rate_per_s: float = Field(
-        default=1000.0, ge=0, description="Requests a second with one token, to each replica; 0 sets no limit."
+        default=1000.0, ge=0, description="Requests a second for each token and replica; 0 sets no limit."
     )
-    rate_burst: int = Field(default=2000, ge=1, description="Requests at once with one token that has been idle.")
-    oidc_issuer: str | None = Field(default=None, description="Whose JWTs are accepted too: the issuer's URL.")
+    rate_burst: int = Field(default=2000, ge=1, description="Requests that an idle token may send at once.")
+    oidc_issuer: str | None = Field(default=None, description="URL of the OIDC issuer whose JWTs are accepted.")
     oidc_audience: str | None = Field(
-        default=None, validate_default=True, description="What its JWTs must be for; no issuer goes without."
+        default=None, validate_default=True, description="Required audience of the JWTs; mandatory with an issuer."
     )
     oidc_keys: str | None = Field(
-        default=None, validate_default=True, description="Its key set: a URL or a file; the issuer is asked for it."
+        default=None, validate_default=True, description="URL or file of the issuer's key set; default: discovery."
     )
-    oidc_algorithms: str = Field(default="RS256,ES256,EdDSA", description="How its JWTs may be signed; never by HS*.")
-    oidc_leeway_s: float = Field(default=30.0, ge=0, le=300, description="How far its clock may be from ours.")
-    oidc_refresh_s: float = Field(default=30.0, ge=1, description="How long an unknown key is not asked for again.")
-    log_level: Literal["debug", "info", "warning", "error"] = Field(default="info", description="What is logged.")
+    oidc_algorithms: str = Field(
+        default="RS256,ES256,EdDSA", description="Accepted signature algorithms; symmetric ones (HS*) are refused."
+    )
+    oidc_leeway_s: float = Field(default=30.0, ge=0, le=300, description="Tolerated difference of the issuer's clock.")
+    oidc_refresh_s: float = Field(
+        default=30.0, ge=1, description="Minimum time between fetches of the key set for unknown keys."
+    )
+    log_level: Literal["debug", "info", "warning", "error"] = Field(default="info", description="Lowest logged level.")
 
     @property
     def allowed_algorithms(self) -> tuple[str, ...]:
-        """How JWTs may be signed."""
+        """The accepted signature algorithms of JWTs."""
         return tuple(name.strip() for name in self.oidc_algorithms.split(","))
 
     @property
-    def pinned_releases(self) -> tuple[tuple[str, str], ...]:
-        """The task and the name of each release that is pinned."""
-        return pairs_in(self.pinned or "")
+    def pinned_release_names(self) -> tuple[tuple[str, str], ...]:
+        """The task and the release of each pinned release."""
+        return parse_releases(self.pinned_releases or "")
 
-    @field_validator("pinned")
+    @field_validator("pinned_releases")
     @classmethod
-    def _name_task_and_release(cls, names: str | None) -> str | None:
-        pairs_in(names or "")
+    def _check_releases(cls, names: str | None) -> str | None:
+        parse_releases(names or "")
         return names
 
     @field_validator("oidc_algorithms")
     @classmethod
-    def _are_asymmetric(cls, names: str) -> str:
-        if strange := sorted({name.strip() for name in names.split(",")} - ASYMMETRIC):
-            raise ValueError(f"{strange[0]!r} is none of {', '.join(sorted(ASYMMETRIC))}")
+    def _check_algorithms(cls, names: str) -> str:
+        if unknown := sorted({name.strip() for name in names.split(",")} - ASYMMETRIC):
+            raise ValueError(f"{unknown[0]!r} is not one of {', '.join(sorted(ASYMMETRIC))}")
         return names
 
     @field_validator("oidc_keys")
     @classmethod
-    def _come_from_where_they_can_be_believed(cls, place: str | None, info: ValidationInfo) -> str | None:
-        url = place or info.data.get("oidc_issuer") or ""
-        if (is_url(url) or not place) and url and not is_safe_url(url):
-            raise ValueError("keys are fetched by https, or from this machine: name a file with them instead")
-        return place
+    def _check_key_location(cls, location: str | None, info: ValidationInfo) -> str | None:
+        url = location or info.data.get("oidc_issuer") or ""
+        if (is_url(url) or not location) and url and not is_safe_url(url):
+            raise ValueError("keys are fetched over https or from localhost only: use a file instead")
+        return location
 
     @field_validator("oidc_audience")
     @classmethod
-    def _is_there_with_an_issuer(cls, audience: str | None, info: ValidationInfo) -> str | None:
+    def _check_audience(cls, audience: str | None, info: ValidationInfo) -> str | None:
         if info.data.get("oidc_issuer") is not None and not audience:
-            raise ValueError("an issuer signs for many services: name the audience that means this one")
+            raise ValueError("an audience is required with an issuer, which signs tokens for many services")
         return audience
 
 
-def pairs_in(names: str) -> tuple[tuple[str, str], ...]:
-    """What is named as TASK/RELEASE, separated by commas; ValueError for a name without a slash."""
+def parse_releases(names: str) -> tuple[tuple[str, str], ...]:
+    """Parse TASK/RELEASE,TASK/RELEASE; ValueError for a name without a slash."""
     pairs = [name.strip().partition("/") for name in names.split(",") if name.strip()]
     for task, _, release in pairs:
         if not task or not release:
-            raise ValueError(f"a release is named as TASK/RELEASE, not {task or release!r}")
+            raise ValueError(f"a release is written as TASK/RELEASE, not {task or release!r}")
     return tuple((task, release) for task, _, release in pairs)
 
 
 def read_service_settings(**given: object) -> ServiceSettings:
-    """The settings as the environment has them, but for those that are given."""
+    """Read the settings from the environment, except those that are given."""
     return load_settings(ServiceSettings, **given)

@@ -1,18 +1,17 @@
-"""What a running service consists of, as routes and layers find it."""
+"""The objects that live as long as the service, as middleware and routes use them."""
 
 from dataclasses import dataclass
 
 from starlette.types import Scope
 
 from registry.registry import Registry
-from service.auth.authenticator import Authenticator
+from service.auth.oidc import OidcIssuer
 from service.auth.rate_limit import RateLimiter
 from service.auth.token_cache import TokenCache
-from service.background.in_flight import InFlightRequests
 from service.background.maintenance import ServiceMaintenance
 from service.background.readiness import Readiness
-from service.background.replica_sync import ReplicaSync
-from service.concurrency import ThreadPool, UserLimiter
+from service.background.replica_sync import InFlightRequests, ReplicaSync
+from service.concurrency import ThreadPool, UploadPool
 from service.engine.backbone_cache import BackboneCache
 from service.engine.engine import Engine
 from service.observability.metrics import Metrics
@@ -21,16 +20,15 @@ from service.settings import ServiceSettings
 
 @dataclass(frozen=True)
 class AppState:
-    """The parts, made at the start and taken down at the end."""
+    """Made when the application starts, closed when it stops."""
 
     settings: ServiceSettings
     registry: Registry
-    authenticator: Authenticator
+    oidc_issuer: OidcIssuer | None
     token_cache: TokenCache
     rate_limiter: RateLimiter
-    thread_pool: ThreadPool  # to the registry
-    upload_pool: ThreadPool  # for whole uploads, which take their time
-    upload_limiter: UserLimiter
+    thread_pool: ThreadPool  # for work on the registry
+    upload_pool: UploadPool
     backbones: BackboneCache
     engine: Engine
     in_flight: InFlightRequests
@@ -41,7 +39,7 @@ class AppState:
 
 
 def app_state(scope: Scope) -> AppState:
-    """The service that the request came to."""
-    service = scope["app"].state.service
-    assert isinstance(service, AppState)
-    return service
+    """Return the state of the application that serves the request."""
+    state = scope["app"].state.service
+    assert isinstance(state, AppState)
+    return state

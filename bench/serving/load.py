@@ -60,7 +60,7 @@ def load(contender: Contender, pictures: Path, connections: int, seconds: float)
     finally:
         server.pause()
     per_second, each = settled(report.began, report.ended, report.sent, report.answered, SETTLE_SECONDS)
-    rights, recheck = (mean_seconds(before, after, RIGHTS, f'{{look="{look}"}}') for look in ("first", "again"))
+    rights, recheck = (mean_seconds(before, after, RIGHTS, f'{{phase="{phase}"}}') for phase in ("initial", "recheck"))
     return Loaded(per_second, each, cpu_seconds, rights, recheck)
 
 

@@ -9,7 +9,7 @@ from bench.serving.fixtures import People
 from bench.serving.load import Contender, ask, load
 from bench.serving.report import Line
 from bench.serving.servers import START_SECONDS, Server, is_healthy, served
-from service.process_tuning import SPINS
+from service.process_tuning import SPIN_COUNT
 from tests.servers.processes import until
 
 LITSERVE = "litserve"
@@ -72,7 +72,7 @@ class Scene:
     def _service_env(self) -> dict[str, str]:
         ours = {"ALACARTE_HOME": str(self.folder / "home"), "ALACARTE_WEIGHTS": self.weights}
         # Also where torch is imported before the service could say it.
-        return {**ours, "ALACARTE_DATABASE": "", "ALACARTE_OBJECTS": "", "GOMP_SPINCOUNT": str(SPINS)}
+        return {**ours, "ALACARTE_DATABASE": "", "ALACARTE_OBJECTS": "", "GOMP_SPINCOUNT": str(SPIN_COUNT)}
 
     @contextmanager
     def litserve(self, setting: LitServeSetting) -> Iterator[Server]:

@@ -19,7 +19,7 @@ import service.prediction.predict
 import service.routes.predict
 from alacarte.cli.commands.serve import serve
 from service.engine.engine import Engine
-from service.middleware.body_limits import BodyLimitMiddleware
+from service.middleware.body_limit import BodyLimitMiddleware
 from service.middleware.request_lifecycle import RequestLifecycleMiddleware
 
 PATH = "/predict"

@@ -1,4 +1,4 @@
-"""The public keys of an issuer, each bound to one algorithm, so that no token can choose how a key is used."""
+"""Parse a JWK set: public keys, each bound to one algorithm, so that no token can choose how a key is used."""
 
 import ipaddress
 import json
@@ -10,7 +10,7 @@ from cryptography.hazmat.primitives.asymmetric.rsa import RSAPublicKey
 from jwt import PyJWK
 from jwt.exceptions import PyJWTError
 
-# By the kind of a key and its curve. Symmetric ones are not among them: whoever can check could sign.
+# By key type and curve. Symmetric algorithms are missing: whoever can verify could also sign.
 ALGORITHMS: Mapping[tuple[str, str | None], tuple[str, ...]] = {
     ("RSA", None): ("RS256", "RS384", "RS512", "PS256", "PS384", "PS512"),
     ("EC", "P-256"): ("ES256",),
@@ -23,16 +23,16 @@ ASYMMETRIC = frozenset(name for names in ALGORITHMS.values() for name in names)
 MAX_KEYS = 100
 MIN_RSA_BITS = 2048
 
-Place = tuple[str | None, str]  # the key's id, if it has one, and the algorithm
+KeyId = tuple[str | None, str]  # the `kid`, if there is one, and the algorithm
 
 
-def is_url(place: str) -> bool:
-    """Whether keys are fetched from there, and not read from a file."""
-    return place.startswith(("http://", "https://"))
+def is_url(location: str) -> bool:
+    """Return whether keys are fetched from the location, and not read from a file."""
+    return location.startswith(("http://", "https://"))
 
 
 def is_safe_url(url: str) -> bool:
-    """Whether what comes from the URL is what its host sent: by TLS, or from this very machine."""
+    """Return whether nobody can tamper with a response from the URL: https, or http on loopback."""
     try:
         parts = urlsplit(url)
         host = parts.hostname
@@ -51,55 +51,57 @@ def _is_loopback(host: str) -> bool:
 
 
 class InvalidKeySet(Exception):
-    """A document that holds no key set."""
+    """The key set cannot be fetched or parsed."""
 
 
 class KeySet:
-    """The keys of one set that can check one of the allowed algorithms."""
+    """The keys of an issuer that verify an allowed algorithm."""
 
-    def __init__(self, keys: Mapping[Place, PyJWK]) -> None:
+    def __init__(self, keys: Mapping[KeyId, PyJWK]) -> None:
         self._keys = keys
 
     def __len__(self) -> int:
         return len(self._keys)
 
     def find(self, kid: str | None, algorithm: str) -> PyJWK | None:
-        """The key of that id for that algorithm; without an id the only one for it, if it is the only one."""
+        """Return the key with this id and algorithm; without an id, the algorithm's key if there is exactly one."""
         if kid is not None:
             return self._keys.get((kid, algorithm))
-        fitting = [key for (_, name), key in self._keys.items() if name == algorithm]
-        return fitting[0] if len(fitting) == 1 else None
+        matching = [key for (_, name), key in self._keys.items() if name == algorithm]
+        return matching[0] if len(matching) == 1 else None
 
 
 def parse_key_set(document: bytes, allowed: Collection[str]) -> KeySet:
-    """The keys in a JWK set (RFC 7517); those that are not for checking such signatures are left out."""
+    """Parse a JWK set (RFC 7517); keys for other uses or algorithms are skipped."""
     try:
-        told = json.loads(document)
+        parsed = json.loads(document)
     except (ValueError, RecursionError) as error:
-        raise InvalidKeySet("it is no JSON") from error
-    listed = told.get("keys") if isinstance(told, dict) else None
+        raise InvalidKeySet("the key set is not JSON") from error
+    listed = parsed.get("keys") if isinstance(parsed, dict) else None
     if not isinstance(listed, list):
-        raise InvalidKeySet("it is no JWK set: there is no list 'keys'")
-    keys: dict[Place, PyJWK] = {}
-    for one in listed[:MAX_KEYS]:
-        if isinstance(one, dict) and one.get("use", "sig") == "sig":
-            keys |= {_place(one, name): key for name in _names(one, allowed) if (key := _key(one, name)) is not None}
+        raise InvalidKeySet("it is not a JWK set: there is no list 'keys'")
+    keys: dict[KeyId, PyJWK] = {}
+    for jwk in listed[:MAX_KEYS]:
+        if isinstance(jwk, dict) and jwk.get("use", "sig") == "sig":
+            for algorithm in _algorithms(jwk, allowed):
+                if (key := _parse_key(jwk, algorithm)) is not None:
+                    keys[_key_id(jwk, algorithm)] = key
     if not keys:
-        raise InvalidKeySet("none of its keys is for an allowed algorithm")
+        raise InvalidKeySet("no key of the set is for an allowed algorithm")
     return KeySet(keys)
 
 
-def _names(told: Mapping[str, Any], allowed: Collection[str]) -> list[str]:  # Any: whatever JSON has
-    """The allowed algorithms that the key is for."""
-    kind, curve = told.get("kty"), told.get("crv")
+def _algorithms(jwk: Mapping[str, Any], allowed: Collection[str]) -> list[str]:  # Any: whatever JSON has
+    """Return the allowed algorithms of a key."""
+    kind, curve = jwk.get("kty"), jwk.get("crv")
     if not isinstance(kind, str) or not (curve is None or isinstance(curve, str)):
         return []
     names = ALGORITHMS.get((kind, curve), ())
-    return [name for name in names if name in allowed and told.get("alg", name) == name]
+    return [name for name in names if name in allowed and jwk.get("alg", name) == name]
 
 
-def _key(told: dict[str, Any], algorithm: str) -> PyJWK | None:
-    public = {name: value for name, value in told.items() if name != "d"}  # one with a secret in it still only checks
+def _parse_key(jwk: dict[str, Any], algorithm: str) -> PyJWK | None:
+    public = {name: value for name, value in jwk.items() if name != "d"}  # "d" is the private part
     try:
         key = PyJWK(public, algorithm)
     except PyJWTError:
@@ -108,6 +110,6 @@ def _key(told: dict[str, Any], algorithm: str) -> PyJWK | None:
     return None if is_short else key
 
 
-def _place(told: Mapping[str, Any], algorithm: str) -> Place:
-    kid = told.get("kid")
+def _key_id(jwk: Mapping[str, Any], algorithm: str) -> KeyId:
+    kid = jwk.get("kid")
     return (kid if isinstance(kid, str) else None, algorithm)

@@ -1,4 +1,4 @@
-"""An issuer's keys as this replica has them: fetched when needed, seldom enough, and kept while nobody answers."""
+"""The JWKS cache: an issuer's keys, fetched on demand, rarely, and kept while the issuer is unreachable."""
 
 import logging
 import time
@@ -9,15 +9,15 @@ from jwt import PyJWK
 
 from service.auth.jwks import InvalidKeySet, KeySet
 from service.concurrency import ThreadPool
-from service.errors import KeysUnavailable
+from service.errors import IssuerKeysUnavailable
 from service.observability.logging import log
 
-STALE_SECONDS = 600.0  # after which a key that the issuer has withdrawn counts no longer
-FIRST_SECONDS = 1.0  # between attempts while there is no key at all
+STALE_SECONDS = 600.0  # after which the keys are fetched again, to notice withdrawn ones
+FIRST_RETRY_SECONDS = 1.0  # between attempts while no key was ever fetched
 
 
 class JwksCache:
-    """Keys by their ids. A key that is not known is asked for, though not more often than every so many seconds."""
+    """Keys by id. An unknown id triggers a fetch, at most once every `refresh_s` seconds."""
 
     def __init__(
         self,
@@ -29,47 +29,47 @@ class JwksCache:
         self._refresh_s = refresh_s
         self._clock = clock
         self._pool = ThreadPool(1)
-        self._turn = anyio.Lock()
+        self._fetch_lock = anyio.Lock()
         self._keys: KeySet | None = None
         self._fetched_at = 0.0
-        self._tried_at: float | None = None
+        self._attempted_at: float | None = None
 
     async def find(self, kid: str | None, algorithm: str) -> PyJWK | None:
-        """The key, if the issuer has it; KeysUnavailable if nobody knows which keys the issuer has."""
-        key = self._known(kid, algorithm)
+        """Return the key, or None if the issuer has none such; IssuerKeysUnavailable if its keys were never fetched."""
+        key = self._cached(kid, algorithm)
         if key is None or self._is_stale():
             await self._refresh(kid, algorithm)
-            key = self._known(kid, algorithm)
+            key = self._cached(kid, algorithm)
         if self._keys is None:
-            raise KeysUnavailable
+            raise IssuerKeysUnavailable
         return key
 
-    def _known(self, kid: str | None, algorithm: str) -> PyJWK | None:
+    def _cached(self, kid: str | None, algorithm: str) -> PyJWK | None:
         return None if self._keys is None else self._keys.find(kid, algorithm)
 
     def _is_stale(self) -> bool:
         return self._clock() > self._fetched_at + STALE_SECONDS
 
-    def _may_try(self) -> bool:
-        seconds = self._refresh_s if self._keys is not None else min(FIRST_SECONDS, self._refresh_s)
-        return self._tried_at is None or self._clock() >= self._tried_at + seconds
+    def _may_fetch(self) -> bool:
+        seconds = self._refresh_s if self._keys is not None else min(FIRST_RETRY_SECONDS, self._refresh_s)
+        return self._attempted_at is None or self._clock() >= self._attempted_at + seconds
 
-    def _take(self) -> None:
-        # In the thread, so that what was fetched is kept though whoever asked for it has left.
+    def _fetch_and_store(self) -> None:
+        # Stored in the thread, so that the keys are kept even if the request was cancelled meanwhile.
         self._keys = self._fetch()
         self._fetched_at = self._clock()
 
     async def _refresh(self, kid: str | None, algorithm: str) -> None:
-        if not self._may_try():
+        if not self._may_fetch():
             return
-        if self._known(kid, algorithm) is not None and self._turn.locked():
-            return  # somebody is at it, and the old key serves meanwhile
-        async with self._turn:
-            if not self._may_try():  # whoever was before us has asked
+        if self._cached(kid, algorithm) is not None and self._fetch_lock.locked():
+            return  # another request is fetching; the cached key is valid meanwhile
+        async with self._fetch_lock:
+            if not self._may_fetch():  # the request before has fetched
                 return
             try:
-                await self._pool.run(self._take)
-            except InvalidKeySet as error:  # what there is goes on counting
-                log(logging.WARNING, "issuer.keys-unavailable", reason=str(error))
+                await self._pool.run(self._fetch_and_store)
+            except InvalidKeySet as error:  # the cached keys stay valid
+                log(logging.WARNING, "jwks.fetch-failed", reason=str(error))
             finally:
-                self._tried_at = self._clock()
+                self._attempted_at = self._clock()

@@ -1,8 +1,7 @@
-"""The gate before a question's body is read: it remembers for a moment whom SQL has just known.
+"""The token cache: callers of predict requests whom SQL has authenticated within the last second.
 
-Nobody gets an answer by it: what is asked about rights, at the beginning and at the end, proves its caller in SQL anew.
-It spares those who ask often one look of three, and lets a token that was just revoked send bodies for a moment more,
-in vain.
+It only saves the query before the body is read. Both reads of the rights authenticate the caller in SQL again, so a
+token that was just revoked can still send a body for a second, but gets no answer.
 """
 
 import time
@@ -17,34 +16,34 @@ MAX_ENTRIES = 10_000
 
 
 class TokenCache:
-    """Callers by the names of their credentials; on the event loop only."""
+    """Callers by the names of their credential; used on the event loop only."""
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock
-        self._known: OrderedDict[str, tuple[float, str, Caller]] = OrderedDict()  # who was known longest ago first
+        self._entries: OrderedDict[str, tuple[float, str, Caller]] = OrderedDict()  # the oldest first
 
     def __len__(self) -> int:
-        return len(self._known)
+        return len(self._entries)
 
     def get(self, credential: Credential) -> Caller | None:
-        """Whose credential it was a moment ago."""
-        self._forget()
-        known = self._known.get(credential.public_id)
-        if known is None:
+        """Return the caller whom SQL confirmed for this credential within the last second."""
+        self._evict()
+        entry = self._entries.get(credential.public_id)
+        if entry is None:
             return None
-        _, kept, caller = known
+        _, kept, caller = entry
         return caller if credential.matches(kept) else None
 
     def put(self, credential: Credential, caller: Caller) -> None:
-        """SQL has just said whose credential it is."""
-        self._known[credential.public_id] = (self._clock() + TTL_SECONDS, credential.stored_value, caller)
-        self._known.move_to_end(credential.public_id)
-        self._forget()
+        """Cache the caller whom SQL has just confirmed."""
+        self._entries[credential.public_id] = (self._clock() + TTL_SECONDS, credential.stored_value, caller)
+        self._entries.move_to_end(credential.public_id)
+        self._evict()
 
-    def _forget(self) -> None:
+    def _evict(self) -> None:
         now = self._clock()
-        while self._known:
-            name, (until, _, _) = next(iter(self._known.items()))
-            if until > now and len(self._known) <= MAX_ENTRIES:
+        while self._entries:
+            name, (expires_at, _, _) = next(iter(self._entries.items()))
+            if expires_at > now and len(self._entries) <= MAX_ENTRIES:
                 return
-            del self._known[name]
+            del self._entries[name]

@@ -1,4 +1,4 @@
-"""What must be done now and then by whoever has time: carrying out erasures, and clearing up after the dead."""
+"""Periodic work of the service: run erasures, and clean up after processes that died."""
 
 import asyncio
 import logging
@@ -17,63 +17,63 @@ from service.concurrency import run_detached
 from service.observability.logging import log
 from service.observability.metrics import Metrics
 
-EVERY_SECONDS = 3.0
-CLEAR_UP_EVERY = 10  # rounds
-LEAVE_SECONDS = 5.0
+INTERVAL_SECONDS = 3.0
+CLEAN_UP_EVERY = 10  # rounds
+STOP_TIMEOUT_S = 5.0
 
 
 class ServiceMaintenance:
-    """Rounds that nothing ends but the end of the process; a wish to forget brings the next one forward."""
+    """Runs a round every few seconds, and at once when an erasure is requested."""
 
     def __init__(self, registry: Registry, replica_sync: ReplicaSync, metrics: Metrics) -> None:
         self._registry = registry
         self._replica_sync = replica_sync
         self._metrics = metrics
-        self._is_over = False
-        self._wish = anyio.Event()
-        self._begun: set[UUID] = set()  # erasures that were asked for here, and are not complete
+        self._is_stopping = False
+        self._is_requested = anyio.Event()
+        self._incomplete: set[UUID] = set()  # erasures that were requested at this replica
 
     def schedule_erasure(self, erasure: UUID) -> None:
-        """The erasure is carried out at once, as far as it can be."""
-        self._begun.add(erasure)
-        self._wish.set()
+        """Start the next round at once, and measure how long this erasure takes."""
+        self._incomplete.add(erasure)
+        self._is_requested.set()
 
     async def run(self) -> None:
-        """Goes round until it is cancelled; what it is at has a moment to end then, else it is left behind."""
+        """Run until cancelled; then wait a moment for the current job, and abandon it."""
         rounds = 0
         while True:
-            with anyio.move_on_after(EVERY_SECONDS):
-                await self._wish.wait()
-            self._wish = anyio.Event()
-            await self._replica_sync.poll()  # memory first: erasing looks whether it is let go of
-            await self._try("erasures", lambda: run_erasures(self._registry, lambda: self._is_over))
-            if self._begun:
-                await self._try("erasure seconds", self._measure)
-            if rounds % CLEAR_UP_EVERY == 0:
-                await self._try("clearing up", self._clear_up)
+            with anyio.move_on_after(INTERVAL_SECONDS):
+                await self._is_requested.wait()
+            self._is_requested = anyio.Event()
+            await self._replica_sync.poll()  # first, because erasures wait for the eviction
+            await self._run_job("run erasures", lambda: run_erasures(self._registry, lambda: self._is_stopping))
+            if self._incomplete:
+                await self._run_job("measure erasures", self._measure_erasures)
+            if rounds % CLEAN_UP_EVERY == 0:
+                await self._run_job("clean up", self._clean_up)
             rounds += 1
 
-    async def _try(self, what: str, work: Callable[[], object]) -> None:
-        working = run_detached("housekeeping", work)
+    async def _run_job(self, name: str, work: Callable[[], object]) -> None:
+        running = run_detached("maintenance", work)
         try:
-            await asyncio.shield(working)
+            await asyncio.shield(running)
         except asyncio.CancelledError:
-            self._is_over = True
-            # An erasure may take long, and survives being left anywhere; but mostly there is little left of it.
-            with anyio.move_on_after(LEAVE_SECONDS, shield=True):
-                await asyncio.wait([working])
+            self._is_stopping = True
+            # An erasure can be resumed from any point, but it has usually almost ended.
+            with anyio.move_on_after(STOP_TIMEOUT_S, shield=True):
+                await asyncio.wait([running])
             raise
-        except Exception as error:  # whatever it is, the next round may do better
-            log(logging.ERROR, "housekeeping.failed", what=what, error=error)
+        except Exception as error:  # the next round tries again
+            log(logging.ERROR, "maintenance.failed", job=name, error=error)
 
-    def _clear_up(self) -> None:
+    def _clean_up(self) -> None:
         clean_up_abandoned(self._registry.database, self._registry.objects, self._registry.scratch)
 
-    def _measure(self) -> None:
-        for erasure in sorted(self._begun):
+    def _measure_erasures(self) -> None:
+        for erasure in sorted(self._incomplete):
             with self._registry.database.read_transaction() as session:
                 progress = show_erasure(session, OPERATOR, erasure)
             if progress.completed_at is not None:
-                taken = progress.completed_at - progress.requested_at
-                self._metrics.erasure_seconds.observe(taken.total_seconds())
-                self._begun.discard(erasure)
+                duration = progress.completed_at - progress.requested_at
+                self._metrics.erasure_seconds.observe(duration.total_seconds())
+                self._incomplete.discard(erasure)

@@ -1,4 +1,4 @@
-"""Whether this replica can answer: asked often and by anybody, so the answer is kept for a moment."""
+"""Whether this replica can serve: `/readyz` is open and called often, so each check is cached for a moment."""
 
 import asyncio
 import logging
@@ -16,70 +16,70 @@ from service.engine.engine import Engine
 from service.errors import NotReady
 from service.observability.logging import log
 
-ROWS_SECONDS = 1.0
-OBJECTS_SECONDS = 10.0
-WAIT_SECONDS = 5.0
+DATABASE_TTL_SECONDS = 1.0
+OBJECTS_TTL_SECONDS = 10.0
+CHECK_TIMEOUT_S = 5.0
 
 
-class Look:
-    """A look at one thing: made by one for all who ask meanwhile, none of whom waits for a second one."""
+class ReadinessCheck:
+    """One check, run once for all who wait for it; while it is repeated, the last result is served."""
 
-    def __init__(self, what: str, pool: ThreadPool, work: Callable[[], object], seconds: float) -> None:
-        self.what = what
+    def __init__(self, failure: str, pool: ThreadPool, check: Callable[[], object], ttl_s: float) -> None:
+        self.failure = failure
         self._pool = pool
-        self._work = work
-        self._seconds = seconds  # how long it is believed
-        self._looked_at: float | None = None
-        self._held = False
-        self._looking: asyncio.Task[bool] | None = None
+        self._check = check
+        self._ttl_s = ttl_s
+        self._checked_at: float | None = None
+        self._is_passing = False
+        self._running: asyncio.Task[bool] | None = None
 
-    async def holds(self) -> bool:
-        """Whether it is there; while somebody looks again the others hear what was found before."""
-        if self._looked_at is not None:
-            is_fresh = time.monotonic() <= self._looked_at + self._seconds
-            if is_fresh or self._looking is not None:
-                return self._held
-        if self._looking is None:
-            self._looking = asyncio.create_task(self._look())
-        return await asyncio.shield(self._looking)  # which goes on though whoever asked be gone
+    async def is_passing(self) -> bool:
+        """Return the result of a fresh check, or the last one while a check is running."""
+        if self._checked_at is not None:
+            is_fresh = time.monotonic() <= self._checked_at + self._ttl_s
+            if is_fresh or self._running is not None:
+                return self._is_passing
+        if self._running is None:
+            self._running = asyncio.create_task(self._run())
+        return await asyncio.shield(self._running)  # others wait for it too
 
-    async def _look(self) -> bool:
+    async def _run(self) -> bool:
         try:
-            with anyio.fail_after(WAIT_SECONDS):
-                await self._pool.run(self._work, abandon_on_cancel=True)
-            self._held = True
+            with anyio.fail_after(CHECK_TIMEOUT_S):
+                await self._pool.run(self._check, abandon_on_cancel=True)
+            self._is_passing = True
         except (DomainError, TimeoutError) as error:
-            log(logging.WARNING, "not-ready", what=self.what, reason=str(error) or type(error).__name__)
-            self._held = False
+            log(logging.WARNING, "readiness.failed", check=self.failure, reason=str(error) or type(error).__name__)
+            self._is_passing = False
         finally:
-            self._looked_at, self._looking = time.monotonic(), None
-        return self._held
+            self._checked_at, self._running = time.monotonic(), None
+        return self._is_passing
 
 
 class Readiness:
-    """Looks at SQL, objects and this replica, each not more often than it costs."""
+    """Checks the database, the object store, the device and this replica's registration."""
 
     def __init__(self, registry: Registry, replica_sync: ReplicaSync, engine: Engine) -> None:
         self._registry = registry
         self._replica_sync = replica_sync
         self._engine = engine
-        self._pool = ThreadPool(2)
-        self._newest = migrate.revisions()[-1]
-        self._looks = (
-            Look("the database", self._pool, self._look_at_rows, ROWS_SECONDS),
-            Look("the object store", self._pool, registry.objects.check, OBJECTS_SECONDS),
+        self._latest_revision = migrate.revisions()[-1]
+        pool = ThreadPool(2)
+        self._checks = (
+            ReadinessCheck("the database is not usable", pool, self._check_database, DATABASE_TTL_SECONDS),
+            ReadinessCheck("the object store is not reachable", pool, registry.objects.check, OBJECTS_TTL_SECONDS),
         )
 
     async def require(self) -> None:
-        """NotReady says what is missing."""
-        missing = [] if self._replica_sync.is_enrolled else ["this replica's place among the others"]
+        """Raise NotReady with every check that fails."""
+        failures = [] if self._replica_sync.is_registered else ["this replica is not registered"]
         if not self._engine.is_healthy:
-            missing.append("a device that computes")
-        found = await asyncio.gather(*(look.holds() for look in self._looks))
-        missing += [look.what for look, holds in zip(self._looks, found, strict=True) if not holds]
-        if missing:
-            raise NotReady(f"not ready, for want of {' and '.join(missing)}")
+            failures.append("the device does not compute")
+        results = await asyncio.gather(*(check.is_passing() for check in self._checks))
+        failures += [check.failure for check, passed in zip(self._checks, results, strict=True) if not passed]
+        if failures:
+            raise NotReady(f"not ready: {'; '.join(failures)}")
 
-    def _look_at_rows(self) -> None:
-        if migrate.current(self._registry.database) != self._newest:
-            raise NotReady("the database has the tables of another version: run `alacarte db upgrade`")
+    def _check_database(self) -> None:
+        if migrate.current(self._registry.database) != self._latest_revision:
+            raise NotReady("the tables are of another version: run `alacarte db upgrade`")

@@ -1,4 +1,4 @@
-"""Releases that the operator has pinned: the engine hears what they hold, and keeps it in memory longest."""
+"""Tell the engine which prompts the pinned releases contain, so that it evicts them last."""
 
 import logging
 from collections.abc import Sequence
@@ -14,42 +14,42 @@ from service.concurrency import ThreadPool
 from service.engine.engine import Engine
 from service.observability.logging import log
 
-EVERY_SECONDS = 10.0
+INTERVAL_SECONDS = 10.0
 
 
 class ReleasePinner:
-    """Looks now and then what the releases hold, for they lose what is forgotten, and may come and go themselves."""
+    """Reads the releases periodically: they lose forgotten prompts, and may be created or removed."""
 
     def __init__(self, database: Database, engine: Engine, releases: Sequence[tuple[str, str]]) -> None:
-        """`releases`: task and release of each, by name or id."""
+        """Pin `releases`, each given as task and release by name or id."""
         self._database = database
         self._engine = engine
         self._releases = releases
         self._pool = ThreadPool(1)
-        self._missed: set[str] = set()  # what was told to be missing, and is told once
+        self._logged_missing: set[str] = set()
 
     async def run(self) -> None:
-        """Looks for ever, unless there is nothing to look for."""
+        """Update the pinned prompts forever; return at once if there are no releases."""
         while self._releases:
             try:
-                self._engine.pin(await self._pool.run(self._digests, abandon_on_cancel=True))
-            except DomainError as error:  # until the next look, what is pinned stays so
-                log(logging.WARNING, "pinning.late", reason=str(error))
+                self._engine.pin(await self._pool.run(self._read_digests, abandon_on_cancel=True))
+            except DomainError as error:  # the pins stay as they are until the next attempt
+                log(logging.WARNING, "release-pinner.delayed", reason=str(error))
             except Exception as error:
-                log(logging.ERROR, "pinning.failed", error=error)
-            await anyio.sleep(EVERY_SECONDS)
+                log(logging.ERROR, "release-pinner.failed", error=error)
+            await anyio.sleep(INTERVAL_SECONDS)
 
-    def _digests(self) -> frozenset[str]:
-        found: set[str] = set()
+    def _read_digests(self) -> frozenset[str]:
+        digests: set[str] = set()
         missing: set[str] = set()
         with self._database.read_transaction() as session:
             for task, name in self._releases:
                 try:
                     release = find_release(session, find_task(session, task).id, name)
-                    found.update(member.digest for member in read_release(session, OPERATOR, release.id).members)
+                    digests.update(member.digest for member in read_release(session, OPERATOR, release.id).members)
                 except NotFound:
                     missing.add(f"{task}/{name}")
-        for what in sorted(missing - self._missed):
-            log(logging.WARNING, "pinning.missing", release=what)
-        self._missed = missing
-        return frozenset(found)
+        for release_name in sorted(missing - self._logged_missing):
+            log(logging.WARNING, "release-pinner.release-missing", release=release_name)
+        self._logged_missing = missing
+        return frozenset(digests)

@@ -1,4 +1,4 @@
-"""The parts of a multipart body as they come in, without any of them being kept here."""
+"""Parse a multipart body as it streams in, without buffering its parts."""
 
 from collections.abc import AsyncIterator
 from dataclasses import dataclass
@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from python_multipart.exceptions import FormParserError
 from python_multipart.multipart import MultipartParser, parse_options_header
 
-from service.errors import BodyUnreadable
+from service.errors import MalformedBody
 
 BYTES = "application/octet-stream"
 JSON = "application/json"
@@ -16,45 +16,40 @@ MAX_PARTS = 2000
 
 @dataclass(frozen=True)
 class PartStart:
-    """A part of this name begins; the bytes that follow are its own."""
+    """The start of a part; the bytes that follow are its content."""
 
     name: str
 
 
-def parse_media_type(content_type: str) -> str:
-    """The content type without its parameters."""
-    return content_type.partition(";")[0].strip().lower()
-
-
 def parse_boundary(content_type: str) -> bytes:
-    """What stands between the parts."""
+    """Return the boundary of a multipart content type."""
     try:
         boundary = parse_options_header(content_type)[1].get(b"boundary", b"")
     except UnicodeEncodeError:
         boundary = b""
     if not boundary:
-        raise BodyUnreadable("the multipart body names no boundary: let your HTTP library write the content type")
+        raise MalformedBody("the content type has no multipart boundary: let your HTTP library write the header")
     return boundary
 
 
 async def parse_multipart(chunks: AsyncIterator[bytes], boundary: bytes) -> AsyncIterator[PartStart | bytes]:
-    """Each part's beginning, and then its bytes in pieces; BodyUnreadable for what is no multipart body."""
-    reading = _Reading()
+    """Yield the start of each part, then its bytes in chunks; MalformedBody for anything else."""
+    events = _ParserEvents()
     try:
-        parser = MultipartParser(boundary, reading.callbacks())  # type: ignore[arg-type]  # its types ask for a class
+        parser = MultipartParser(boundary, events.callbacks())  # type: ignore[arg-type]  # it accepts a dict
         async for chunk in chunks:
             parser.write(chunk)
-            for event in reading.take():
+            for event in events.take():
                 yield event
         parser.finalize()
     except FormParserError as error:
-        raise BodyUnreadable("the multipart body is damaged or cut short") from error
-    if not reading.has_ended:
-        raise BodyUnreadable("the multipart body is cut short")
+        raise MalformedBody("the multipart body is malformed or truncated") from error
+    if not events.has_ended:
+        raise MalformedBody("the multipart body is truncated")
 
 
-class _Reading:
-    """What the parser has told since it was last asked."""
+class _ParserEvents:
+    """Collects the parser's callbacks as events."""
 
     def __init__(self) -> None:
         self.has_ended = False
@@ -68,7 +63,7 @@ class _Reading:
             "on_header_field": lambda data, start, end: self._header[0].extend(data[start:end]),
             "on_header_value": lambda data, start, end: self._header[1].extend(data[start:end]),
             "on_header_end": self._end_header,
-            "on_headers_finished": self._begin,
+            "on_headers_finished": self._start_part,
             "on_part_data": lambda data, start, end: self._events.append(bytes(data[start:end])),
             "on_end": self._end,
         }
@@ -83,10 +78,10 @@ class _Reading:
             self._disposition = bytes(value)
         self._header = (bytearray(), bytearray())
 
-    def _begin(self) -> None:
+    def _start_part(self) -> None:
         self._parts += 1
         if self._parts > MAX_PARTS:
-            raise BodyUnreadable(f"the multipart body has more than {MAX_PARTS} parts: send fewer")
+            raise MalformedBody(f"the multipart body has more than {MAX_PARTS} parts: send fewer")
         options = parse_options_header(self._disposition)[1]
         self._disposition = b""
         self._events.append(PartStart(options.get(b"name", b"").decode("utf-8", "replace")))

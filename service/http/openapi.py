@@ -17,14 +17,14 @@ from service.http.problems import MEDIA_TYPE, title_of
 SELF_PARSED = (ProblemResponse, PredictRequest, SourceCreate, InferRequest)
 # For each status: the name of one problem with that status, and its description.
 PROBLEMS = {
-    400: ("body-unreadable", "The request cannot be parsed."),
+    400: ("malformed-body", "The request cannot be parsed."),
     401: ("unauthenticated", "The token is missing, unknown, expired or revoked."),
     403: ("forbidden", "You may see this, but not do that."),
     404: ("not-found", "It does not exist, or you may not see it."),
     408: ("body-too-slow", "The body did not arrive in time."),
     409: ("conflict", "The request conflicts with the current state."),
     413: ("body-too-large", "The body is too large."),
-    415: ("media-type-refused", "The content type is not supported here."),
+    415: ("unsupported-media-type", "The content type is not supported here."),
     422: ("invalid-request", "A value is invalid."),
     429: ("too-many-requests", "Too many requests with this token: retry after the seconds in `Retry-After`."),
     500: ("internal-error", "An internal error."),

@@ -1,4 +1,4 @@
-"""Errors as people get them over HTTP: RFC 9457 problem documents, each made here and nowhere else."""
+"""Serialise errors as RFC 9457 problem documents; all of them are made here."""
 
 import json
 import logging
@@ -23,12 +23,12 @@ from service.observability.logging import log, redact_secrets
 
 MEDIA_TYPE = "application/problem+json"
 RETRY_SECONDS = 2
-MAX_TOLD = 20  # faults of one request
-MAX_TOLD_LENGTH = 200
-OPEN_INFERENCE = "/v2"  # its clients look for a member "error"
+MAX_ERRORS = 20  # validation errors in one response
+MAX_TEXT_LENGTH = 200
+OPEN_INFERENCE = "/v2"  # whose clients expect a member "error"
 
-# Their messages are for the operator: they name hosts, folders and files.
-_OPERATORS = (
+# Their messages name hosts, folders and files, so they are logged and not sent.
+_OPERATOR_ERRORS = (
     BackboneUnavailable,
     DatabaseUnreachable,
     BackboneWeightsMismatch,
@@ -37,43 +37,43 @@ _OPERATORS = (
     StoreUnreachable,
     WeightsUnavailable,
 )
-_WORD = re.compile(r"(?<=[a-z])(?=[A-Z])")
+_WORD_START = re.compile(r"(?<=[a-z])(?=[A-Z])")
 
 
 @dataclass(frozen=True)
 class Problem:
-    """What went wrong, as the caller may know it."""
+    """An error as the caller sees it."""
 
     status: int
-    kind: str  # a name of the kind of problem, which does not change
+    kind: str  # stable, in kebab case
     detail: str
-    errors: Sequence[Mapping[str, Any]] | None = None  # Any: parts of a place in the request
+    errors: Sequence[Mapping[str, Any]] | None = None  # Any: parts of `loc`
     headers: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def title(self) -> str:
-        """The kind in words."""
+        """Return the kind in words."""
         return title_of(self.kind)
 
 
 def title_of(kind: str) -> str:
-    """The kind in words."""
+    """Return the kind in words."""
     return kind.replace("-", " ").capitalize()
 
 
 def to_problem(error: Exception) -> Problem:
-    """The problem that an error is."""
+    """Return the problem document's content for an error."""
     if isinstance(error, HTTPException) and isinstance(error.__cause__, DomainError):
-        error = error.__cause__  # the framework hides what went wrong while a body came in
-    if isinstance(error, _OPERATORS):
-        detail = "something that this service needs cannot be reached: try again in a moment"
+        error = error.__cause__  # FastAPI wraps errors that occur while it reads a body
+    if isinstance(error, _OPERATOR_ERRORS):
+        detail = "a dependency of this service is unavailable: try again in a moment"
         return Problem(503, _kebab(type(error).__name__), detail, headers=_headers(503, error))
     match error:
         case RequestValidationError():
-            return Problem(422, "invalid-request", _first(error), errors=_places(error))
+            return Problem(422, "invalid-request", _summarize(error), errors=_list_errors(error))
         case HTTPException():
             phrase = HTTPStatus(error.status_code).phrase
-            detail = "no such path" if error.status_code == HTTPStatus.NOT_FOUND else str(error.detail)
+            detail = "there is no such path" if error.status_code == HTTPStatus.NOT_FOUND else str(error.detail)
             return Problem(error.status_code, _kebab(phrase), detail, headers=error.headers or {})
         case DomainError() if error.status != HTTPStatus.INTERNAL_SERVER_ERROR:
             return Problem(
@@ -83,17 +83,17 @@ def to_problem(error: Exception) -> Problem:
             status = 409 if isinstance(error, BackboneMismatch) else 422
             return Problem(status, _kebab(type(error).__name__), str(error))
         case _:
-            return Problem(500, "internal-error", "something went wrong here: the request id names it in the log")
+            return Problem(500, "internal-error", "an internal error; the log has it under the request id")
 
 
 async def problem_response(request: Request, error: Exception) -> Response:
-    """The response to a request that ended in this error; what is the operator's to mend is logged."""
+    """Return the response for this error, and log errors that the operator has to fix."""
     problem = to_problem(error)
     request_id = getattr(request.state, "request_id", None)
     if problem.status == HTTPStatus.INTERNAL_SERVER_ERROR:
         log(logging.ERROR, "request.failed", request_id=request_id, error=error)
-    elif isinstance(error, _OPERATORS):
-        log(logging.WARNING, "request.unserved", request_id=request_id, reason=str(error))
+    elif isinstance(error, _OPERATOR_ERRORS):
+        log(logging.WARNING, "request.dependency-unavailable", request_id=request_id, reason=str(error))
     return _response(problem, request_id, request.url.path)
 
 
@@ -110,7 +110,7 @@ def _response(problem: Problem, request_id: str | None, path: str) -> Response:
         document["request_id"] = request_id
     if path == OPEN_INFERENCE or path.startswith(f"{OPEN_INFERENCE}/"):
         document["error"] = problem.detail
-    # ASCII: what is told of a request may hold characters that no encoding has. And it may hold a token by mistake.
+    # As ASCII: a detail may quote lone surrogates of the request. Redacted: it may quote a token sent by mistake.
     return Response(redact_secrets(json.dumps(document)), problem.status, dict(problem.headers), MEDIA_TYPE)
 
 
@@ -118,31 +118,31 @@ def _headers(status: int, error: Exception) -> dict[str, str]:
     if status in (HTTPStatus.SERVICE_UNAVAILABLE, HTTPStatus.TOO_MANY_REQUESTS):
         return {"Retry-After": str(getattr(error, "retry_after", RETRY_SECONDS))}
     if status == HTTPStatus.UNAUTHORIZED:
-        fault = "" if isinstance(error, TokenMissing) else ', error="invalid_token"'
-        return {"WWW-Authenticate": f'Bearer realm="alacarte"{fault}'}
+        attribute = "" if isinstance(error, TokenMissing) else ', error="invalid_token"'
+        return {"WWW-Authenticate": f'Bearer realm="alacarte"{attribute}'}
     if isinstance(error, MethodNotAllowed):
         return {"Allow": error.methods}
     return {}
 
 
-def _places(error: RequestValidationError) -> list[dict[str, Any]]:
-    """Where the request is wrong, and how; never what stands there, which may be a secret or a picture."""
+def _list_errors(error: RequestValidationError) -> list[dict[str, Any]]:
+    """List where the request is invalid and why, without its values, which may be secrets or pictures."""
     return [
-        {"loc": _loc(found), "msg": str(found["msg"])[:MAX_TOLD_LENGTH], "type": str(found["type"])}
-        for found in error.errors()[:MAX_TOLD]
+        {"loc": _truncate_loc(one), "msg": str(one["msg"])[:MAX_TEXT_LENGTH], "type": str(one["type"])}
+        for one in error.errors()[:MAX_ERRORS]
     ]
 
 
-def _first(error: RequestValidationError) -> str:
-    found, *others = error.errors()
-    told = f"{'.'.join(str(part) for part in _loc(found))}: {str(found['msg'])[:MAX_TOLD_LENGTH]}"
-    return f"{told} (and {len(others)} more)" if others else told
+def _summarize(error: RequestValidationError) -> str:
+    first, *others = error.errors()
+    text = f"{'.'.join(str(part) for part in _truncate_loc(first))}: {str(first['msg'])[:MAX_TEXT_LENGTH]}"
+    return f"{text} (and {len(others)} more)" if others else text
 
 
-def _loc(found: Mapping[str, Any]) -> list[str | int]:
-    """The place, whose parts may be names that the caller made up."""
-    return [part if isinstance(part, int) else str(part)[:MAX_TOLD_LENGTH] for part in found["loc"]]
+def _truncate_loc(problem: Mapping[str, Any]) -> list[str | int]:
+    """Return the location; its parts may be names that the caller chose."""
+    return [part if isinstance(part, int) else str(part)[:MAX_TEXT_LENGTH] for part in problem["loc"]]
 
 
 def _kebab(name: str) -> str:
-    return _WORD.sub("-", name).replace(" ", "-").lower()
+    return _WORD_START.sub("-", name).replace(" ", "-").lower()

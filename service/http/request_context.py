@@ -1,69 +1,95 @@
-"""One caller's request to the registry: each piece of work is one transaction, through the door."""
+"""The context of an authenticated request: application state, caller, and transactions on the registry."""
 
-from collections.abc import Callable
+import asyncio
+from collections.abc import Callable, Coroutine
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
-from typing import Annotated, TypeVar
+from typing import Annotated, Any, TypeVar
 from uuid import UUID
 
 from fastapi import Depends, Request, Security
 from fastapi.security import HTTPBearer
 from sqlalchemy.orm import Session
+from starlette.requests import ClientDisconnect
 
 from registry.access.caller import Caller
 from registry.access.credentials import Credential, authenticate, authenticate_in_session
 from registry.registry import Registry
-from service.concurrency import look
 from service.state import AppState, app_state
 
-READ_SECONDS = 30.0  # some lists are long
+READ_TIMEOUT_S = 30.0  # some lists are long
 
 T = TypeVar("T")
 
 
 @dataclass(frozen=True)
 class RequestContext:
-    """Who asks, and the service that they ask.
+    """Runs the caller's work on the registry in threads, each piece authenticated again in SQL.
 
-    Who they are is read again by whatever is done for them: their body may have taken long to come.
+    The caller of the middleware is not reused, because receiving the body may have taken long.
     """
 
     state: AppState
-    user_id: UUID  # as it was when the request began: for turns, and no right to anything
+    user_id: UUID  # when the request began: for fairness between users, never for rights
     credential: Credential
-
-    def caller_now(self) -> Caller:
-        """Who the credential is of at this moment, or Unauthenticated; blocks."""
-        return authenticate(self.state.registry.database, self.credential)
+    media_type: str  # of the body
 
     async def read(self, work: Callable[[Session, Caller], T]) -> T:
-        """The work in a transaction that changes nothing."""
-
-        def within() -> T:
-            with self.state.registry.database.read_transaction() as session:
-                return work(session, authenticate_in_session(session, self.credential))
-
-        return await look(self.state.thread_pool, within, READ_SECONDS)
+        """Run the work in a read-only transaction."""
+        database = self.state.registry.database
+        return await self.state.thread_pool.run(
+            lambda: self._in_transaction(database.read_transaction(), work), timeout_s=READ_TIMEOUT_S
+        )
 
     async def write(self, work: Callable[[Session, Caller], T]) -> T:
-        """The work in a transaction that is committed before anybody hears of it."""
+        """Run the work in a transaction that is committed before this returns."""
+        database = self.state.registry.database
+        return await self.state.thread_pool.run(lambda: self._in_transaction(database.write_transaction(), work))
 
-        def within() -> T:
-            with self.state.registry.database.write_transaction() as session:
-                return work(session, authenticate_in_session(session, self.credential))
+    async def run(self, work: Callable[[Registry, Caller], T]) -> T:
+        """Run work that opens its own transactions."""
+        return await self.state.thread_pool.run(lambda: work(self.state.registry, self.authenticate_now()))
 
-        return await self.state.thread_pool.run(within)
+    def authenticate_now(self) -> Caller:
+        """Return the caller as SQL has it now, or raise Unauthenticated; blocks."""
+        return authenticate(self.state.registry.database, self.credential)
 
-    async def do(self, work: Callable[[Registry, Caller], T]) -> T:
-        """Work that has transactions of its own."""
-        return await self.state.thread_pool.run(lambda: work(self.state.registry, self.caller_now()))
+    def _in_transaction(self, transaction: AbstractContextManager[Session], work: Callable[[Session, Caller], T]) -> T:
+        with transaction as session:
+            return work(session, authenticate_in_session(session, self.credential))
 
 
-# For the description of the API alone: tokens are looked at before a request is routed.
+# Only for the OpenAPI description: the middleware has authenticated the token before the request is routed.
 _BEARER = Security(HTTPBearer(auto_error=False, description="A token that an admin has issued, or a JWT."))
 
 
-async def _context(request: Request, _: object = _BEARER) -> RequestContext:
-    return RequestContext(app_state(request.scope), request.state.caller.user_id, request.state.credential)
+async def _request_context(request: Request, _: object = _BEARER) -> RequestContext:
+    given = request.state
+    return RequestContext(app_state(request.scope), given.caller.user_id, given.credential, given.media_type)
 
 
-Context = Annotated[RequestContext, Depends(_context)]
+Context = Annotated[RequestContext, Depends(_request_context)]
+
+
+async def cancel_on_disconnect(request: Request, work: Coroutine[Any, Any, T]) -> T:  # Any: unused by coroutines
+    """Return what the work returns; cancel it and raise ClientDisconnect if the client disconnects.
+
+    The request body must have been read before.
+    """
+    working = asyncio.ensure_future(work)
+    watching = asyncio.ensure_future(_wait_for_disconnect(request))
+    try:
+        await asyncio.wait({working, watching}, return_when=asyncio.FIRST_COMPLETED)
+        if not working.done():
+            raise ClientDisconnect
+        return working.result()
+    finally:
+        working.cancel()
+        watching.cancel()
+        await asyncio.gather(working, watching, return_exceptions=True)
+        del working, watching  # Break the traceback cycle so that the pictures are freed.
+
+
+async def _wait_for_disconnect(request: Request) -> None:
+    while (await request.receive())["type"] != "http.disconnect":
+        pass

@@ -1,11 +1,11 @@
-"""Uploads from the wire into the registry: streamed into a scratch room, looked at there, taken in or refused."""
+"""Uploads from the request body into the registry: streamed to scratch, validated there, ingested or refused."""
 
+import asyncio
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
 
-from anyio import from_thread
 from fastapi import Request
 from fastapi.exceptions import RequestValidationError
 from pydantic import BaseModel, ValidationError
@@ -14,10 +14,10 @@ from registry.access.caller import Caller
 from registry.ids import new_id
 from registry.ingest.receive_body import receive_body
 from registry.registry import Registry
-from service.http.multipart import MULTIPART, PartStart, parse_boundary, parse_media_type, parse_multipart
+from service.http.multipart import MULTIPART, PartStart, parse_boundary, parse_multipart
 from service.http.request_context import RequestContext
 
-ARCHIVE = "archive"  # the field of a multipart upload that holds the pictures
+ARCHIVE = "archive"  # the multipart field with the pictures
 ARCHIVE_TYPES = (
     "application/zip",
     "application/x-zip-compressed",
@@ -36,76 +36,74 @@ M = TypeVar("M", bound=BaseModel)
 
 @dataclass(frozen=True)
 class FormField:
-    """One thing that is said of an upload, and where: in the query or in the body."""
+    """A parameter of an upload, from the query or from the form."""
 
-    place: str
+    location: str  # "query" or "body", as in the `loc` of a validation error
     name: str
     text: str
 
 
 @dataclass(frozen=True)
 class UploadStream:
-    """What is said of an upload, and its archive, still on the wire."""
+    """The parameters of an upload, and its archive, which is not received yet."""
 
-    said: tuple[FormField, ...]
+    parameters: tuple[FormField, ...]
     archive: AsyncIterator[bytes]
 
-    def read_as(self, model: type[M]) -> M:
-        """What is said, checked; each thing may be said once."""
+    def validate_parameters(self, model: type[M]) -> M:
+        """Return the parameters as the model; RequestValidationError also for repeated ones."""
         fields: dict[str, FormField] = {}
-        for said in self.said:
-            if said.name in fields:
-                fault = {"loc": (said.place, said.name), "msg": "it is said more than once", "type": "repeated"}
-                raise RequestValidationError([fault])
-            fields[said.name] = said
+        for field in self.parameters:
+            if field.name in fields:
+                problem = {"loc": (field.location, field.name), "msg": "given more than once", "type": "repeated"}
+                raise RequestValidationError([problem])
+            fields[field.name] = field
         try:
-            return model.model_validate({name: said.text for name, said in fields.items()})
+            return model.model_validate({name: field.text for name, field in fields.items()})
         except ValidationError as error:
-            raise RequestValidationError([_placed(one, fields) for one in error.errors(include_url=False)]) from error
+            raise RequestValidationError([_locate(one, fields) for one in error.errors(include_url=False)]) from error
 
 
-async def open_upload(request: Request) -> UploadStream:
-    """The delivery in a request: a raw archive with a query, or a multipart form whose last part is the archive."""
-    content_type = request.headers.get("content-type", "")
-    by_query = tuple(FormField("query", name, text) for name, text in request.query_params.multi_items())
-    if parse_media_type(content_type) != MULTIPART:
-        return UploadStream(by_query, request.stream())
-    parts = parse_multipart(request.stream(), parse_boundary(content_type))
-    by_fields = await _fields_before_archive(parts)
-    return UploadStream((*by_query, *by_fields), _archive_of(parts))
+async def open_upload(request: Request, context: RequestContext) -> UploadStream:
+    """Read the parameters from the query and, in a multipart form, from the fields before `archive`."""
+    in_query = tuple(FormField("query", name, text) for name, text in request.query_params.multi_items())
+    if context.media_type != MULTIPART:
+        return UploadStream(in_query, request.stream())
+    parts = parse_multipart(request.stream(), parse_boundary(request.headers["content-type"]))
+    in_form = await _read_fields_before_archive(parts)
+    return UploadStream((*in_query, *in_form), _read_archive(parts))
 
 
 async def receive_upload(
-    context: RequestContext, delivery: UploadStream, keep: Callable[[Registry, Caller, Path], T]
+    context: RequestContext, upload: UploadStream, ingest: Callable[[Registry, Caller, Path], T]
 ) -> T:
-    """Streams the archive into a room of the scratch folder, and keeps what is in it; the room is gone in the end.
+    """Stream the archive into a scratch folder, ingest it, and remove the folder.
 
-    Busy, before any of the archive is read, where no place is left for an upload of this user.
+    Busy, before any of the archive is read, if too many uploads are in progress.
     """
-    state = context.state
+    state, loop = context.state, asyncio.get_running_loop()
 
     def work() -> T:
-        # A room of its own: whoever clears up after this process finds the file, though no source knows it yet.
-        with state.registry.scratch.job_folder(new_id()) as room:
-            body = room / ARCHIVE
-            receive_body(_pulled(delivery.archive), body, state.settings.max_upload_bytes)
-            return keep(state.registry, context.caller_now(), body)
+        # A scratch folder of its own, so that cleaning up after a killed process finds the file.
+        with state.registry.scratch.job_folder(new_id()) as folder:
+            body = folder / ARCHIVE
+            receive_body(_iterate_in_thread(upload.archive, loop), body, state.settings.max_upload_bytes)
+            return ingest(state.registry, context.authenticate_now(), body)
 
-    with state.upload_limiter.acquire(context.user_id, "too many uploads are under way: send it again in a moment"):
-        return await state.upload_pool.run(work)
+    return await state.upload_pool.run(context.user_id, work)
 
 
-def _pulled(chunks: AsyncIterator[bytes]) -> Iterator[bytes]:
-    """The chunks for a thread that wants them one by one: none is fetched before the last is on the disk."""
+def _iterate_in_thread(chunks: AsyncIterator[bytes], loop: asyncio.AbstractEventLoop) -> Iterator[bytes]:
+    """Yield the chunks to a thread, each fetched only after the one before was consumed."""
 
-    async def following() -> bytes | None:
+    async def fetch() -> bytes | None:
         return await anext(chunks, None)
 
-    while (chunk := from_thread.run(following)) is not None:
+    while (chunk := asyncio.run_coroutine_threadsafe(fetch(), loop).result()) is not None:
         yield chunk
 
 
-async def _fields_before_archive(parts: AsyncIterator[PartStart | bytes]) -> list[FormField]:
+async def _read_fields_before_archive(parts: AsyncIterator[PartStart | bytes]) -> list[FormField]:
     fields: list[tuple[str, bytearray]] = []
     current = bytearray()
     size_bytes = 0
@@ -120,21 +118,21 @@ async def _fields_before_archive(parts: AsyncIterator[PartStart | bytes]) -> lis
             if size_bytes > MAX_FIELDS_BYTES:
                 break
             current += event
-    raise _refused(f"a field {ARCHIVE!r} with the pictures is wanted, after all the others, which are short")
+    raise _invalid_form(f"a field {ARCHIVE!r} is required, after all other fields, which are short")
 
 
-async def _archive_of(parts: AsyncIterator[PartStart | bytes]) -> AsyncIterator[bytes]:
+async def _read_archive(parts: AsyncIterator[PartStart | bytes]) -> AsyncIterator[bytes]:
     async for event in parts:
         if isinstance(event, PartStart):
-            raise _refused(f"the field {ARCHIVE!r} must be the last: {event.name[:100]!r} comes after it")
+            raise _invalid_form(f"the field {ARCHIVE!r} must be the last one; {event.name[:100]!r} follows it")
         yield event
 
 
-def _placed(fault: Any, fields: Mapping[str, FormField]) -> dict[str, Any]:  # Any: a fault as pydantic tells it
-    """The fault, told where it was said; what was not said at all is missing in the query."""
-    said = fields.get(str(fault["loc"][0])) if fault["loc"] else None
-    return {**fault, "loc": ("query" if said is None else said.place, *fault["loc"])}
+def _locate(problem: Any, fields: Mapping[str, FormField]) -> dict[str, Any]:  # Any: pydantic's error details
+    """Return the problem with the parameter's location; a missing parameter is located in the query."""
+    field = fields.get(str(problem["loc"][0])) if problem["loc"] else None
+    return {**problem, "loc": ("query" if field is None else field.location, *problem["loc"])}
 
 
-def _refused(reason: str) -> RequestValidationError:
+def _invalid_form(reason: str) -> RequestValidationError:
     return RequestValidationError([{"loc": ("body", ARCHIVE), "msg": reason, "type": "multipart"}])

@@ -1,4 +1,4 @@
-"""Who calls: proved by a bearer token before a request is routed, so that no route can forget to ask."""
+"""Authenticate the bearer token before a request is routed, so that no route can forget to."""
 
 import re
 
@@ -7,18 +7,20 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from registry.access.caller import Caller
 from registry.access.credentials import Credential, authenticate
-from service.concurrency import look
+from registry.access.tokens import TOKEN_START, parse_token
+from service.auth.oidc import OidcIssuer
 from service.console.files import PUBLIC_PATHS
 from service.errors import TokenMissing
-from service.middleware.route_table import PREDICT_PATHS, MatchedRoute, matched_route
+from service.middleware.route_table import PREDICT_PATHS
 from service.state import AppState, app_state
 
 OPEN = frozenset({"/healthz", "/readyz", "/v2/health/live", "/v2/health/ready"}) | PUBLIC_PATHS
+DATABASE_TIMEOUT_S = 10.0
 _BEARER = re.compile(r"bearer +(?P<token>\S+) *", re.IGNORECASE | re.ASCII)
 
 
 class AuthenticationMiddleware:
-    """Lets nothing in without a living token, but for the open paths; for a question one that just lived will do."""
+    """Refuses requests without a valid token, except to open paths, and limits the rate of each token."""
 
     def __init__(self, app: ASGIApp) -> None:
         self._app = app
@@ -27,24 +29,33 @@ class AuthenticationMiddleware:
         """Put caller and credential into the request's state, or raise Unauthenticated or TooManyRequests."""
         if scope["type"] == "http" and scope["path"] not in OPEN:
             state = app_state(scope)
-            credential = await state.authenticator.verify(_token_in(scope))
-            scope["state"]["caller"] = await _caller(state, credential, matched_route(scope))
+            credential = await verify_token(_bearer_token(scope), state.oidc_issuer)
+            scope["state"]["caller"] = await _authenticate(state, credential, scope["state"]["route"].path)
             scope["state"]["credential"] = credential
-            state.rate_limiter.acquire(credential.public_id)  # only now: of strangers nothing is remembered
+            state.rate_limiter.acquire(credential.public_id)  # after authentication: only known tokens take memory
         await self._app(scope, receive, send)
 
 
-async def _caller(state: AppState, credential: Credential, route: MatchedRoute) -> Caller:
-    known = state.token_cache.get(credential) if route.path in PREDICT_PATHS else None
-    if known is not None:
-        return known
-    caller = await look(state.thread_pool, lambda: authenticate(state.registry.database, credential))
+async def verify_token(text: str, issuer: OidcIssuer | None) -> Credential:
+    """Return the credential in one of our own tokens or in a JWT of the issuer; SQL decides later whose it is."""
+    if issuer is None or text.startswith(TOKEN_START):
+        return parse_token(text)
+    return await issuer.verify(text)
+
+
+async def _authenticate(state: AppState, credential: Credential, path: str) -> Caller:
+    """Return the credential's caller; predict requests accept one that SQL confirmed within the last second."""
+    cached = state.token_cache.get(credential) if path in PREDICT_PATHS else None
+    if cached is not None:
+        return cached
+    database = state.registry.database
+    caller = await state.thread_pool.run(lambda: authenticate(database, credential), timeout_s=DATABASE_TIMEOUT_S)
     state.token_cache.put(credential, caller)
     return caller
 
 
-def _token_in(scope: Scope) -> str:
-    found = _BEARER.fullmatch(Headers(scope=scope).get("authorization", ""))
-    if found is None:
+def _bearer_token(scope: Scope) -> str:
+    match = _BEARER.fullmatch(Headers(scope=scope).get("authorization", ""))
+    if match is None:
         raise TokenMissing
-    return found["token"]
+    return match["token"]

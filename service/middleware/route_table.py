@@ -1,64 +1,48 @@
-"""Where a request goes, known before it is routed: what may be sent there, and what it is measured as."""
+"""Match a request to its route before it is routed, for the body limit and the labels of metrics."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass
 
 from fastapi.routing import APIRoute
 from starlette.routing import BaseRoute, Route
-from starlette.types import Scope
 
 from service.http.multipart import JSON
 
 PREDICT_PATHS = frozenset({"/predict", "/v2/models/{task}/infer", "/v2/models/{task}/versions/1/infer"})
-UNMATCHED = "unmatched"  # the route of a path that there is none for: paths of strangers are no label
+UNMATCHED = "unmatched"  # instead of unknown paths, which would make unbounded labels
 
 
 @dataclass(frozen=True)
 class MatchedRoute:
-    """A path as its route has it, the methods that it has, and what the request's own method reads there."""
+    """The path template of a request's route, and what the route accepts."""
 
     path: str = UNMATCHED
-    methods: tuple[str, ...] = ()
-    media_types: tuple[str, ...] = ()  # none where no body is read
-    has_method: bool = False
+    methods: tuple[str, ...] = ()  # of all routes with this path
+    media_types: tuple[str, ...] = ()  # empty if the route reads no body
+    has_method: bool = False  # whether the request's method is one of them
 
 
 class RouteTable:
-    """All routes, as their own descriptions have them."""
+    """All routes with the content types that they declare in OpenAPI."""
 
     def __init__(self, routes: Iterable[BaseRoute]) -> None:
-        self._routes = [(route, _read_by(route)) for route in routes if isinstance(route, Route)]
+        self._routes = [(route, _declared_media_types(route)) for route in routes if isinstance(route, Route)]
 
-    def find(self, method: str, path: str) -> MatchedRoute:
-        """Where the path leads with this method."""
-        there = [(route, read) for route, read in self._routes if route.path_regex.match(path)]
-        if not there:
+    def match(self, method: str, path: str) -> MatchedRoute:
+        """Return the route of the path and method; without the method, what the path's routes have in common."""
+        matching = [(route, media_types) for route, media_types in self._routes if route.path_regex.match(path)]
+        if not matching:
             return MatchedRoute()
-        methods = {name for route, _ in there for name in route.methods or ()}
+        methods = {name for route, _ in matching for name in route.methods or ()}
         if "GET" in methods:
-            methods.add("HEAD")  # which the edge answers as GET
-        for route, read in there:
+            methods.add("HEAD")  # answered as GET
+        for route, media_types in matching:
             if method in (route.methods or ()):
-                return MatchedRoute(route.path, tuple(sorted(methods)), read, has_method=True)
-        return MatchedRoute(there[0][0].path, tuple(sorted(methods)))
+                return MatchedRoute(route.path, tuple(sorted(methods)), media_types, has_method=True)
+        return MatchedRoute(matching[0][0].path, tuple(sorted(methods)))
 
 
-def match_route(scope: Scope) -> MatchedRoute:
-    """Where the request goes; found once, at the edge."""
-    route_table = scope["app"].state.route_table
-    assert isinstance(route_table, RouteTable)
-    return route_table.find(scope["method"], scope["path"])
-
-
-def matched_route(scope: Scope) -> MatchedRoute:
-    """Where the request goes, as the edge has found it."""
-    address = scope["state"]["address"]
-    assert isinstance(address, MatchedRoute)
-    return address
-
-
-def _read_by(route: Route) -> tuple[str, ...]:
-    """The content types that the route says it reads."""
+def _declared_media_types(route: Route) -> tuple[str, ...]:
     if not isinstance(route, APIRoute):
         return ()
     by_hand = (route.openapi_extra or {}).get("requestBody", {}).get("content", {})

@@ -1,4 +1,4 @@
-"""Logs: one JSON object a line, an event with fields; never a token, a name or bytes of a picture."""
+"""Logs: one JSON object a line, an event with fields. They contain no token, no name and no picture."""
 
 import json
 import logging
@@ -9,14 +9,14 @@ from typing import TextIO
 
 LOGGER = "alacarte.service"
 _TOKEN = re.compile(r"(alc_[a-z2-7]{12}_)[A-Za-z0-9_-]{8,}", re.ASCII)
-_JWT = re.compile(r"eyJ[A-Za-z0-9_-]{12,}(\.[A-Za-z0-9_-]*){0,2}", re.ASCII)  # one that was cut off, too
+_JWT = re.compile(r"eyJ[A-Za-z0-9_-]{12,}(\.[A-Za-z0-9_-]*){0,2}", re.ASCII)  # also a truncated one
 
 
 class JsonLines(logging.Formatter):
-    """A record as one line of JSON."""
+    """Formats a record as one line of JSON."""
 
     def format(self, record: logging.LogRecord) -> str:
-        """The event, its fields, and the trace of an error."""
+        """Return the event, its fields, and the traceback of an error."""
         line: dict[str, object] = {
             "at": datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds"),
             "level": record.levelname.lower(),
@@ -29,13 +29,13 @@ class JsonLines(logging.Formatter):
 
 
 def log(level: int, event: str, *, error: Exception | None = None, **fields: object) -> None:
-    """Logs an event; fields that are None are left out."""
-    there = {name: value for name, value in fields.items() if value is not None}
-    logging.getLogger(LOGGER).log(level, event, exc_info=error, extra={"fields": there})
+    """Log an event; fields that are None are left out."""
+    given = {name: value for name, value in fields.items() if value is not None}
+    logging.getLogger(LOGGER).log(level, event, exc_info=error, extra={"fields": given})
 
 
 def configure_logging(level: str) -> None:
-    """Everything that this process logs goes to stderr, from this level on."""
+    """Write all logs of this process to stderr, from this level on."""
     log_to(sys.stderr, level)
 
 
@@ -44,10 +44,10 @@ def log_to(stream: TextIO, level: str) -> None:
     handler = logging.StreamHandler(stream)
     handler.setFormatter(JsonLines())
     logging.basicConfig(level=level.upper(), handlers=[handler], force=True)
-    for chatty in ("alembic", "botocore", "httpcore", "httpx", "python_multipart", "urllib3"):
-        logging.getLogger(chatty).setLevel(logging.WARNING)
+    for library in ("alembic", "botocore", "httpcore", "httpx", "python_multipart", "urllib3"):
+        logging.getLogger(library).setLevel(logging.WARNING)
 
 
 def redact_secrets(text: str) -> str:
-    """The text, whoever put a token into it, and wherever."""
+    """Return the text with every token and JWT redacted."""
     return _JWT.sub("(a JWT)", _TOKEN.sub(r"\1(...)", text))

@@ -1,4 +1,4 @@
-"""What is measured, for Prometheus: a registry of this service's own, with nothing in it but these."""
+"""Prometheus metrics, in a registry that contains only these."""
 
 from collections.abc import Callable, Iterator
 
@@ -15,39 +15,37 @@ COUNTS = (1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024, 2048)
 
 
 class Metrics:
-    """The measurements of one service."""
+    """The metrics of one service."""
 
     def __init__(self) -> None:
         self.registry = CollectorRegistry()
         self.request_seconds = Histogram(
             "alacarte_request_seconds",
-            "From the first byte of a request to the last of its answer.",
+            "Time from the first byte of a request to the last of its response.",
             ["method", "route", "status"],
             buckets=SECONDS,
             registry=self.registry,
         )
         self.rights_seconds = Histogram(
             "alacarte_rights_seconds",
-            "Reading what a caller may use, first and again just before the answer leaves.",
-            ["look"],
+            "Time to read a caller's rights: initially, and again just before the response is sent.",
+            ["phase"],
             buckets=SHORT_SECONDS,
             registry=self.registry,
         )
         self.erasure_seconds = Histogram(
             "alacarte_erasure_seconds",
-            "From the wish to forget, told to this replica, to the receipt.",
+            "Time from an erasure's request at this replica to its receipt.",
             buckets=LONG_SECONDS,
             registry=self.registry,
         )
-        self._queue_seconds = self._histogram(
-            "queue_seconds", "A picture's wait from its admission to its pass.", SECONDS
-        )
-        self._compute_seconds = self._histogram("compute_seconds", "One pass of the backbone.", SECONDS)
+        self._queue_seconds = self._histogram("queue_seconds", "Time from a picture's admission to its pass.", SECONDS)
+        self._compute_seconds = self._histogram("compute_seconds", "Time of one pass of the backbone.", SECONDS)
         self._batch_pictures = self._histogram("batch_pictures", "Pictures in one pass.", COUNTS)
         self._batch_pairs = self._histogram("batch_pairs", "Pairs of a picture and a prompt in one pass.", COUNTS)
 
     def observe_batch(self, batch: BatchStats) -> None:
-        """Takes note of a pass; from any thread."""
+        """Record a pass; may be called from any thread."""
         self._batch_pictures.observe(batch.pictures)
         self._batch_pairs.observe(batch.pairs)
         self._compute_seconds.observe(batch.seconds)

@@ -10,7 +10,8 @@ from pydantic import ValidationError
 from alacarte.api.oip import InferInput, InferOutput, InferRequest, InferResponse
 from alacarte.api.predictions import PredictOptions
 from registry.errors import Invalid
-from service.prediction.request import OipOutput, PredictionQuery, decode_base64, parse_json, validate_body
+from service.http.json_body import parse_json_body
+from service.prediction.request import OipOutput, PredictionQuery, decode_base64, require_at_most
 from service.prediction.response import PredictionResult, top_labels
 
 VERSION = "1"
@@ -30,7 +31,7 @@ def parse_infer_request(
     binary = b"" if header_length is None else body[header_length:]
     if header_length is not None and header_length > len(body):
         raise Invalid(f"the header length is {header_length}, but the body has only {len(body)} bytes")
-    request = validate_body(InferRequest, lambda: parse_json(header))
+    request = parse_json_body(InferRequest, header)
     if [tensor.name for tensor in request.inputs] != [IMAGE]:
         raise Invalid(f"the request must have exactly one input, {IMAGE!r}")
     image = request.inputs[0]
@@ -84,8 +85,7 @@ def _read_pictures(image: InferInput, binary: bytes, max_pictures: int) -> tuple
     if not isinstance(size, int) or size != len(binary):
         raise Invalid(f"{BINARY_SIZE} must be {len(binary)}, the size of the data after the JSON")
     pictures = tuple(_split(binary))
-    if len(pictures) > max_pictures:
-        raise Invalid(f"one request holds at most {max_pictures} pictures: send several requests")
+    require_at_most(max_pictures, len(pictures))
     return pictures
 
 

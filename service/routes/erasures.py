@@ -97,7 +97,7 @@ async def verify_erasure(context: Context, erasure_id: UUID) -> ReceiptVerificat
             raise Conflict("the erasure is not complete, so there is no receipt yet: wait for it")
         return ReceiptVerificationResponse.model_validate(verify_receipt(registry, receipt))
 
-    return await context.do(work)
+    return await context.run(work)
 
 
 async def _forget(
@@ -108,7 +108,7 @@ async def _forget(
         with registry.database.read_transaction() as session:
             return ErasureResponse.model_validate(status.progress_of(session, erasure))
 
-    erasure = await context.do(work)
+    erasure = await context.run(work)
     if erasure.state == "running":
         context.state.maintenance.schedule_erasure(erasure.id)
     response.headers["Location"] = f"/erasures/{erasure.id}"

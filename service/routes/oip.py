@@ -15,13 +15,13 @@ from alacarte.api.oip import (
     ServerReadyResponse,
     TensorMetadata,
 )
-from service.errors import NothingUsable
+from service.errors import NoUsablePrompts
 from service.http import multipart
-from service.http.disconnect import cancel_on_disconnect
 from service.http.openapi import example_of, problems, schema_ref
-from service.http.request_context import Context
+from service.http.request_context import Context, cancel_on_disconnect
 from service.prediction.oip_codec import BYTES, IMAGE, VERSION, parse_infer_request, to_query
-from service.prediction.predict import read_rights, run_prediction
+from service.prediction.predict import run_prediction
+from service.prediction.rights_recheck import read_task_rights
 from service.state import app_state
 
 router = APIRouter(tags=["open inference protocol"])
@@ -66,7 +66,7 @@ async def check_ready(request: Request) -> ServerReadyResponse:
 @router.get("/v2/models/{task}", summary="Get the metadata of a task", responses=problems(404))
 async def get_model(context: Context, task: TaskParameter) -> ModelMetadataResponse:
     """Return the input and output tensors of the task."""
-    name = (await read_rights(context, task)).task.name
+    name = (await read_task_rights(context, task)).task.name
     return ModelMetadataResponse(
         name=name,
         versions=[VERSION],
@@ -88,9 +88,9 @@ async def get_model(context: Context, task: TaskParameter) -> ModelMetadataRespo
 @router.get("/v2/models/{task}/ready", summary="Check that you can use a task", responses=problems(404, 409))
 async def check_model(context: Context, task: TaskParameter) -> ModelReadyResponse:
     """Succeed if there is a prompt that you may use."""
-    usable = await read_rights(context, task)
+    usable = await read_task_rights(context, task)
     if not usable.prompts:
-        raise NothingUsable("there is no prompt that you may use: ask for a grant, or wait for training")
+        raise NoUsablePrompts("there is no prompt that you may use: ask for a grant, or wait for training")
     return ModelReadyResponse(name=usable.task.name, ready=True)
 
 

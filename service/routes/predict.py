@@ -5,10 +5,9 @@ from typing import Any
 from fastapi import APIRouter, Request, Response
 
 from alacarte.api.predictions import PredictOptions, PredictRequest, PredictResponse
-from service.http.disconnect import cancel_on_disconnect
 from service.http.multipart import JSON, MULTIPART
 from service.http.openapi import example_of, problems, schema_ref
-from service.http.request_context import Context
+from service.http.request_context import Context, cancel_on_disconnect
 from service.prediction.predict import run_prediction
 from service.prediction.request import IMAGE, parse_predict_request
 
@@ -43,6 +42,5 @@ async def predict(request: Request, context: Context) -> Response:
     Send picture files as multipart fields `image`, or in base64 as JSON. Rights are read when the request arrives
     and again just before the response is sent: it contains nothing that was revoked or forgotten in between.
     """
-    state = context.state
-    query = await parse_predict_request(request, state.thread_pool, state.settings.max_pictures)
+    query = await parse_predict_request(request, context)
     return Response(await cancel_on_disconnect(request, run_prediction(context, query)), media_type=JSON)

@@ -50,7 +50,7 @@ async def publish(request: Request, context: Context, source_id: UUID) -> Prompt
             publish_remote(registry, caller, source_id, prompt_to_bytes(prompt), PublishedMetadata.of(prompt.metadata))
         )
 
-    return await context.do(keep)
+    return await context.run(keep)
 
 
 def _task_to_manage(session: Session, caller: Caller, source_id: UUID) -> TaskConfig:

@@ -21,11 +21,11 @@ from registry.catalog.tasks import find_task
 from registry.ingest.target import precheck_samples_upload, precheck_source_upload
 from registry.ingest.upload import IngestResult, add_samples, upload_source
 from registry.registry import Registry
-from service.http.multipart import JSON, MULTIPART, parse_media_type
+from service.http.json_body import parse_json_body
+from service.http.multipart import JSON, MULTIPART
 from service.http.openapi import LOCATION, example_of, located, problems, schema_ref
 from service.http.request_context import Context, RequestContext
 from service.http.upload_body import ARCHIVE, ARCHIVE_TYPES, open_upload, receive_upload
-from service.prediction.request import parse_json, validate_body
 
 router = APIRouter(tags=["sources"])
 
@@ -66,7 +66,7 @@ async def upload(request: Request, response: Response, context: Context) -> Uplo
     makes a source without pictures instead (`201`), for prompts that are trained elsewhere. What is answered `202`
     is kept, and its training is done in the end: see `GET /sources/{id}`.
     """
-    if parse_media_type(request.headers.get("content-type", "")) == JSON:
+    if context.media_type == JSON:
         made = await _make_empty(context, await request.body())
         response.status_code = 201
     else:
@@ -87,8 +87,8 @@ async def add(request: Request, response: Response, context: Context, source_id:
 
     Pictures that were forgotten come back only with `readmit`, which takes the right to have them forgotten too.
     """
-    delivery = await open_upload(request)
-    said = delivery.read_as(SamplesUploadRequest)
+    delivery = await open_upload(request, context)
+    said = delivery.validate_parameters(SamplesUploadRequest)
     quota_bytes = context.state.registry.quota_bytes
     await context.read(
         lambda session, caller: precheck_samples_upload(session, caller, source_id, quota_bytes, readmit=said.readmit)
@@ -113,8 +113,8 @@ async def add(request: Request, response: Response, context: Context, source_id:
 
 
 async def _take_source(context: RequestContext, request: Request) -> UploadResponse:
-    delivery = await open_upload(request)
-    said = delivery.read_as(SourceUploadRequest)
+    delivery = await open_upload(request, context)
+    said = delivery.validate_parameters(SourceUploadRequest)
 
     quota_bytes = context.state.registry.quota_bytes
     task_id = await context.read(
@@ -139,7 +139,7 @@ async def _take_source(context: RequestContext, request: Request) -> UploadRespo
 
 
 async def _make_empty(context: RequestContext, body: bytes) -> UploadResponse:
-    source = validate_body(SourceCreate, lambda: parse_json(body))
+    source = parse_json_body(SourceCreate, body)
 
     def work(session: Session, caller: Caller) -> UploadResponse:
         task_id = find_task(session, source.task).id

@@ -56,13 +56,13 @@ def test_a_round_that_was_slow_for_both_leaves_their_ratio_alone() -> None:
 
 
 def test_a_histogram_tells_the_mean_of_what_came_in_between() -> None:
-    before = {'rights_count{look="first"}': 2.0, 'rights_sum{look="first"}': 1.0}
-    after = {'rights_count{look="first"}': 6.0, 'rights_sum{look="first"}': 3.0}
+    before = {'rights_count{phase="initial"}': 2.0, 'rights_sum{phase="initial"}': 1.0}
+    after = {'rights_count{phase="initial"}': 6.0, 'rights_sum{phase="initial"}': 3.0}
 
-    assert mean_seconds(before, after, "rights", '{look="first"}') == 0.5
-    assert mean_seconds({}, after, "rights", '{look="first"}') == 0.5
-    assert mean_seconds(after, after, "rights", '{look="first"}') is None
-    assert mean_seconds(before, after, "rights", '{look="again"}') is None
+    assert mean_seconds(before, after, "rights", '{phase="initial"}') == 0.5
+    assert mean_seconds({}, after, "rights", '{phase="initial"}') == 0.5
+    assert mean_seconds(after, after, "rights", '{phase="initial"}') is None
+    assert mean_seconds(before, after, "rights", '{phase="recheck"}') is None
 
 
 def test_the_stages_of_a_request_are_all_of_its_time() -> None:

@@ -71,10 +71,10 @@ def test_a_problem_has_status_title_and_detail(client_of: ClientOf) -> None:
         client_of("stranger").predict(picture(), task=TASK)
 
     problem = caught.value
-    assert (problem.status, problem.kind, problem.title) == (409, "nothing-usable", "Nothing usable")
+    assert (problem.status, problem.kind, problem.title) == (409, "no-usable-prompts", "No usable prompts")
     assert "grant" in problem.detail
     assert problem.request_id
-    assert str(problem) == f"Nothing usable (409): {problem.detail}"
+    assert str(problem) == f"No usable prompts (409): {problem.detail}"
 
 
 def test_the_problem_of_a_wrong_token_does_not_show_the_token(world: World) -> None:

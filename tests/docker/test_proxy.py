@@ -14,7 +14,7 @@ from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 
-from service.middleware.body_limits import FRAMING_BYTES
+from service.middleware.body_limit import FRAMING_BYTES
 from service.settings import ServiceSettings
 from tests.docker.files import DOCKER
 from tests.docker.replica import FakeReplica, serve_fake_replica

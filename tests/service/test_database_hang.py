@@ -12,14 +12,16 @@ from registry.registry import Registry
 from registry.storage.folder import FolderStore
 from registry.storage.ownership import mark_store
 from registry.storage.scratch import ScratchSpace
+from service.middleware import authentication
 from service.prediction import predict as prediction
+from service.prediction import rights_recheck
 from service.settings import ServiceSettings
 from tests.servers.postgres import PostgresServer
 from tests.service.deployment import TASK, World, picture
 from tests.service.processes import serve
 from tests.service.waiting import wait_for
 
-LOOK_SECONDS = 0.5
+DATABASE_TIMEOUT_S = 0.5
 CLIENT_SECONDS = 30.0  # much longer than any limit here: who waits so long was kept for ever
 
 
@@ -28,7 +30,8 @@ def world(
     migrated_postgres_url: str, postgres_server: PostgresServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> Iterator[World]:
     """A world on PostgreSQL, which has answered once; its server is thawed at the end."""
-    monkeypatch.setattr("service.concurrency.LOOK_SECONDS", LOOK_SECONDS)
+    for module in (authentication, prediction, rights_recheck):
+        monkeypatch.setattr(module, "DATABASE_TIMEOUT_S", DATABASE_TIMEOUT_S)
     told = ServiceSettings(
         home=tmp_path, database=migrated_postgres_url, objects="", weights="random", deadline_s=5.0, threads=2
     )
@@ -75,10 +78,10 @@ def test_a_database_that_hangs_under_a_prediction_ends_it(
         postgres_server.freeze()
         return rights.read_usable_prompts(*given, **named)  # type: ignore[arg-type]
 
-    monkeypatch.setattr(prediction, "usable", usable)
+    monkeypatch.setattr(rights_recheck, "read_usable_prompts", usable)
 
     assert predict(world) == 503
 
     postgres_server.thaw()
-    monkeypatch.setattr(prediction, "usable", rights.read_usable_prompts)
+    monkeypatch.setattr(rights_recheck, "read_usable_prompts", rights.read_usable_prompts)
     wait_for(lambda: predict(world) == 200)

@@ -21,7 +21,7 @@ from registry.errors import Unauthenticated
 from registry.log.signing import open_signer
 from registry.registry import Registry
 from service.app import create_app
-from service.middleware.request_lifecycle import SAFE_HEADERS
+from service.middleware.request_lifecycle import SECURITY_HEADERS
 from service.observability.logging import redact_secrets
 from service.settings import ServiceSettings
 from tests.service.auth.issuer_fixture import LocalIssuer
@@ -101,7 +101,7 @@ def test_a_secret_is_found_nowhere_afterwards(registry: Registry, environment: d
         started.wait()
 
     assert b'"event": "request"' in log.read_bytes()
-    assert b"issuer.keys-unavailable" in log.read_bytes()
+    assert b"jwks.fetch-failed" in log.read_bytes()
     assert len(told) > 4 * 2 * 30
     files = [path for path in tmp_path.rglob("*") if path.is_file()]
     assert {"log", "registry.db"} <= {path.name for path in files}
@@ -176,7 +176,7 @@ def test_every_answer_has_the_safe_headers_and_no_trace_of_what_runs_here(
     answer = small.ask(who, method, path.format(new=small.add_user()), **options)
 
     assert answer.status_code == status, answer.text
-    assert {name: answer.headers[name] for name in SAFE_HEADERS} == SAFE_HEADERS
+    assert {name: answer.headers[name] for name in SECURITY_HEADERS} == SECURITY_HEADERS
     assert not {"server", "x-powered-by", "via"} & set(answer.headers)
     for word in ("Traceback", "ZeroDivisionError", ".py", "site-packages", "sqlalchemy", "uvicorn", "starlette"):
         assert word not in answer.text

@@ -154,7 +154,7 @@ def test_a_database_that_hangs_does_not_keep_a_service_from_its_end(tmp_path: Pa
 
             assert started.wait(60) == 0
 
-    assert "replica.left-late" in log.read_text()
+    assert "replica.unregister-failed" in log.read_text()
     assert "Traceback" not in log.read_text()
 
 

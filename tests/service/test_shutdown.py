@@ -10,9 +10,8 @@ import pytest
 from alacarte.prompting.backbone.vit import Backbone
 from registry.registry import Registry
 from service.background import maintenance
-from service.background.in_flight import InFlightRequests
 from service.background.maintenance import ServiceMaintenance
-from service.background.replica_sync import ReplicaSync
+from service.background.replica_sync import InFlightRequests, ReplicaSync
 from service.engine.backbone_cache import BackboneCache
 from service.engine.settings import EngineSettings
 from service.observability.metrics import Metrics
@@ -52,8 +51,8 @@ async def test_an_erasure_that_takes_long_is_left_behind_and_none_is_begun_after
         return 0
 
     monkeypatch.setattr(maintenance, "run_erasures", erase)
-    monkeypatch.setattr(maintenance, "EVERY_SECONDS", 0.01)
-    monkeypatch.setattr(maintenance, "LEAVE_SECONDS", 0.01)
+    monkeypatch.setattr(maintenance, "INTERVAL_SECONDS", 0.01)
+    monkeypatch.setattr(maintenance, "STOP_TIMEOUT_S", 0.01)
     replica_sync = ReplicaSync(registry.database, EngineHarness(backbone).new_engine(), InFlightRequests())
 
     async with anyio.create_task_group() as group:

@@ -11,7 +11,7 @@ from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 
 from registry.access import rights
 from registry.settings import InvalidSettings
-from service.prediction import predict
+from service.prediction import rights_recheck
 from service.settings import read_service_settings
 from tests.service.auth.issuer_fixture import AUDIENCE, DISCOVERY, LocalIssuer, by_hand, issuing, jwk_of, new_key
 from tests.service.conftest import MakeWorld
@@ -202,7 +202,7 @@ def test_a_jwt_that_expires_in_flight_gets_no_answer(
         wait_for(lambda: time.time() > ends + 0.1)  # the first look holds, the last one must not
         return found
 
-    monkeypatch.setattr(predict, "usable", usable)
+    monkeypatch.setattr(rights_recheck, "read_usable_prompts", usable)
 
     answer = served.ask(text, "POST", "/predict", files={"image": picture()}, data={"task": TASK})
 
@@ -243,7 +243,7 @@ def test_keys_stay_while_the_issuer_is_away_and_without_any_there_is_no_pass(mak
 
         refused = world.ask(text, "GET", "/users/me")
         assert refused.status_code == 503
-        assert refused.json()["type"] == "urn:alacarte:problem:keys-unavailable"
+        assert refused.json()["type"] == "urn:alacarte:problem:issuer-keys-unavailable"
         assert int(refused.headers["retry-after"]) >= 1
         assert issuer.url not in refused.text
         assert status(world, "user") == 200

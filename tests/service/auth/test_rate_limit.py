@@ -105,7 +105,7 @@ def test_nobody_waits_for_another(rate: float, burst: int, waits: list[int]) -> 
 @given(st.lists(st.tuples(st.integers(0, 40), st.integers(0, 8)), max_size=200), st.integers(1, 10))
 def test_memory_is_bounded_however_many_tokens_come(asked: list[tuple[int, int]], most: int) -> None:
     clock = Clock()
-    limiter = RateLimiter(1.0, 2, clock, max_names=most)
+    limiter = RateLimiter(1.0, 2, clock, max_buckets=most)
     for name, wait in asked:
         clock.now += wait / 16
         is_let(limiter, str(name))

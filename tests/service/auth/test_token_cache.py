@@ -71,7 +71,7 @@ def looks(monkeypatch: pytest.MonkeyPatch) -> list[str]:
         asked.append(credential.public_id)
         return look_up(database, credential)
 
-    monkeypatch.setattr(authentication, "caller_of", noted)
+    monkeypatch.setattr(authentication, "authenticate", noted)
     return asked
 
 

@@ -27,7 +27,7 @@ def home() -> str:
 class Part:
     """A keeper and an engine, as far as readiness asks them."""
 
-    is_enrolled = True
+    is_registered = True
     is_healthy = True
 
 
@@ -81,7 +81,7 @@ async def test_many_who_ask_share_one_look(scene: Scene) -> None:
 async def test_who_asks_while_somebody_looks_again_hears_what_was_found_before(
     scene: Scene, monkeypatch: pytest.MonkeyPatch, is_lost: bool
 ) -> None:
-    monkeypatch.setattr("service.background.readiness.OBJECTS_SECONDS", 0.0)
+    monkeypatch.setattr("service.background.readiness.OBJECTS_TTL_SECONDS", 0.0)
     if is_lost:
         scene.fault = DatabaseUnreachable("away")
     readiness = Readiness(scene.readiness._registry, scene.part, scene.part)  # type: ignore[arg-type]

@@ -40,9 +40,9 @@ def stays(world: World, source: UUID, others: list[UUID]) -> bool:
 def test_a_pinned_releases_prompts_leave_memory_last_until_it_is_gone(
     make_world: MakeWorld, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(release_pinner, "EVERY_SECONDS", 0.05)
+    monkeypatch.setattr(release_pinner, "INTERVAL_SECONDS", 0.05)
     budget_bytes = 2 * SLOTS * slot_bytes(backbone(), memory=5)
-    world = make_world(prompt_cache_bytes=budget_bytes, pinned=f"{TASK}/stable, {TASK}/another", rate_per_s=0)
+    world = make_world(prompt_cache_bytes=budget_bytes, pinned_releases=f"{TASK}/stable, {TASK}/another", rate_per_s=0)
     with world.registry.database.write_transaction() as session:
         release = pin_release(session, OPERATOR, world.task, "stable")
     others = [world.add_source() for _ in range(SLOTS)]
@@ -61,10 +61,10 @@ def test_a_pinned_releases_prompts_leave_memory_last_until_it_is_gone(
 @pytest.mark.parametrize("pinned", ["stable", "animals/", "/stable", "animals/stable,birds"])
 def test_a_release_is_pinned_by_its_task_and_its_name(pinned: str) -> None:
     with pytest.raises(Exception, match="TASK/RELEASE"):
-        read_service_settings(pinned=pinned)
+        read_service_settings(pinned_releases=pinned)
 
 
 def test_several_releases_can_be_pinned() -> None:
-    settings = read_service_settings(pinned="animals/stable, birds/v1/2 ,")
+    settings = read_service_settings(pinned_releases="animals/stable, birds/v1/2 ,")
 
-    assert settings.pinned_releases == (("animals", "stable"), ("birds", "v1/2"))
+    assert settings.pinned_release_names == (("animals", "stable"), ("birds", "v1/2"))

@@ -14,8 +14,7 @@ from registry.db.clock import seconds_from_now
 from registry.db.models.write_claims import Replica
 from registry.erasure.request import forget_source
 from registry.registry import Registry
-from service.background.in_flight import InFlightRequests
-from service.background.replica_sync import ReplicaSync
+from service.background.replica_sync import InFlightRequests, ReplicaSync
 from service.engine.backbone_cache import BackboneCache
 from service.engine.engine import Engine
 from service.engine.settings import EngineSettings
@@ -180,12 +179,12 @@ async def test_a_replica_does_not_begin_anew_before_its_last_pass_has_ended(
 
         await scene.replica_sync.poll()
         await scene.replica_sync.poll()
-        assert not scene.replica_sync.is_enrolled
+        assert not scene.replica_sync.is_registered
 
         harness.forward_pause.resume()
         await until(lambda: not scene.is_paused())
         await scene.replica_sync.poll()
-        assert scene.replica_sync.is_enrolled
+        assert scene.replica_sync.is_registered
 
 
 async def test_a_replica_that_leaves_while_a_pass_runs_is_waited_for_as_long_as_its_lease(

@@ -15,8 +15,7 @@ from registry.db.models.write_claims import Replica
 from registry.erasure.request import forget_source
 from registry.errors import DatabaseUnreachable
 from registry.registry import Registry
-from service.background.in_flight import InFlightRequests
-from service.background.replica_sync import LEASE_SECONDS, ReplicaSync
+from service.background.replica_sync import LEASE_SECONDS, InFlightRequests, ReplicaSync
 from service.errors import NotReady
 from tests.registry.factories import make_prompt, make_shard, make_source, make_task
 
@@ -66,8 +65,8 @@ class Stage:
     def forget(self, prompt: UsablePrompt) -> int:
         return forget_source(self.registry, OPERATOR, prompt.source_id).epoch
 
-    def is_enrolled(self) -> bool:
-        return self.replica_sync.is_enrolled
+    def is_registered(self) -> bool:
+        return self.replica_sync.is_registered
 
     def rows(self) -> list[Replica]:
         with self.registry.database.read_transaction() as session:
@@ -135,13 +134,13 @@ async def test_a_replica_that_counted_as_dead_drops_everything_and_begins_anew(s
     stage.forget(stage.prompt())  # so that there is something to report
 
     await stage.replica_sync.poll()
-    assert not stage.is_enrolled()
+    assert not stage.is_registered()
     assert stage.memory.prompts == []
     with pytest.raises(NotReady):
-        stage.replica_sync.require_enrolled()
+        stage.replica_sync.require_registered()
     await stage.replica_sync.poll()
 
-    assert stage.is_enrolled()
+    assert stage.is_registered()
     assert [row.id for row in stage.rows()] != [before.id]
 
 
@@ -155,11 +154,11 @@ async def test_it_does_not_begin_anew_while_predictions_are_under_way(
     with stage.in_flight.track():
         await stage.replica_sync.poll()
         await stage.replica_sync.poll()
-        assert not stage.is_enrolled()
+        assert not stage.is_registered()
 
     await stage.replica_sync.poll()
 
-    assert stage.is_enrolled()
+    assert stage.is_registered()
 
 
 async def test_a_replica_that_cannot_renew_in_time_drops_everything(
@@ -171,7 +170,7 @@ async def test_a_replica_that_cannot_renew_in_time_drops_everything(
     def away(self: Database) -> object:
         raise DatabaseUnreachable("away")
 
-    monkeypatch.setattr(Database, "reading", away)
+    monkeypatch.setattr(Database, "read_transaction", away)
     await stage.replica_sync.poll()
     assert stage.memory.prompts != []  # it still counts as alive
 
@@ -179,7 +178,7 @@ async def test_a_replica_that_cannot_renew_in_time_drops_everything(
     await stage.replica_sync.poll()
 
     assert stage.memory.prompts == []
-    assert not stage.is_enrolled()
+    assert not stage.is_registered()
 
 
 class Clock:

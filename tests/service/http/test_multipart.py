@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from service.errors import BodyUnreadable
+from service.errors import MalformedBody
 from service.http.multipart import PartStart, parse_boundary, parse_multipart
 
 BOUNDARY = b"fence"
@@ -57,21 +57,21 @@ def test_the_cuts_on_the_wire_change_nothing(parts: list[tuple[str, bytes]], cut
 
 @given(st.binary(max_size=80))
 def test_garbage_is_refused_and_never_more(body: bytes) -> None:
-    with pytest.raises(BodyUnreadable):
+    with pytest.raises(MalformedBody):
         read([body])
 
 
 def test_a_form_without_its_end_is_refused() -> None:
-    with pytest.raises(BodyUnreadable):
+    with pytest.raises(MalformedBody):
         read([form_of([("image", b"abc")])[:-6]])
 
 
 def test_a_form_of_too_many_parts_is_refused() -> None:
-    with pytest.raises(BodyUnreadable, match="parts"):
+    with pytest.raises(MalformedBody, match="parts"):
         read([form_of([("a", b"")] * 2001)])
 
 
 @pytest.mark.parametrize("kind", ["multipart/form-data", "multipart/form-data; boundary=", "multipart/form-data; b=c"])
 def test_a_form_without_a_boundary_is_refused(kind: str) -> None:
-    with pytest.raises(BodyUnreadable, match="boundary"):
+    with pytest.raises(MalformedBody, match="boundary"):
         parse_boundary(kind)

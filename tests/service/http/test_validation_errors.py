@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from service.http.problems import MAX_TOLD
+from service.http.problems import MAX_ERRORS
 from tests.service.deployment import TASK, World
 
 MIB = 2**20
@@ -55,10 +55,10 @@ def test_many_fields_of_a_form_get_a_short_answer(world: World) -> None:
 
 
 def test_the_first_faults_are_told_and_how_many_more_there_are(world: World) -> None:
-    answer = world.ask("admin", "POST", "/users", json=strangers(MAX_TOLD)).json()
+    answer = world.ask("admin", "POST", "/users", json=strangers(MAX_ERRORS)).json()
 
-    assert len(answer["errors"]) == MAX_TOLD
-    assert answer["detail"].endswith(f"(and {MAX_TOLD} more)")  # the name is missing, too
+    assert len(answer["errors"]) == MAX_ERRORS
+    assert answer["detail"].endswith(f"(and {MAX_ERRORS} more)")  # the name is missing, too
 
 
 def test_a_document_of_one_thing_is_small(world: World) -> None:

@@ -14,7 +14,7 @@ from registry.catalog import tasks
 from registry.errors import DatabaseUnreachable
 from registry.settings import InvalidSettings
 from service.background.readiness import Readiness
-from service.http.disconnect import cancel_on_disconnect
+from service.http.request_context import cancel_on_disconnect
 from service.middleware import authentication
 from service.observability.logging import LOGGER, JsonLines, log
 from service.settings import read_service_settings
@@ -135,7 +135,7 @@ def test_a_database_that_is_away_is_a_503_for_everybody(world: World, monkeypatc
     def away(*_: object) -> None:
         raise DatabaseUnreachable("the database does not answer: 10.1.2.3 refused")
 
-    monkeypatch.setattr(authentication, "caller_of", away)
+    monkeypatch.setattr(authentication, "authenticate", away)
 
     answer = world.ask("user", "GET", "/tasks")
 
@@ -150,7 +150,7 @@ def test_a_replica_without_its_database_lives_and_is_not_ready(
     def away(self: Readiness) -> None:
         raise DatabaseUnreachable("away")
 
-    monkeypatch.setattr(Readiness, "_look_at_rows", away)
+    monkeypatch.setattr(Readiness, "_check_database", away)
     world = make_world()
 
     assert world.ask(None, "GET", "/healthz").status_code == 200
@@ -226,7 +226,7 @@ def test_a_header_that_is_no_bearer_token_is_refused(text: str, world: World) ->
 def test_who_sends_no_token_is_told_that_one_is_wanted(world: World) -> None:
     missing, wrong = world.ask(None, "GET", "/tasks"), world.ask(GARBAGE, "GET", "/tasks")
 
-    assert "is wanted" in missing.json()["detail"]
+    assert "is required" in missing.json()["detail"]
     assert missing.headers["www-authenticate"] == 'Bearer realm="alacarte"'
     assert "revoked" in wrong.json()["detail"]
     assert wrong.headers["www-authenticate"] == 'Bearer realm="alacarte", error="invalid_token"'

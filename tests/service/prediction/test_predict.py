@@ -21,7 +21,7 @@ from registry.access.usable_set import UsablePromptSet
 from registry.db.database import Database
 from registry.erasure.request import forget_source
 from registry.errors import DatabaseUnreachable
-from service.prediction import predict as prediction
+from service.prediction import rights_recheck
 from tests.service.deployment import LABELS, TASK, World, backbone, picture, prompt_bytes
 
 
@@ -151,7 +151,7 @@ def test_a_release_answers_by_what_it_pins(world: World) -> None:
 def test_a_caller_without_sources_gets_no_guess(world: World) -> None:
     problem = refusal(world, 409, who="stranger", files={"image": picture()}, data={"task": TASK})
 
-    assert problem["type"] == "urn:alacarte:problem:nothing-usable"
+    assert problem["type"] == "urn:alacarte:problem:no-usable-prompts"
     assert "ask its owner or an admin for a grant" in problem["detail"]
 
 
@@ -225,7 +225,7 @@ def after_first_look(monkeypatch: pytest.MonkeyPatch, *happenings: Any) -> None:
             left.pop(0)()
         return found
 
-    monkeypatch.setattr(prediction, "usable", usable)
+    monkeypatch.setattr(rights_recheck, "read_usable_prompts", usable)
 
 
 def test_a_source_that_is_forgotten_in_flight_is_not_in_the_answer(
@@ -271,14 +271,14 @@ def test_a_set_that_never_rests_is_given_up(world: World, monkeypatch: pytest.Mo
 
     problem = refusal(world, 503, files={"image": picture()}, data={"task": TASK})
 
-    assert problem["type"] == "urn:alacarte:problem:set-unsettled"
+    assert problem["type"] == "urn:alacarte:problem:rights-changed"
 
 
 def test_without_the_database_there_is_no_answer(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     def unreachable(*_: object, **__: object) -> UsablePromptSet:
         raise DatabaseUnreachable("the database does not answer: 10.1.2.3 refused")
 
-    monkeypatch.setattr(prediction, "usable", unreachable)
+    monkeypatch.setattr(rights_recheck, "read_usable_prompts", unreachable)
 
     answer = world.ask("user", "POST", "/predict", files={"image": picture()}, data={"task": TASK})
 

@@ -15,6 +15,7 @@ from registry.db.models.catalog import Task
 from registry.db.models.prompts import Prompt
 from registry.erasure.request import forget_source
 from service.prediction import predict as prediction
+from service.prediction import rights_recheck
 from tests.service.conftest import MakeWorld
 from tests.service.deployment import TASK, World, backbone, picture
 
@@ -37,8 +38,8 @@ def test_the_document_is_finished_before_the_last_look(
 
         return wrapped
 
-    monkeypatch.setattr(prediction, "usable", noted("look", rights.read_usable_prompts))
-    monkeypatch.setattr(prediction, "still_usable", noted("last look", rights.recheck_usable_prompts))
+    monkeypatch.setattr(rights_recheck, "read_usable_prompts", noted("look", rights.read_usable_prompts))
+    monkeypatch.setattr(rights_recheck, "recheck_usable_prompts", noted("last look", rights.recheck_usable_prompts))
     monkeypatch.setattr(prediction, serialize, noted("document", getattr(prediction, serialize)))
 
     if path == "oip":
@@ -59,7 +60,7 @@ def looks_of(monkeypatch: pytest.MonkeyPatch) -> list[None]:
         looks.append(None)
         return rights.read_usable_prompts(*given, **named)
 
-    monkeypatch.setattr(prediction, "usable", usable)
+    monkeypatch.setattr(rights_recheck, "read_usable_prompts", usable)
     return looks
 
 
@@ -101,5 +102,5 @@ def test_weights_that_do_not_fit_are_told_to_the_operator_alone(
     assert answer.json()["type"] == "urn:alacarte:problem:backbone-weights-mismatch"
     assert identity[:12] not in answer.text
     assert backbone().identity[:12] not in answer.text
-    logged = next(record for record in caplog.records if record.getMessage() == "request.unserved")
+    logged = next(record for record in caplog.records if record.getMessage() == "request.dependency-unavailable")
     assert identity[:12] in logged.fields["reason"]  # type: ignore[attr-defined]

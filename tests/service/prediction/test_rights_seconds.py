@@ -15,5 +15,5 @@ def test_every_prediction_is_seen_to_read_its_rights_twice(world: World) -> None
         assert world.ask("user", "POST", "/predict", files={"image": picture(number)}).status_code == 200
     lines = world.ask("admin", "GET", "/metrics").text.splitlines()
 
-    assert 'alacarte_rights_seconds_count{look="first"} 3.0' in lines
-    assert 'alacarte_rights_seconds_count{look="again"} 3.0' in lines
+    assert 'alacarte_rights_seconds_count{phase="initial"} 3.0' in lines
+    assert 'alacarte_rights_seconds_count{phase="recheck"} 3.0' in lines

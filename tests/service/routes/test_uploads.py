@@ -13,7 +13,7 @@ from uuid import UUID
 import httpx
 import pytest
 
-from service.middleware import body_limits
+from service.middleware import body_limit
 from tests.service.conftest import MakeWorld
 from tests.service.deployment import TASK, World, archive, picture
 from tests.service.waiting import wait_for
@@ -302,7 +302,7 @@ def test_one_user_has_at_most_half_of_the_places(make_world: MakeWorld) -> None:
 
 
 def test_an_upload_that_trickles_is_let_go(make_world: MakeWorld, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(body_limits, "GRACE_SECONDS", 0.5)
+    monkeypatch.setattr(body_limit, "GRACE_SECONDS", 0.5)
     world = make_world()
     with connection(world) as wire:
         path = "/sources?task=animals&name=trickle"

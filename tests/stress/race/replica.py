@@ -10,7 +10,7 @@ from collections.abc import Iterable, Sequence
 from contextvars import ContextVar
 from dataclasses import dataclass, replace
 from types import ModuleType
-from typing import Any, Literal
+from typing import Any
 
 from fastapi import FastAPI
 from starlette.datastructures import MutableHeaders
@@ -29,16 +29,13 @@ from service.http.request_context import RequestContext
 from service.prediction.predict import CheckedResponse
 from service.prediction.request import PredictionQuery
 from service.prediction.response import PredictionResult
+from service.prediction.rights_recheck import Phase, read_rights, recheck_rights
 from service.settings import ServiceSettings
 
-COMPUTED_AT = "x-computed-at"  # by time.monotonic(), which is one clock for all processes of a machine
+COMPUTED_AT = "x-computed-at"  # by time.monotonic(), phase is one clock for all processes of a machine
 CACHE_SECONDS = 1.0
 
-Phase = Literal["first", "again"]
-
 _cached_rights: dict[tuple[str, str], tuple[float, UsablePromptSet]] = {}
-_read_query_rights = service.prediction.predict._read_query_rights
-_is_still_authorized = service.prediction.predict._is_still_authorized
 _create_app = service.app.create_app
 
 
@@ -54,7 +51,7 @@ _record: ContextVar[RequestRecord] = ContextVar("record")
 
 
 class ComputedAtMiddleware:
-    """Outermost middleware: adds the time at which the scores were computed to the response."""
+    """Outermost middleware: adds the time at phase the scores were computed to the response."""
 
     def __init__(self, app: ASGIApp) -> None:
         self._app = app
@@ -102,18 +99,18 @@ def create_instrumented_app(settings: ServiceSettings) -> FastAPI:
     return app
 
 
-async def read_rights_once(context: RequestContext, query: PredictionQuery, which: Phase) -> UsablePromptSet:
+async def read_rights_once(context: RequestContext, query: PredictionQuery, phase: Phase) -> UsablePromptSet:
     """Read the rights once per request, without a recheck."""
     record = _record.get()
-    record.found = record.found or await _read_query_rights(context, query, which)
+    record.found = record.found or await read_rights(context, query, phase)
     return record.found
 
 
-async def read_cached_rights(context: RequestContext, query: PredictionQuery, which: Phase) -> UsablePromptSet:
+async def read_cached_rights(context: RequestContext, query: PredictionQuery, phase: Phase) -> UsablePromptSet:
     """Read the rights through a cache with a short lifetime."""
     key = _key_of(context, query)
     if key not in _cached_rights or time.monotonic() > _cached_rights[key][0] + CACHE_SECONDS:
-        _cached_rights[key] = (time.monotonic(), await _read_query_rights(context, query, which))
+        _cached_rights[key] = (time.monotonic(), await read_rights(context, query, phase))
     return _cached_rights[key][1]
 
 
@@ -121,7 +118,7 @@ def _key_of(context: RequestContext, query: PredictionQuery) -> tuple[str, str]:
     return str(context.user_id), str(query.options.sources)
 
 
-def skip_recheck(_visit: RequestContext, _query: PredictionQuery, _found: UsablePromptSet) -> bool:
+def skip_recheck(_context: RequestContext, _query: PredictionQuery, _found: UsablePromptSet) -> bool:
     """Recheck nothing."""
     return True
 
@@ -130,7 +127,7 @@ def recheck_from_cache(context: RequestContext, query: PredictionQuery, found: U
     """Recheck the rights against the same cache."""
     read_at, cached = _cached_rights[_key_of(context, query)]
     if time.monotonic() > read_at + CACHE_SECONDS:
-        return _is_still_authorized(context, query, found)
+        return recheck_rights(context, query, found)
     return set(found.prompts) <= set(cached.prompts)
 
 
@@ -156,7 +153,7 @@ def inject_fault(fault: str) -> None:
         "unnamed": (read_rights_once, skip_recheck),
         "cached": (read_cached_rights, recheck_from_cache),
     }
-    for name, replacement in zip(("_read_query_rights", "_is_still_authorized"), patches[fault], strict=True):
+    for name, replacement in zip(("read_rights", "recheck_rights"), patches[fault], strict=True):
         patch(service.prediction.predict, name, replacement)
     if fault == "unnamed":
         patch(service.prediction.predict, "_respond", respond_without_removed_names)

@@ -6,7 +6,7 @@ from select import select
 
 import pytest
 
-from service.http.slow_clients import MAX_HEAD_BYTES, ConnectionLimit
+from service.http.connection_limit import MAX_HEAD_BYTES, ConnectionLimit
 from tests.service.server_fixture import GET, HELD, LARGE, LARGE_BYTES, House, all_of, answer_on, open_house, status_of
 from tests.service.waiting import wait_for
 
@@ -231,26 +231,26 @@ def test_a_tunnel_is_refused(house: Open) -> None:
     assert status_of(all_of(house().connect(b"CONNECT x:80 HTTP/1.1\r\nHost: x\r\n\r\n"))) == 400
 
 
-class Guest:
-    """Who waits, and may be let go."""
+class FakeConnection:
+    """An idle connection."""
 
     def __init__(self) -> None:
-        self.is_gone = False
+        self.is_closed = False
 
-    def let_go(self) -> None:
-        self.is_gone = True
+    def close(self) -> None:
+        self.is_closed = True
 
 
-def test_a_lobby_forgets_who_leaves() -> None:
-    lobby = ConnectionLimit(2)
-    guests = [Guest() for _ in range(4)]
+def test_the_limit_forgets_connections_that_are_busy_or_closed() -> None:
+    limit = ConnectionLimit(2)
+    connections = [FakeConnection() for _ in range(4)]
 
-    assert [lobby.is_admitted(guest, number) for number, guest in enumerate(guests[:2], 1)] == [True, True]
-    lobby.leave(guests[0])
-    lobby.leave(guests[0])
-    assert lobby.is_admitted(guests[2], 3)
-    assert [guest.is_gone for guest in guests] == [False, True, False, False]
-    lobby.leave(guests[2])
-    assert not lobby.is_admitted(guests[3], 3)
-    lobby.enter(guests[0])
-    assert len(lobby) == 1
+    assert [limit.admit(connection, number) for number, connection in enumerate(connections[:2], 1)] == [True, True]
+    limit.mark_busy(connections[0])
+    limit.mark_busy(connections[0])
+    assert limit.admit(connections[2], 3)
+    assert [connection.is_closed for connection in connections] == [False, True, False, False]
+    limit.mark_busy(connections[2])
+    assert not limit.admit(connections[3], 3)
+    limit.mark_idle(connections[0])
+    assert len(limit) == 1
