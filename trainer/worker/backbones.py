@@ -1,4 +1,4 @@
-"""The backbones of a worker: each built when a task first needs it, and kept, since tasks have many shards."""
+"""The backbones of a worker: each is built when a task first needs it, and kept for the next shards."""
 
 import threading
 from collections import OrderedDict
@@ -7,46 +7,46 @@ from concurrent.futures import Future, wait
 
 from alacarte.prompting.backbone.vit import Backbone
 
-MOST = 2  # kept at once: a worker seldom serves more tasks than that, and each may fill a device
-LOOK_SECONDS = 0.2
+MAX_KEPT = 2  # a worker seldom serves more tasks than that, and each may fill a device
+CHECK_SECONDS = 0.2
 
-Build = Callable[[str, int | None], Backbone]  # of a name and a size
+BuildBackbone = Callable[[str, int | None], Backbone]  # of a name and a size
 Key = tuple[str, int | None]
 
 
 class WorkerBackbones:
-    """Backbones by name and size, used by one thread; the one that was not used for longest leaves first."""
+    """Backbones by name and size, used by one thread; the least recently used one is dropped first."""
 
-    def __init__(self, build: Build, most: int = MOST) -> None:
+    def __init__(self, build: BuildBackbone, max_kept: int = MAX_KEPT) -> None:
         self._build = build
-        self._most = most
+        self._max_kept = max_kept
         self._built: OrderedDict[Key, Future[Backbone]] = OrderedDict()
 
     def get(self, name: str, size: int | None, check: Callable[[], None]) -> Backbone:
-        """The backbone, built now if need be; `check` is called meanwhile, and what it raises ends the waiting."""
+        """Return the backbone, built now if necessary; meanwhile `check` is called and can raise to stop waiting."""
         key = (name, size)
         if key not in self._built:
-            while len(self._built) >= self._most:  # before the new one needs the memory
+            while len(self._built) >= self._max_kept:  # before the new one needs the memory
                 self._built.popitem(last=False)
             self._built[key] = self._start(key)
         self._built.move_to_end(key)
-        building = self._built[key]
+        future = self._built[key]
         check()
-        while not wait((building,), LOOK_SECONDS).done:
+        while not wait((future,), CHECK_SECONDS).done:
             check()
-        if building.exception() is not None:
-            del self._built[key]  # a hub that was away may be back for the next shard
-        return building.result()
+        if future.exception() is not None:
+            del self._built[key]  # the hub may be reachable again for the next shard
+        return future.result()
 
     def _start(self, key: Key) -> Future[Backbone]:
-        """Builds in a thread that can be left behind: a download of gigabytes cannot be interrupted."""
-        building: Future[Backbone] = Future()
+        """Build in a daemon thread: a download of gigabytes cannot be interrupted, only left behind."""
+        future: Future[Backbone] = Future()
 
         def build() -> None:
             try:
-                building.set_result(self._build(*key))
-            except BaseException as error:  # whatever it is, the one who waits is told
-                building.set_exception(error)
+                future.set_result(self._build(*key))
+            except BaseException as error:  # raised again by `get`
+                future.set_exception(error)
 
         threading.Thread(target=build, name="backbone", daemon=True).start()
-        return building
+        return future

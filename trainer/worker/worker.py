@@ -1,12 +1,8 @@
-"""The worker: leases shards one after the other and trains them, for as long as it may, whatever goes wrong with one.
-
-How one shard is trained is told in `attempt`; here stands what becomes of the worker in each case.
-"""
+"""The worker: lease one shard after the other and run its training job (`job.py`), whatever goes wrong with one."""
 
 import logging
 import time
 from collections import Counter
-from collections.abc import Callable
 from dataclasses import dataclass
 from threading import Event
 from typing import Literal
@@ -16,22 +12,20 @@ from registry.registry import Registry
 from registry.training.lease import LEASE_SECONDS, Lease, to_single_line, validate_lease_seconds
 from registry.training.queue import lease_shard
 from trainer.worker.backbones import WorkerBackbones
-from trainer.worker.errors import Stopped, error_log_fields, translate_errors
-from trainer.worker.heartbeat import LeaseHeartbeat
-from trainer.worker.job import TrainingJob
-from trainer.worker.log_events import log_event
+from trainer.worker.errors import StopRequested, translate_errors
+from trainer.worker.job import LeaseHeartbeat, TrainingJob, sleep_unless_stopped
+from trainer.worker.log import error_fields, log_event
 from trainer.worker.maintenance import WorkerMaintenance, run_maintenance
 
-BEAT_SECONDS = 2.0  # what is cancelled or forgotten is noticed so soon, however long a lease is
-LONGEST_PAUSE_SECONDS = 30.0
-NAP_SECONDS = 0.1
+HEARTBEAT_SECONDS = 2.0  # a cancelled or forgotten shard is noticed this soon, however long the lease is
+MAX_PAUSE_SECONDS = 30.0
 
-Ending = Literal["published", "failed", "lost", "given back", "idle"]
+JobOutcome = Literal["published", "failed", "lost", "released", "idle"]
 
 
 @dataclass(frozen=True)
 class JobCounts:
-    """What became of the shards that a worker took."""
+    """The outcomes of a worker's jobs."""
 
     published: int
     failed: int
@@ -39,7 +33,7 @@ class JobCounts:
 
 
 class Worker:
-    """Trains shards in the thread that runs it; the name is how people find it."""
+    """Trains shards in the thread that runs it; people see it by its name."""
 
     def __init__(
         self,
@@ -50,9 +44,9 @@ class Worker:
         cache_bytes: int,
         lease_seconds: float = LEASE_SECONDS,
         poll_seconds: float = 1.0,
-        beat_seconds: float = BEAT_SECONDS,
+        heartbeat_seconds: float = HEARTBEAT_SECONDS,
     ) -> None:
-        validate_lease_seconds(lease_seconds)  # here, and not again and again when work is asked for
+        validate_lease_seconds(lease_seconds)  # here, rather than with every lease
         if not (name := to_single_line(name)):
             raise Invalid("a worker needs a name by which people find it, such as its host and process")
         self.name = name
@@ -61,98 +55,72 @@ class Worker:
         self._cache_bytes = cache_bytes
         self._lease_seconds = lease_seconds
         self._poll_seconds = poll_seconds
-        self._beat_seconds = min(beat_seconds, lease_seconds / 4)
+        self._heartbeat_seconds = min(heartbeat_seconds, lease_seconds / 4)
 
     def run(self, stop: Event, *, once: bool = False) -> JobCounts:
-        """Works until it is told to stop, or, once, until there is no work; a shard in the midst is given back."""
-        counts: Counter[Ending] = Counter()
+        """Work until `stop` is set or, with `once`, until there is no work; a shard in training is released."""
+        outcomes: Counter[JobOutcome] = Counter()
         log_event("worker started", worker=self.name)
-        with WorkerMaintenance(self._registry) as housekeeping:
+        with WorkerMaintenance(self._registry) as maintenance:
             pause_seconds = self._poll_seconds
             while not stop.is_set():
                 try:
-                    ending = self._take_one(stop)
-                except Exception as error:  # nobody could be asked for work
+                    outcome = self._run_next_job(stop)
+                except Exception as error:  # no lease could be requested
                     if once:
                         raise
-                    log_event("no work can be had", level=logging.WARNING, **error_log_fields(error))
-                    _pause(stop, pause_seconds)
-                    pause_seconds = min(2 * pause_seconds, LONGEST_PAUSE_SECONDS)
+                    log_event("lease request failed", level=logging.WARNING, **error_fields(error))
+                    sleep_unless_stopped(stop, pause_seconds)
+                    pause_seconds = min(2 * pause_seconds, MAX_PAUSE_SECONDS)
                     continue
                 pause_seconds = self._poll_seconds
-                counts[ending] += 1
-                if ending != "idle":
-                    housekeeping.nudge()
+                outcomes[outcome] += 1
+                if outcome != "idle":
+                    maintenance.run_soon()
                 elif once:
                     break
                 else:
-                    _pause(stop, self._poll_seconds)
+                    sleep_unless_stopped(stop, self._poll_seconds)
         if once and not stop.is_set():
             run_maintenance(self._registry)
-        tally = JobCounts(counts["published"], counts["failed"], counts["lost"])
-        log_event("worker stopped", worker=self.name, published=tally.published, failed=tally.failed, lost=tally.lost)
-        return tally
+        counts = JobCounts(outcomes["published"], outcomes["failed"], outcomes["lost"])
+        log_event(
+            "worker stopped", worker=self.name, published=counts.published, failed=counts.failed, lost=counts.lost
+        )
+        return counts
 
-    def _take_one(self, stop: Event) -> Ending:
-        """One attempt at the most urgent work, if there is any; raises only if nobody could be asked for it."""
+    def _run_next_job(self, stop: Event) -> JobOutcome:
+        """Lease the most urgent shard, if there is any, and train it; raises only if no lease could be requested."""
         lease: Lease | None = None
         leased_at = time.monotonic()
         try:
             with lease_shard(self._registry, self.name, seconds=self._lease_seconds) as found:
                 if found is None:
                     return "idle"
-                lease, room = found
-                _tell("leased", lease, generation=lease.generation, samples=len(lease.samples))
-                with LeaseHeartbeat(self._registry.database, lease, leased_at, self._beat_seconds) as heartbeat:
-                    attempt = TrainingJob(
-                        self._registry, lease, room, heartbeat, _check_of(stop, heartbeat), _pause_of(stop)
-                    )
-                    with translate_errors(room):
-                        prompt = attempt.run(self._backbones, self._cache_bytes)
-                _tell("published", lease, prompt=str(prompt.id), bytes=prompt.size_bytes)
+                lease, folder = found
+                _log("shard leased", lease, generation=lease.generation, samples=len(lease.samples))
+                with LeaseHeartbeat(self._registry.database, lease, leased_at, self._heartbeat_seconds) as heartbeat:
+                    job = TrainingJob(self._registry, lease, folder, heartbeat, stop)
+                    with translate_errors(folder):
+                        prompt = job.run(self._backbones, self._cache_bytes)
+                _log("prompt published", lease, prompt=str(prompt.id), bytes=prompt.size_bytes)
                 return "published"
-        except Stopped:
+        except StopRequested:
             if lease is not None:
-                _tell("given back", lease)
-            return "given back"
+                _log("shard released", lease)
+            return "released"
         except LeaseLost:
             if lease is None:
                 raise
-            _tell("lost", lease)
+            _log("lease lost", lease)
             return "lost"
-        except Exception as error:  # the edge of the loop: `leased` has noted it on the shard
+        except Exception as error:  # `lease_shard` has recorded it on the shard
             if lease is None:
                 raise
-            _tell("failed", lease, level=logging.WARNING, **error_log_fields(error))
+            _log("training failed", lease, level=logging.WARNING, **error_fields(error))
             return "failed"
 
 
-def _check_of(stop: Event, heartbeat: LeaseHeartbeat) -> Callable[[], None]:
-    def check() -> None:
-        if stop.is_set():
-            raise Stopped
-        heartbeat.check()
-
-    return check
-
-
-def _pause_of(stop: Event) -> Callable[[float], None]:
-    def pause(seconds: float) -> None:
-        _pause(stop, seconds)
-        if stop.is_set():
-            raise Stopped
-
-    return pause
-
-
-def _pause(stop: Event, seconds: float) -> None:
-    """Waits, or less if it is told to stop; a signal handler that sets the event must never find its lock taken."""
-    end = time.monotonic() + seconds
-    while not stop.is_set() and (left := end - time.monotonic()) > 0:
-        time.sleep(min(left, NAP_SECONDS))
-
-
-def _tell(event: str, lease: Lease, *, level: int = logging.INFO, **fields: object) -> None:
-    log_event(
-        event, level=level, shard=str(lease.shard_id), source=str(lease.source_id), task=str(lease.task.id), **fields
-    )
+def _log(event: str, lease: Lease, *, level: int = logging.INFO, **fields: object) -> None:
+    ids = {"shard": str(lease.shard_id), "source": str(lease.source_id), "task": str(lease.task.id)}
+    log_event(event, level=level, **ids, **fields)

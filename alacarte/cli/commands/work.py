@@ -104,9 +104,9 @@ def _stopped_by_signals(stop: threading.Event) -> Iterator[None]:
 @contextmanager
 def _told_in_lines() -> Iterator[None]:
     """The worker's events as lines on stderr."""
-    from trainer.worker.log_events import LOG
+    from trainer.worker.log import LOGGER
 
-    log, lines = logging.getLogger(LOG), _Lines()
+    log, lines = logging.getLogger(LOGGER), _Lines()
     before = log.level
     log.addHandler(lines)
     log.setLevel(logging.INFO)

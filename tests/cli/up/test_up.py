@@ -28,7 +28,7 @@ from registry.settings import RegistrySettings
 from tests.cli.fixtures import draw, run
 from tests.cli.up.test_supervisor import is_alive
 from tests.servers.processes import until
-from tests.trainer.worker.fixtures import ENDLESS, add_source, add_task, is_training, shards_of
+from tests.trainer.worker.fixtures import ENDLESS, add_source, add_task, is_training, load_shards
 
 ROOT = Path(__file__).parents[3]
 TIMEOUT_SECONDS = 120
@@ -150,7 +150,7 @@ def test_a_second_start_finds_the_registry_and_ctrl_c_returns_the_shard_in_train
 
     assert (process.returncode, err.splitlines()[-1]) == (0, "stopped")
     assert not is_alive(worker)
-    [shard] = shards_of(registry, source)
+    [shard] = load_shards(registry, source)
     assert (shard.lease_id, shard.attempts) == (None, 0)
     with registry.database.read_transaction() as session:
         names = [one.name for one in list_sources(session, OPERATOR).items]

@@ -9,7 +9,7 @@ from playwright.sync_api import FilePayload, expect
 from tests.service.console.browser import Reader
 from tests.service.deployment import TASK, archive, backbone
 from tests.service.waiting import wait_for
-from tests.trainer.worker.fixtures import Running, worker_on
+from tests.trainer.worker.fixtures import WorkerThread, make_worker
 
 
 def upload(reader: Reader, name: str, shards: int = 1) -> None:
@@ -36,7 +36,7 @@ def test_a_source_is_uploaded_trained_and_answers(reader: Reader) -> None:
     expect(row).to_contain_text("waits for a worker")
     expect(row.get_by_role("progressbar")).to_be_visible()
     expect(row.get_by_role("checkbox")).to_be_disabled()
-    running = Running(worker_on(reader.world.registry, backbone()))
+    running = WorkerThread(make_worker(reader.world.registry, backbone()))
     try:
         expect(row).to_contain_text("ready")
         expect(row.get_by_role("progressbar")).to_be_hidden()
@@ -118,7 +118,7 @@ def test_one_picture_is_forgotten_and_its_shard_is_trained_again(reader: Reader)
     said = {"task": TASK, "name": world.name("upload")}
     headers = {"Content-Type": "application/zip"}
     source = world.ask("owner", "POST", "/sources", params=said, content=archive(), headers=headers).json()["source"]
-    worker_on(world.registry, backbone()).run(Event(), once=True)
+    make_worker(world.registry, backbone()).run(Event(), once=True)
     reader.sign_in("owner")
     reader.row(source).get_by_role("button").click()
     pictures = reader.page.locator("dialog.drawer")

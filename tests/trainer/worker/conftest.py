@@ -1,4 +1,4 @@
-"""Pictures that wait for training, and the homes they wait in."""
+"""Pictures to train on."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""What tests of the worker begin with: pictures that wait for training, and a worker in a thread of its own."""
+"""Tasks and sources with pictures to train, and workers in a thread."""
 
 import hashlib
 import os
@@ -34,7 +34,7 @@ from trainer.worker.worker import JobCounts, Worker
 RECIPE: dict[str, Setting] = {"epochs": 2, "batch": 4, "memory": 2, "prototypes": 3, "augment": "none"}
 ENDLESS: dict[str, Setting] = {**RECIPE, "epochs": 10**9}
 CACHE_BYTES = 10**7
-PATIENCE_SECONDS = 60
+TIMEOUT_SECONDS = 60
 
 
 def add_task(registry: Registry, recipe: Mapping[str, Setting] = RECIPE, name: str = "colours") -> UUID:
@@ -45,7 +45,7 @@ def add_task(registry: Registry, recipe: Mapping[str, Setting] = RECIPE, name: s
 
 
 def add_source(registry: Registry, task: UUID, pictures: Path, *, name: str = "birds", shards: int = 1) -> UUID:
-    """A source none of whose shards is empty; chance alone would miss now and then."""
+    """Upload the pictures with a shard key that leaves no shard empty."""
     digests = [hashlib.sha256(file.read_bytes()).hexdigest() for file in pictures.rglob("*.png")]
     for number in count(1):
         key = number.to_bytes(KEY_BYTES, "big")
@@ -60,99 +60,99 @@ def set_recipe(registry: Registry, task: UUID, recipe: Mapping[str, Setting]) ->
         session.execute(update(Task).where(Task.id == task).values(recipe=dict(recipe)))
 
 
-def task_now(registry: Registry, task: UUID) -> Task:
+def load_task(registry: Registry, task: UUID) -> Task:
     with registry.database.read_transaction() as session:
         return session.get_one(Task, task)
 
 
-def shards_of(registry: Registry, source: UUID) -> list[Shard]:
+def load_shards(registry: Registry, source: UUID) -> list[Shard]:
     with registry.database.read_transaction() as session:
         return list(session.scalars(select(Shard).where(Shard.source_id == source).order_by(Shard.number)))
 
 
-def prompts_of(registry: Registry, source: UUID) -> list[Prompt]:
+def load_prompts(registry: Registry, source: UUID) -> list[Prompt]:
     with registry.database.read_transaction() as session:
         return list(session.scalars(select(Prompt).where(Prompt.source_id == source)))
 
 
-def bytes_of(registry: Registry, prompt: Prompt) -> bytes:
+def read_bytes(registry: Registry, prompt: Prompt) -> bytes:
     return registry.objects.read(prompt.key, prompt.digest)
 
 
 def is_training(registry: Registry, source: UUID) -> bool:
-    """Whether some shard of the source is in the midst of its training."""
-    return any(shard.progress for shard in shards_of(registry, source))
+    """Whether a shard of the source has reported progress."""
+    return any(shard.progress for shard in load_shards(registry, source))
 
 
-def let_leases_run_out(registry: Registry) -> None:
-    """As if all workers had been silent for long."""
+def expire_leases(registry: Registry) -> None:
+    """Expire all leases, as if no worker had sent a heartbeat for long."""
     with registry.database.write_transaction() as session:
         session.execute(update(Shard).where(Shard.lease_id.is_not(None)).values(expires_at=seconds_from_now(-1)))
 
 
-def samples_in(pictures: Path) -> list[LabelledPicture]:
+def read_samples(pictures: Path) -> list[LabelledPicture]:
     return [as_sample(path, path.parent.name) for path in sorted(pictures.glob("*/*.png"))]
 
 
 def train_directly(backbone: Backbone, samples: list[LabelledPicture], seed: int) -> bytes:
-    """What these samples teach without any registry."""
+    """Train the samples without a registry and return the prompt's bytes."""
     return prompt_to_bytes(train_shard(backbone, samples, recipe_from_settings(RECIPE, seed), cache_bytes=0))
 
 
-def files_in_scratch(registry: Registry) -> list[str]:
-    """Whatever lies in the scratch folder that belongs to somebody's work."""
+def list_scratch(registry: Registry) -> list[str]:
+    """List the files of jobs in the scratch folder."""
     folder = registry.scratch.folder
     return sorted(path.name for path in folder.rglob("*") if path.name != "home-id") if folder.exists() else []
 
 
-def pictures_in_scratch(registry: Registry) -> list[Path]:
-    """The fetched pictures; a worker that only looks for work makes an empty room each time."""
-    walk = os.walk(registry.scratch.folder)  # which passes over what is removed while it looks
+def list_scratch_pictures(registry: Registry) -> list[Path]:
+    """List the downloaded pictures; an idle worker makes an empty folder with every poll."""
+    walk = os.walk(registry.scratch.folder)  # tolerates files that are removed meanwhile
     return [Path(folder, name) for folder, _, names in walk if Path(folder).name == "pictures" for name in names]
 
 
-def worker_on(registry: Registry, backbone: Backbone, name: str = "ann") -> Worker:
+def make_worker(registry: Registry, backbone: Backbone, name: str = "ann") -> Worker:
     return Worker(
         registry,
         WorkerBackbones(lambda *_: backbone),
         name,
         cache_bytes=CACHE_BYTES,
         poll_seconds=0.05,
-        beat_seconds=0.05,
+        heartbeat_seconds=0.05,
     )
 
 
-def work_off(registry: Registry, backbone: Backbone) -> JobCounts:
-    """Everything that can be trained is trained."""
-    return worker_on(registry, backbone).run(Event(), once=True)
+def train_all(registry: Registry, backbone: Backbone) -> JobCounts:
+    """Train all shards that wait."""
+    return make_worker(registry, backbone).run(Event(), once=True)
 
 
-class Running:
-    """A worker in a thread of its own."""
+class WorkerThread:
+    """Runs a worker in a thread."""
 
     def __init__(self, worker: Worker) -> None:
         self.stop = Event()
-        self._tallies: list[JobCounts] = []
-        self._thread = Thread(target=lambda: self._tallies.append(worker.run(self.stop)))
+        self._counts: list[JobCounts] = []
+        self._thread = Thread(target=lambda: self._counts.append(worker.run(self.stop)))
         self._thread.start()
 
     def end(self) -> JobCounts:
-        """What it has done, after it was told to stop."""
+        """Stop the worker and return its counts."""
         self.stop.set()
-        self._thread.join(PATIENCE_SECONDS)
-        [tally] = self._tallies
-        return tally
+        self._thread.join(TIMEOUT_SECONDS)
+        [counts] = self._counts
+        return counts
 
 
 @contextmanager
-def running(worker: Worker) -> Iterator[Running]:
-    run = Running(worker)
+def run_in_thread(worker: Worker) -> Iterator[WorkerThread]:
+    run = WorkerThread(worker)
     try:
         yield run
     finally:
         run.stop.set()
-        run._thread.join(PATIENCE_SECONDS)
+        run._thread.join(TIMEOUT_SECONDS)
 
 
 def wait_for(condition: Callable[[], bool], what: str) -> None:
-    until(condition, what, wait_s=PATIENCE_SECONDS)
+    until(condition, what, wait_s=TIMEOUT_SECONDS)

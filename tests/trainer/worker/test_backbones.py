@@ -1,4 +1,4 @@
-"""Backbones are built once, kept within bounds, and never waited for in vain."""
+"""A worker's backbones are built once, bounded in number, and waiting for one can be stopped."""
 
 from collections.abc import Callable
 from threading import Event
@@ -12,7 +12,7 @@ from trainer.worker.backbones import WorkerBackbones
 Key = tuple[str, int | None]
 
 
-def counting(backbone: Backbone, built: list[Key]) -> WorkerBackbones:
+def count_builds(backbone: Backbone, built: list[Key]) -> WorkerBackbones:
     def build(name: str, size: int | None) -> Backbone:
         built.append((name, size))
         return backbone
@@ -20,32 +20,32 @@ def counting(backbone: Backbone, built: list[Key]) -> WorkerBackbones:
     return WorkerBackbones(build)
 
 
-def go_on() -> None:
+def do_nothing() -> None:
     pass
 
 
 def test_a_backbone_is_built_once_for_each_name_and_size(backbone: Backbone) -> None:
     built: list[Key] = []
-    backbones = counting(backbone, built)
+    backbones = count_builds(backbone, built)
 
     for _ in range(2):
-        assert backbones.get("vit", None, go_on) is backbone
-        assert backbones.get("vit", 32, go_on) is backbone
+        assert backbones.get("vit", None, do_nothing) is backbone
+        assert backbones.get("vit", 32, do_nothing) is backbone
 
     assert built == [("vit", None), ("vit", 32)]
 
 
-def test_the_one_that_was_not_used_for_longest_leaves_first(backbone: Backbone) -> None:
+def test_the_least_recently_used_backbone_is_dropped_first(backbone: Backbone) -> None:
     built: list[Key] = []
-    backbones = counting(backbone, built)
+    backbones = count_builds(backbone, built)
 
     for name in ("a", "b", "a", "c", "a", "b"):
-        backbones.get(name, None, go_on)
+        backbones.get(name, None, do_nothing)
 
     assert [name for name, _ in built] == ["a", "b", "c", "b"]
 
 
-def test_one_that_could_not_be_built_is_tried_again(backbone: Backbone) -> None:
+def test_a_failed_build_is_tried_again(backbone: Backbone) -> None:
     failures = [WeightsUnavailable("no hub")]
 
     def build(name: str, size: int | None) -> Backbone:
@@ -56,11 +56,11 @@ def test_one_that_could_not_be_built_is_tried_again(backbone: Backbone) -> None:
     backbones = WorkerBackbones(build)
 
     with pytest.raises(WeightsUnavailable, match="no hub"):
-        backbones.get("vit", None, go_on)
-    assert backbones.get("vit", None, go_on) is backbone
+        backbones.get("vit", None, do_nothing)
+    assert backbones.get("vit", None, do_nothing) is backbone
 
 
-def test_who_stops_waiting_leaves_the_building_to_the_next(backbone: Backbone) -> None:
+def test_a_build_continues_when_its_caller_stops_waiting(backbone: Backbone) -> None:
     arrived = Event()
     built: list[str] = []
 
@@ -71,15 +71,15 @@ def test_who_stops_waiting_leaves_the_building_to_the_next(backbone: Backbone) -
 
     backbones = WorkerBackbones(build)
     with pytest.raises(InterruptedError):
-        backbones.get("vit", None, raising_at(2))
+        backbones.get("vit", None, raise_at_call(2))
 
     arrived.set()
 
-    assert backbones.get("vit", None, go_on) is backbone
+    assert backbones.get("vit", None, do_nothing) is backbone
     assert built == ["vit"]
 
 
-def raising_at(call: int) -> Callable[[], None]:
+def raise_at_call(call: int) -> Callable[[], None]:
     calls: list[None] = []
 
     def check() -> None:

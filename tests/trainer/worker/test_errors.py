@@ -1,4 +1,4 @@
-"""One bad shard: its error is kept with a line that helps, nothing of it is in the log, and the others are trained."""
+"""A shard that fails: its error says what to do, the log holds no values of it, and other shards are trained."""
 
 import logging
 from collections.abc import Callable
@@ -21,33 +21,33 @@ from tests.trainer.worker.fixtures import (
     RECIPE,
     add_source,
     add_task,
-    files_in_scratch,
-    prompts_of,
-    samples_in,
-    shards_of,
-    work_off,
-    worker_on,
+    list_scratch,
+    load_prompts,
+    load_shards,
+    make_worker,
+    read_samples,
+    train_all,
 )
 from trainer.worker import job
 from trainer.worker.backbones import WorkerBackbones
-from trainer.worker.log_events import LOG
+from trainer.worker.log import LOGGER
 from trainer.worker.worker import JobCounts, Worker
 
 pytestmark = on_sqlite
 
 
-def error_of(registry: Registry, source: UUID) -> str:
-    """The error of the source's only shard, which is given back and left alone for a while."""
-    [shard] = shards_of(registry, source)
+def shard_error(registry: Registry, source: UUID) -> str:
+    """Return the error of the source's only shard, which must be released and backing off."""
+    [shard] = load_shards(registry, source)
     assert (shard.lease_id, shard.attempts) == (None, 1)
     assert shard.not_before is not None
-    assert files_in_scratch(registry) == []
+    assert list_scratch(registry) == []
     assert shard.error is not None
     return shard.error
 
 
 @pytest.mark.parametrize(
-    ("recipe", "told"),
+    ("recipe", "message"),
     [
         ({"epoch": 3}, "the unknown setting 'epoch': use augment, base_rate, batch, epochs"),
         ({"epochs": 0}, "epochs must be at least 1, not 0"),
@@ -55,57 +55,65 @@ def error_of(registry: Registry, source: UUID) -> str:
         ({"seed": 3}, "every shard has its own"),
     ],
 )
-def test_a_recipe_that_means_nothing_is_the_shards_error(
-    registry: Registry, backbone: Backbone, pictures: Path, recipe: dict[str, Setting], told: str
+def test_an_invalid_recipe_is_the_shards_error(
+    registry: Registry, backbone: Backbone, pictures: Path, recipe: dict[str, Setting], message: str
 ) -> None:
     source = add_source(registry, add_task(registry, recipe), pictures)
 
-    tally = work_off(registry, backbone)
+    counts = train_all(registry, backbone)
 
-    assert tally == JobCounts(published=0, failed=1, lost=0)
-    assert told in error_of(registry, source)
+    assert counts == JobCounts(published=0, failed=1, lost=0)
+    assert message in shard_error(registry, source)
 
 
-def test_a_shard_that_cannot_be_trained_is_given_back_and_the_next_is_trained(
+def test_a_shard_that_cannot_be_trained_is_released_and_the_next_is_trained(
     registry: Registry, backbone: Backbone, pictures: Path, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     task, damaged = add_task(registry), draw(tmp_path / "burrow", labels=("emu",))
     first = add_source(registry, task, damaged, name="burrow")
-    [shard], [lost, *_] = shards_of(registry, first), samples_in(damaged)
+    [shard], [lost, *_] = load_shards(registry, first), read_samples(damaged)
     registry.objects.remove(sample_key(first, shard.id, lost.digest))
     others = add_source(registry, task, pictures, name="others")
-    caplog.set_level(logging.INFO, LOG)
+    caplog.set_level(logging.INFO, LOGGER)
 
-    tally = work_off(registry, backbone)
+    counts = train_all(registry, backbone)
 
-    assert tally == JobCounts(published=1, failed=1, lost=0)
-    assert lost.digest in error_of(registry, first)
-    assert len(prompts_of(registry, others)) == 1
+    assert counts == JobCounts(published=1, failed=1, lost=0)
+    assert lost.digest in shard_error(registry, first)
+    assert len(load_prompts(registry, others)) == 1
     events = [record.getMessage() for record in caplog.records]
     assert events == [
-        "worker started", "leased", "failed", "leased", "training", "training", "trained", "published", "worker stopped"
-    ]  # fmt: skip
-    told = " ".join(str(vars(record)) for record in caplog.records)
-    assert str(shard.id) in told
-    assert not any(secret in told for secret in ("emu", "burrow", "others", "colours", ".png"))
+        "worker started",
+        "shard leased",
+        "training failed",
+        "shard leased",
+        "training",
+        "training",
+        "training finished",
+        "prompt published",
+        "worker stopped",
+    ]
+    logged = " ".join(str(vars(record)) for record in caplog.records)
+    assert str(shard.id) in logged
+    assert not any(secret in logged for secret in ("emu", "burrow", "others", "colours", ".png"))
 
 
-def test_other_weights_than_the_tasks_are_refused_before_anything_is_fetched(
+def test_other_weights_than_the_tasks_are_refused_before_the_download(
     registry: Registry, backbone_of: Callable[[str], Backbone], pictures: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     task = add_task(registry)
     add_source(registry, task, pictures, name="first")
-    work_off(registry, backbone_of("plain"))
+    train_all(registry, backbone_of("plain"))
     second = add_source(registry, task, pictures, name="second")
     monkeypatch.setattr(job, "download_samples", None)
 
-    tally = work_off(registry, backbone_of("one block"))
+    counts = train_all(registry, backbone_of("one block"))
 
-    assert tally.failed == 1
-    assert "other weights of vit_tiny_patch16_224" in error_of(registry, second)
+    assert counts.failed == 1
+    assert "other weights of vit_tiny_patch16_224" in shard_error(registry, second)
 
 
-def test_weights_that_cannot_be_had_are_told_and_asked_for_again_by_the_next_shard(
+def test_unavailable_weights_are_the_shards_error_and_are_tried_again_for_the_next(
     registry: Registry, backbone: Backbone, pictures: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     task = add_task(registry)
@@ -119,11 +127,11 @@ def test_weights_that_cannot_be_had_are_told_and_asked_for_again_by_the_next_sha
             raise answer
         return answer
 
-    tally = run_once(Worker(registry, WorkerBackbones(build), "ann", cache_bytes=0))
+    counts = run_until_idle(Worker(registry, WorkerBackbones(build), "ann", cache_bytes=0))
 
-    assert tally == JobCounts(published=1, failed=1, lost=0)
-    assert error_of(registry, first) == "no hub answered"
-    [failed] = [record for record in caplog.records if record.getMessage() == "failed"]
+    assert counts == JobCounts(published=1, failed=1, lost=0)
+    assert shard_error(registry, first) == "no hub answered"
+    [failed] = [record for record in caplog.records if record.getMessage() == "training failed"]
     assert vars(failed)["fields"]["reason"] == "no hub answered"
 
 
@@ -131,29 +139,29 @@ def test_a_picture_that_the_store_has_lost_is_named_by_its_digest(
     registry: Registry, backbone: Backbone, pictures: Path
 ) -> None:
     source = add_source(registry, add_task(registry), pictures)
-    [shard] = shards_of(registry, source)
-    lost = samples_in(pictures)[5]
+    [shard] = load_shards(registry, source)
+    lost = read_samples(pictures)[5]
     registry.objects.remove(sample_key(source, shard.id, lost.digest))
 
-    work_off(registry, backbone)
+    train_all(registry, backbone)
 
-    assert lost.digest in error_of(registry, source)
+    assert lost.digest in shard_error(registry, source)
 
 
 @pytest.mark.parametrize("error", [MemoryError(), torch.OutOfMemoryError("CUDA out of memory. Tried 2 GiB")])
-def test_too_little_memory_is_told_in_our_words(
+def test_too_little_memory_is_an_error_with_advice(
     registry: Registry, backbone: Backbone, pictures: Path, monkeypatch: pytest.MonkeyPatch, error: Exception
 ) -> None:
     source = add_source(registry, add_task(registry), pictures)
-    monkeypatch.setattr(job, "train_shard", raising(error))
+    monkeypatch.setattr(job, "train_shard", raise_error(error))
 
-    tally = work_off(registry, backbone)
+    counts = train_all(registry, backbone)
 
-    assert tally.failed == 1
-    assert "too little memory for this shard: use a smaller batch" in error_of(registry, source)
+    assert counts.failed == 1
+    assert "too little memory for this shard: use a smaller batch" in shard_error(registry, source)
 
 
-def test_the_text_of_an_unforeseen_error_is_told_to_nobody(
+def test_the_message_of_an_unexpected_error_is_neither_stored_nor_logged(
     registry: Registry,
     backbone: Backbone,
     pictures: Path,
@@ -161,17 +169,17 @@ def test_the_text_of_an_unforeseen_error_is_told_to_nobody(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     source = add_source(registry, add_task(registry), pictures)
-    monkeypatch.setattr(job, "train_shard", raising(KeyError("a label of somebody")))
+    monkeypatch.setattr(job, "train_shard", raise_error(KeyError("a label of somebody")))
 
-    work_off(registry, backbone)
+    train_all(registry, backbone)
 
-    assert error_of(registry, source) == "training failed unexpectedly (KeyError): the worker's log tells where"
-    [failed] = [record for record in caplog.records if record.getMessage() == "failed"]
+    assert shard_error(registry, source) == "training failed unexpectedly (KeyError): see the worker's log"
+    [failed] = [record for record in caplog.records if record.getMessage() == "training failed"]
     assert "train_shard" in vars(failed)["fields"]["trace"]
     assert "somebody" not in str(vars(failed))
 
 
-def test_a_full_disk_is_told_without_the_machines_paths(
+def test_the_error_of_a_full_disk_holds_no_path_of_the_machine(
     registry: Registry, backbone: Backbone, pictures: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def refuse(*_: int) -> None:
@@ -180,19 +188,19 @@ def test_a_full_disk_is_told_without_the_machines_paths(
     source = add_source(registry, add_task(registry, RECIPE), pictures)
     monkeypatch.setattr("os.posix_fallocate", refuse)
 
-    work_off(registry, backbone)
+    train_all(registry, backbone)
 
-    told = error_of(registry, source)
-    assert "no space for a state cache" in told
-    assert "in the worker's scratch" in told
-    assert str(registry.scratch.folder) not in told
+    error = shard_error(registry, source)
+    assert "no space for a state cache" in error
+    assert "in the worker's scratch" in error
+    assert str(registry.scratch.folder) not in error
 
 
-def run_once(worker: Worker) -> JobCounts:
+def run_until_idle(worker: Worker) -> JobCounts:
     return worker.run(Event(), once=True)
 
 
-def raising(error: Exception) -> Callable[..., None]:
+def raise_error(error: Exception) -> Callable[..., None]:
     def fail(*_: object) -> None:
         raise error
 
@@ -201,4 +209,4 @@ def raising(error: Exception) -> Callable[..., None]:
 
 def test_a_worker_without_a_name_is_refused(registry: Registry, backbone: Backbone) -> None:
     with pytest.raises(Invalid, match="needs a name"):
-        worker_on(registry, backbone, " \n")
+        make_worker(registry, backbone, " \n")

@@ -1,4 +1,4 @@
-"""A worker keeps house: whatever fails in it is told, and stops nothing."""
+"""A worker runs maintenance; its failures are logged and do not stop the training."""
 
 from pathlib import Path
 
@@ -15,12 +15,12 @@ from tests.trainer.worker.conftest import on_sqlite
 from tests.trainer.worker.fixtures import (
     add_source,
     add_task,
-    files_in_scratch,
-    prompts_of,
-    running,
+    list_scratch,
+    load_prompts,
+    make_worker,
+    run_in_thread,
+    train_all,
     wait_for,
-    work_off,
-    worker_on,
 )
 from trainer.worker import maintenance
 from trainer.worker.maintenance import WorkerMaintenance
@@ -28,7 +28,7 @@ from trainer.worker.maintenance import WorkerMaintenance
 pytestmark = on_sqlite
 
 
-def test_a_worker_carries_out_erasures_and_wipes_the_rooms_of_the_dead(
+def test_a_worker_runs_erasures_and_removes_the_files_of_dead_workers(
     registry: Registry, backbone: Backbone, pictures: Path
 ) -> None:
     source = add_source(registry, add_task(registry), pictures)
@@ -38,13 +38,13 @@ def test_a_worker_carries_out_erasures_and_wipes_the_rooms_of_the_dead(
     dead.mkdir()
     dead.with_name(f"{dead.name}.lock").touch()
 
-    work_off(registry, backbone)
+    train_all(registry, backbone)
 
     assert list(registry.objects.list_all(source_prefix(source))) == []
-    assert files_in_scratch(registry) == []
+    assert list_scratch(registry) == []
 
 
-def test_housekeeping_that_fails_keeps_nobody_from_training(
+def test_failing_maintenance_does_not_stop_the_training(
     registry: Registry,
     backbone: Backbone,
     pictures: Path,
@@ -59,17 +59,17 @@ def test_housekeeping_that_fails_keeps_nobody_from_training(
     monkeypatch.setattr(maintenance, "run_erasures", fail)
     source = add_source(registry, add_task(registry), pictures)
 
-    with running(worker_on(registry, backbone)) as run:
-        wait_for(lambda: bool(prompts_of(registry, source)), "the prompt")
+    with run_in_thread(make_worker(registry, backbone)) as run:
+        wait_for(lambda: bool(load_prompts(registry, source)), "the prompt")
         assert run.end().published == 1
 
-    failures = [vars(record)["fields"] for record in caplog.records if record.getMessage() == "housekeeping failed"]
+    failures = [vars(record)["fields"] for record in caplog.records if record.getMessage() == "maintenance failed"]
     assert failures
     assert {failure["kind"] for failure in failures} == {"RuntimeError"}
     assert "somebody" not in str(failures)
 
 
-def test_house_is_kept_again_after_a_failure_and_whenever_it_is_nudged(
+def test_maintenance_runs_again_after_a_failure_when_requested(
     registry: Registry, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     calls: list[None] = []
@@ -80,7 +80,7 @@ def test_house_is_kept_again_after_a_failure_and_whenever_it_is_nudged(
 
     monkeypatch.setattr(maintenance, "run_erasures", fail)
 
-    with WorkerMaintenance(registry, every_seconds=3600) as kept:
+    with WorkerMaintenance(registry, every_seconds=3600) as maintained:
         wait_for(lambda: len(calls) == 1, "the first time")
-        kept.nudge()
+        maintained.run_soon()
         wait_for(lambda: len(calls) == 2, "the second time")

@@ -1,4 +1,4 @@
-"""A worker that works in vain, or is told to stop, stops at once and leaves nothing behind."""
+"""A worker stops at once when its shard is forgotten or cancelled or it has to stop, and leaves no files."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -21,19 +21,19 @@ from tests.trainer.worker.fixtures import (
     RECIPE,
     add_source,
     add_task,
-    bytes_of,
-    files_in_scratch,
+    expire_leases,
     is_training,
-    let_leases_run_out,
-    pictures_in_scratch,
-    prompts_of,
-    running,
-    samples_in,
+    list_scratch,
+    list_scratch_pictures,
+    load_prompts,
+    load_shards,
+    make_worker,
+    read_bytes,
+    read_samples,
+    run_in_thread,
     set_recipe,
-    shards_of,
     train_directly,
     wait_for,
-    worker_on,
 )
 from trainer.worker.worker import JobCounts
 
@@ -44,7 +44,7 @@ def is_complete(registry: Registry, erasure: UUID) -> bool:
 
 
 def states_are_mapped(registry: Registry) -> bool:
-    """Whether this process still has a state cache in the scratch folder, which has no name there."""
+    """Whether this process maps a state cache in the scratch folder; the file has no name there."""
     return str(registry.scratch.folder) in Path("/proc/self/maps").read_text()
 
 
@@ -52,35 +52,35 @@ def test_forgetting_the_source_stops_its_training_and_is_completed(
     registry: Registry, backbone: Backbone, pictures: Path
 ) -> None:
     source = add_source(registry, add_task(registry, ENDLESS), pictures)
-    with running(worker_on(registry, backbone)) as run:
+    with run_in_thread(make_worker(registry, backbone)) as run:
         wait_for(lambda: is_training(registry, source), "the training")
         assert states_are_mapped(registry)
-        assert pictures_in_scratch(registry)
+        assert list_scratch_pictures(registry)
 
         erasure = forget_source(registry, OPERATOR, source)
 
         wait_for(lambda: is_complete(registry, erasure.id), "the erasure")
-        assert pictures_in_scratch(registry) == []
+        assert list_scratch_pictures(registry) == []
         assert not states_are_mapped(registry)
-        tally = run.end()
-    assert tally == JobCounts(published=0, failed=0, lost=1)
+        counts = run.end()
+    assert counts == JobCounts(published=0, failed=0, lost=1)
     assert list(registry.objects.list_all(source_prefix(source))) == []
 
 
 @on_sqlite
-def test_no_state_of_a_picture_is_left_when_the_holding_is_let_go(
+def test_no_state_of_a_picture_is_left_when_the_claim_is_released(
     registry: Registry, backbone: Backbone, pictures: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     source = add_source(registry, add_task(registry, ENDLESS), pictures)
     mapped: list[bool] = []
-    let_go = write_claims.release_claim
+    release_claim = write_claims.release_claim
 
-    def look_and_let_go(session: Session, claim: UUID) -> None:
+    def record_and_release(session: Session, claim: UUID) -> None:
         mapped.append(states_are_mapped(registry))
-        let_go(session, claim)
+        release_claim(session, claim)
 
-    monkeypatch.setattr(write_claims, "let_go", look_and_let_go)
-    with running(worker_on(registry, backbone)) as run:
+    monkeypatch.setattr(write_claims, "release_claim", record_and_release)
+    with run_in_thread(make_worker(registry, backbone)) as run:
         wait_for(lambda: is_training(registry, source), "the training")
         assert states_are_mapped(registry)
         run.end()
@@ -88,24 +88,24 @@ def test_no_state_of_a_picture_is_left_when_the_holding_is_let_go(
     assert mapped == [False]
 
 
-def test_forgetting_a_sample_while_it_is_learnt_trains_the_shard_without_it(
+def test_forgetting_a_sample_during_training_trains_the_shard_without_it(
     registry: Registry, backbone: Backbone, pictures: Path
 ) -> None:
     task = add_task(registry, ENDLESS)
     source = add_source(registry, task, pictures)
-    [shard] = shards_of(registry, source)
-    forgotten, *others = samples_in(pictures)
-    with running(worker_on(registry, backbone)) as run:
+    [shard] = load_shards(registry, source)
+    forgotten, *others = read_samples(pictures)
+    with run_in_thread(make_worker(registry, backbone)) as run:
         wait_for(lambda: is_training(registry, source), "the training")
         set_recipe(registry, task, RECIPE)
 
         erasure = forget_sample(registry, OPERATOR, source, forgotten.digest)
 
-        wait_for(lambda: bool(prompts_of(registry, source)), "the prompt of the others")
+        wait_for(lambda: bool(load_prompts(registry, source)), "the prompt of the others")
         wait_for(lambda: is_complete(registry, erasure.id), "the erasure")
         assert run.end() == JobCounts(published=1, failed=0, lost=1)
-    [prompt] = prompts_of(registry, source)
-    assert bytes_of(registry, prompt) == train_directly(backbone, others, shard.seed)
+    [prompt] = load_prompts(registry, source)
+    assert read_bytes(registry, prompt) == train_directly(backbone, others, shard.seed)
 
 
 def cancel(registry: Registry, source: UUID) -> None:
@@ -114,18 +114,16 @@ def cancel(registry: Registry, source: UUID) -> None:
 
 
 @on_sqlite
-def test_cancelled_training_stops_and_is_not_taken_up_again(
-    registry: Registry, backbone: Backbone, pictures: Path
-) -> None:
+def test_cancelled_training_stops_and_is_not_resumed(registry: Registry, backbone: Backbone, pictures: Path) -> None:
     source = add_source(registry, add_task(registry, ENDLESS), pictures)
-    with running(worker_on(registry, backbone)) as run:
+    with run_in_thread(make_worker(registry, backbone)) as run:
         wait_for(lambda: is_training(registry, source), "the training")
 
         cancel(registry, source)
 
-        wait_for(lambda: not pictures_in_scratch(registry), "the end of the training")
+        wait_for(lambda: not list_scratch_pictures(registry), "the end of the training")
         assert run.end() == JobCounts(published=0, failed=0, lost=1)
-    [shard] = shards_of(registry, source)
+    [shard] = load_shards(registry, source)
     assert (shard.is_paused, shard.lease_id, shard.error) == (True, None, None)
 
 
@@ -133,28 +131,28 @@ def test_cancelled_training_stops_and_is_not_taken_up_again(
 def test_a_worker_whose_lease_ran_out_stops(registry: Registry, backbone: Backbone, pictures: Path) -> None:
     task = add_task(registry, ENDLESS)
     source = add_source(registry, task, pictures)
-    with running(worker_on(registry, backbone)) as run:
+    with run_in_thread(make_worker(registry, backbone)) as run:
         wait_for(lambda: is_training(registry, source), "the training")
         set_recipe(registry, task, RECIPE)
 
-        let_leases_run_out(registry)
+        expire_leases(registry)
 
-        wait_for(lambda: shards_of(registry, source)[0].not_before is not None, "the end of the training")
+        wait_for(lambda: load_shards(registry, source)[0].not_before is not None, "the end of the training")
         assert run.end().lost == 1
 
 
 @on_sqlite
-@pytest.mark.parametrize("is_stopped", [is_training, lambda *_: True], ids=["in its midst", "at once"])
-def test_a_worker_that_is_told_to_stop_gives_the_shard_back(
-    registry: Registry, backbone: Backbone, pictures: Path, is_stopped: Callable[[Registry, UUID], bool]
+@pytest.mark.parametrize("is_due", [is_training, lambda *_: True], ids=["during the training", "at once"])
+def test_a_worker_that_has_to_stop_releases_its_shard(
+    registry: Registry, backbone: Backbone, pictures: Path, is_due: Callable[[Registry, UUID], bool]
 ) -> None:
     source = add_source(registry, add_task(registry, ENDLESS), pictures)
-    with running(worker_on(registry, backbone)) as run:
-        wait_for(lambda: is_stopped(registry, source), "the training")
+    with run_in_thread(make_worker(registry, backbone)) as run:
+        wait_for(lambda: is_due(registry, source), "the training")
 
-        tally = run.end()
+        counts = run.end()
 
-    assert tally == JobCounts(published=0, failed=0, lost=0)
-    [shard] = shards_of(registry, source)
+    assert counts == JobCounts(published=0, failed=0, lost=0)
+    [shard] = load_shards(registry, source)
     assert (shard.lease_id, shard.attempts, shard.error, shard.not_before) == (None, 0, None, None)
-    assert files_in_scratch(registry) == []
+    assert list_scratch(registry) == []

@@ -1,7 +1,7 @@
-"""Commands in processes of their own, forked from one that has imported everything: that takes longer than a test.
+"""A fork server: commands in processes forked from one that has imported torch, which takes longer than a test.
 
-Run as a module, it reads from each line a command's arguments, variables and files for its output, forks, and tells
-the process id and, after its end, the exit code.
+Run as a module, it reads a command's arguments, environment and output files from each line, forks, and writes the
+process id and, after its end, the exit code.
 """
 
 import json
@@ -20,23 +20,23 @@ ROOT = Path(__file__).parents[3]
 
 @dataclass
 class Child:
-    """A command that runs in a process of its own."""
+    """A command in a forked process."""
 
     pid: int
     out: Path
     err: Path
-    _nursery: "Nursery"
+    _server: "ForkServer"
     _code: int | None = None
 
     def wait(self) -> int:
-        """Its exit code, which is negative if a signal ended it."""
+        """Return the exit code, which is negative if a signal ended the process."""
         if self._code is None:
-            self._code = self._nursery.read()
+            self._code = self._server.read()
         return self._code
 
 
-class Nursery:
-    """The process that others are forked from, one at a time."""
+class ForkServer:
+    """The process that commands are forked from, one at a time."""
 
     def __init__(self, process: subprocess.Popen[str]) -> None:
         self._process = process
@@ -47,7 +47,7 @@ class Nursery:
 
     @contextmanager
     def command(self, arguments: list[str], environment: dict[str, str], folder: Path) -> Iterator[Child]:
-        """The command `alacarte` with these arguments, killed if it outlives the block."""
+        """Run `alacarte` with these arguments; it is killed at the end of the block if it still runs."""
         assert self._process.stdin is not None
         out, err = folder / "command.out", folder / "command.err"
         self._process.stdin.write(json.dumps([arguments, environment, str(out), str(err)]) + "\n")
@@ -62,34 +62,34 @@ class Nursery:
 
 
 @contextmanager
-def opened_nursery() -> Iterator[Nursery]:
-    command = [sys.executable, "-m", "tests.trainer.worker.worker_processes"]
+def start_fork_server() -> Iterator[ForkServer]:
+    command = [sys.executable, "-m", "tests.trainer.worker.fork_server"]
     environment = os.environ | {"OMP_NUM_THREADS": "1"}
     with subprocess.Popen(
         command, cwd=ROOT, env=environment, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
     ) as process:
-        yield Nursery(process)
+        yield ForkServer(process)
 
 
 def _serve() -> None:
-    import trainer.worker.worker  # noqa: F401  # so that no child has to
+    import trainer.worker.worker  # noqa: F401  # imported once, before the forks
 
-    signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell may let what it starts ignore Ctrl-C
+    signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell may start processes that ignore Ctrl-C
     for line in sys.stdin:
         child = os.fork()
         if child == 0:
-            _become(*json.loads(line))
-        _tell(child)
-        _tell(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
+            _run_command(*json.loads(line))
+        _write_number(child)
+        _write_number(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
 
 
-def _tell(number: int) -> None:
+def _write_number(number: int) -> None:
     sys.stdout.write(f"{number}\n")
     sys.stdout.flush()
 
 
-def _become(arguments: list[str], environment: dict[str, str], out: str, err: str) -> None:
-    """The command, until its end."""
+def _run_command(arguments: list[str], environment: dict[str, str], out: str, err: str) -> None:
+    """Run the command and exit."""
     from alacarte.cli.main import main
 
     for file, stream in ((out, 1), (err, 2)):
@@ -106,7 +106,7 @@ def _become(arguments: list[str], environment: dict[str, str], out: str, err: st
     finally:
         sys.stdout.flush()
         sys.stderr.flush()
-        os._exit(code)  # nothing of the process that it was forked from may run
+        os._exit(code)  # without the exit handlers of the fork server
 
 
 if __name__ == "__main__":

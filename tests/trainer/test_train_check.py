@@ -1,4 +1,4 @@
-"""A training can be stopped before any of its batches, and asking whether to go on changes no byte of it."""
+"""Training calls `check` before every batch, which can stop it and changes no byte."""
 
 import pytest
 
@@ -16,7 +16,7 @@ class Stop(Exception):
 
 
 class Countdown:
-    """Raises at that call, and counts them all."""
+    """Counts its calls, and raises at one of them."""
 
     def __init__(self, at: int | None = None) -> None:
         self._at = at
@@ -28,17 +28,21 @@ class Countdown:
             raise Stop
 
 
-def test_every_batch_of_every_walk_is_asked_for(backbone: Backbone, samples: tuple[LabelledPicture, ...]) -> None:
+def test_check_is_called_before_every_batch_and_changes_no_byte(
+    backbone: Backbone, samples: tuple[LabelledPicture, ...]
+) -> None:
     check = Countdown()
 
-    asked = train_shard(backbone, samples, RECIPE, 0, check=check)
+    prompt = train_shard(backbone, samples, RECIPE, 0, check=check)
 
     assert check.calls == count_steps(len(samples), RECIPE) == 9  # twelve samples: two epochs of three, and three
-    assert prompt_to_bytes(asked) == prompt_to_bytes(train_shard(backbone, samples, RECIPE, 0))
+    assert prompt_to_bytes(prompt) == prompt_to_bytes(train_shard(backbone, samples, RECIPE, 0))
 
 
 @pytest.mark.parametrize("at", [1, 4, 9], ids=["the first", "the second epoch's", "the prototypes' last"])
-def test_a_training_stops_before_that_batch(backbone: Backbone, samples: tuple[LabelledPicture, ...], at: int) -> None:
+def test_an_error_of_check_stops_the_training_before_the_batch(
+    backbone: Backbone, samples: tuple[LabelledPicture, ...], at: int
+) -> None:
     check = Countdown(at)
 
     with pytest.raises(Stop):
