@@ -1,16 +1,16 @@
-"""The paper's own numbers: ViT-B/16, pretrained on ImageNet-21k, at 384 px (224 px for continual learning)."""
+"""The paper's numbers: ViT-B/16, pretrained on ImageNet-21k, at 384 px (224 px for continual learning)."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-SETUP = "ViT-B/16 of ImageNet-21k at 384 px, the whole data set, 80 epochs a prompt and 150 for the paragon"
+SETUP = "ViT-B/16 of ImageNet-21k at 384 px, the whole data set, 80 epochs for a prompt and 150 for the paragon"
 
-Accuracies = Mapping[int, float]  # number of shards (1: the paragon) -> share of test pictures that are right
+Accuracies = Mapping[int, float]  # number of shards (1: the paragon) -> accuracy on the test pictures
 
 
 @dataclass(frozen=True)
 class PaperDataSet:
-    """A data set of the paper, and every number that it reports of it."""
+    """The paper's numbers for one of its data sets."""
 
     name: str
     shards: Accuracies
@@ -21,13 +21,13 @@ class PaperDataSet:
     tuning: Mapping[str, float]
 
 
-def _percent(counts: tuple[int, ...], values: str) -> dict[int, float]:
+def _parse_percent(counts: tuple[int, ...], values: str) -> dict[int, float]:
     return {count: float(value) / 100 for count, value in zip(counts, values.split(), strict=True)}
 
 
-_ALL = (1, 2, 3, 5, 10, 15, 20, 50)
-_SPLIT = _ALL[1:]
-_TUNED = ("fine-tuning", "head-only", "bias+head", "deep", "deep-shared", "shallow")
+_COUNTS = (1, 2, 3, 5, 10, 15, 20, 50)
+_SPLIT_COUNTS = _COUNTS[1:]
+_TUNING_METHODS = ("fine-tuning", "head-only", "bias+head", "deep", "deep-shared", "shallow")
 
 
 def _data_set(
@@ -35,16 +35,16 @@ def _data_set(
 ) -> PaperDataSet:
     return PaperDataSet(
         name=name,
-        shards=_percent(_ALL, shards),
-        fine_tuned_shards=_percent(_ALL, fine_tuned),
-        over_vote=_percent(_SPLIT, vote),
+        shards=_parse_percent(_COUNTS, shards),
+        fine_tuned_shards=_parse_percent(_COUNTS, fine_tuned),
+        over_vote=_parse_percent(_SPLIT_COUNTS, vote),
         concatenate=naive[0] / 100,
         average=naive[1] / 100,
-        tuning={way: float(value) / 100 for way, value in zip(_TUNED, tuning.split(), strict=True)},
+        tuning={method: float(value) / 100 for method, value in zip(_TUNING_METHODS, tuning.split(), strict=True)},
     )
 
 
-# In the order of the paper's tables; whole rows, as they stand there.
+# In the order of the paper's tables, row by row.
 DATA_SETS = (
     _data_set(
         "MIT-67",
@@ -104,11 +104,11 @@ DATA_SETS = (
     ),
 )
 
-# Means over the five data sets that the paper calls in-domain; it gives head-only ensembles only so.
-IN_DOMAIN_HEADS = _percent((1, 2, 3, 5, 10, 15, 20), "90.8 90.8 90.8 90.4 90.1 89.5 88.5")
-IN_DOMAIN_PROMPTS = _percent((1, 2, 3, 5, 10, 15, 20), "91.4 91.5 91.3 91.4 91.0 90.6 90.0")
+# Means over the five data sets that the paper calls in-domain; it gives no other numbers of head-only ensembles.
+IN_DOMAIN_HEADS = _parse_percent((1, 2, 3, 5, 10, 15, 20), "90.8 90.8 90.8 90.4 90.1 89.5 88.5")
+IN_DOMAIN_PROMPTS = _parse_percent((1, 2, 3, 5, 10, 15, 20), "91.4 91.5 91.3 91.4 91.0 90.6 90.0")
 
-# Split CIFAR-100 (10 episodes of 10 classes) and CORe50 (8 domains to learn from, 3 to be asked about).
+# Split CIFAR-100 (10 episodes of 10 classes) and CORe50 (8 training domains, 3 test domains).
 CLASS_INCREMENTAL = {"APT": 0.8363, "APT-W": 0.8521, "L2P": 0.8383, "LwF": 0.6069, "EWC": 0.4701}
 DOMAIN_INCREMENTAL = {
     "APT": 0.9089,
@@ -121,7 +121,7 @@ DOMAIN_INCREMENTAL = {
 
 SHARE_OF_PARAMETERS = 0.0006  # of a prompt, over the backbone's
 
-_WORDS = {
+_NAME_PARTS = {
     "mit": "MIT-67",
     "cub": "Cub-200",
     "caltech": "Caltech-256",
@@ -133,8 +133,8 @@ _WORDS = {
 
 
 def find_paper_data_set(name: str) -> PaperDataSet | None:
-    """The paper's data set that this name speaks of, if any."""
-    for word, found in _WORDS.items():
-        if word in name.casefold():
-            return next(each for each in DATA_SETS if each.name == found)
+    """Return the paper's data set whose name is part of this one, if any."""
+    for part, full_name in _NAME_PARTS.items():
+        if part in name.casefold():
+            return next(each for each in DATA_SETS if each.name == full_name)
     return None

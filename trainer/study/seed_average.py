@@ -1,7 +1,7 @@
-"""Reports of one study under several seeds as one: means in the place of figures, and beside them how far they spread.
+"""Average the reports of one study under several seeds: means with standard deviations, and bands around lines.
 
-Shards, orders and starts are drawn by the seed, so what is within the spread may be chance; the pictures that are asked
-about are the same under every seed, and what they leave to chance is not in it.
+The seed determines shards, orders of removal and initial weights, so differences within the deviation may be chance.
+The test pictures are the same under every seed; the deviation does not include the choice of test pictures.
 """
 
 from collections.abc import Sequence
@@ -9,12 +9,12 @@ from statistics import fmean, stdev
 
 from trainer.study.results import Cell, ClaimCheck, ExperimentResult, Plot, ReportInvalid, Series, StudyReport, Table
 
-SEED = "seed"  # the line of the setting that tells it
-BANDS = "Bands around lines reach from the least to the most under any seed."
+SEED = "seed"  # the name of the seed in the setup
+BAND_NOTE = "Bands around lines span the minimum and maximum over all seeds."
 
 
 def average_seeds(reports: Sequence[StudyReport]) -> StudyReport:
-    """The one report of several that differ in their seed alone."""
+    """Return one report of several that differ in their seed only."""
     if len(reports) == 1:
         return reports[0]
     first = reports[0]
@@ -22,84 +22,86 @@ def average_seeds(reports: Sequence[StudyReport]) -> StudyReport:
     return StudyReport(
         title=first.title,
         setup=tuple((name, seeds if name == SEED else value) for name, value in first.setup),
-        experiments=tuple(_finding(same) for same in zip(*(report.experiments for report in reports), strict=True)),
+        experiments=tuple(
+            _average_result(per_seed) for per_seed in zip(*(report.experiments for report in reports), strict=True)
+        ),
     )
 
 
-def _finding(same: Sequence[ExperimentResult]) -> ExperimentResult:
-    first = same[0]
-    for other in same[1:]:
+def _average_result(per_seed: Sequence[ExperimentResult]) -> ExperimentResult:
+    first = per_seed[0]
+    for other in per_seed[1:]:
         if _shape(other) != _shape(first):
             raise ReportInvalid(
-                f"{first.name} has other lines under one seed than under another: study them one by one"
+                f"{first.name} has different rows or lines under different seeds: run it with one seed at a time"
             )
     has_bands = any(not series.from_paper for plot in first.plots for series in plot.series)
     return ExperimentResult(
         name=first.name,
         title=first.title,
         question=first.question,
-        tables=tuple(_table(each) for each in zip(*(finding.tables for finding in same), strict=True)),
-        plots=tuple(_plot(each) for each in zip(*(finding.plots for finding in same), strict=True)),
-        claims=tuple(_claim(each) for each in zip(*(finding.claims for finding in same), strict=True)),
-        notes=(*first.notes, *([BANDS] * has_bands)),
+        tables=tuple(_average_table(each) for each in zip(*(result.tables for result in per_seed), strict=True)),
+        plots=tuple(_average_plot(each) for each in zip(*(result.plots for result in per_seed), strict=True)),
+        claims=tuple(_combine_claims(each) for each in zip(*(result.claims for result in per_seed), strict=True)),
+        notes=(*first.notes, *([BAND_NOTE] * has_bands)),
     )
 
 
-def _shape(finding: ExperimentResult) -> tuple[object, ...]:
-    """What must be the same under every seed: what lines and rows there are, whatever their numbers."""
+def _shape(result: ExperimentResult) -> tuple[object, ...]:
+    """Return what must be the same under every seed: all but the numbers."""
     return (
-        [(table.title, table.columns, [row[:1] for row in table.rows]) for table in finding.tables],
-        [[(series.name, [x for x, _ in series.points]) for series in plot.series] for plot in finding.plots],
-        [claim.text for claim in finding.claims],
+        [(table.title, table.columns, [row[:1] for row in table.rows]) for table in result.tables],
+        [[(series.name, [x for x, _ in series.points]) for series in plot.series] for plot in result.plots],
+        [claim.text for claim in result.claims],
     )
 
 
-def _table(same: Sequence[Table]) -> Table:
-    first = same[0]
-    cells = [list(zip(*rows, strict=True)) for rows in zip(*(table.rows for table in same), strict=True)]
-    if all(table.rows == first.rows for table in same):
+def _average_table(per_seed: Sequence[Table]) -> Table:
+    first = per_seed[0]
+    cells = [list(zip(*rows, strict=True)) for rows in zip(*(table.rows for table in per_seed), strict=True)]
+    if all(table.rows == first.rows for table in per_seed):
         return first
     return Table(
         title=first.title,
         columns=first.columns,
-        rows=tuple(tuple(map(_mean, row)) for row in cells),
-        note=f"{first.note} Means of {len(same)} seeds, ± their standard deviation.".strip(),
-        standard_deviations=tuple(tuple(map(_spread, row)) for row in cells),
+        rows=tuple(tuple(map(_mean_cell, row)) for row in cells),
+        note=f"{first.note} Means of {len(per_seed)} seeds, ± their standard deviation.".strip(),
+        standard_deviations=tuple(tuple(map(_deviation, row)) for row in cells),
     )
 
 
-def _mean(same: Sequence[Cell]) -> Cell:
-    numbers = _numbers(same)
+def _mean_cell(per_seed: Sequence[Cell]) -> Cell:
+    numbers = _as_numbers(per_seed)
     if numbers is not None:
-        return same[0] if len(set(numbers)) == 1 else fmean(numbers)
-    return same[0] if len(set(same)) == 1 else None
+        return per_seed[0] if len(set(numbers)) == 1 else fmean(numbers)
+    return per_seed[0] if len(set(per_seed)) == 1 else None
 
 
-def _spread(same: Sequence[Cell]) -> float | None:
-    """None where every seed gives the same, as with the paper's own numbers."""
-    numbers = _numbers(same)
+def _deviation(per_seed: Sequence[Cell]) -> float | None:
+    """Return None where all seeds give the same number, as with the paper's own numbers."""
+    numbers = _as_numbers(per_seed)
     return None if numbers is None or len(set(numbers)) == 1 else stdev(numbers)
 
 
-def _numbers(same: Sequence[Cell]) -> list[float] | None:
-    numbers = [cell for cell in same if isinstance(cell, int | float)]
-    return numbers if len(numbers) == len(same) else None
+def _as_numbers(per_seed: Sequence[Cell]) -> list[float] | None:
+    numbers = [cell for cell in per_seed if isinstance(cell, int | float)]
+    return numbers if len(numbers) == len(per_seed) else None
 
 
-def _plot(same: Sequence[Plot]) -> Plot:
-    first = same[0]
-    series = tuple(_series(each) for each in zip(*(plot.series for plot in same), strict=True))
+def _average_plot(per_seed: Sequence[Plot]) -> Plot:
+    first = per_seed[0]
+    series = tuple(_average_series(each) for each in zip(*(plot.series for plot in per_seed), strict=True))
     return Plot(first.title, first.x_label, first.y_label, first.unit, series, first.has_log_x)
 
 
-def _series(same: Sequence[Series]) -> Series:
-    """The means, in a band from the least to the most of any seed."""
-    first = same[0]
+def _average_series(per_seed: Sequence[Series]) -> Series:
+    """Return the means, in a band from the minimum to the maximum over all seeds."""
+    first = per_seed[0]
     if first.from_paper:
         return first
-    heights = list(zip(*([y for _, y in series.points] for series in same), strict=True))
-    lows = [series.low or [y for _, y in series.points] for series in same]
-    highs = [series.high or [y for _, y in series.points] for series in same]
+    heights = list(zip(*([y for _, y in series.points] for series in per_seed), strict=True))
+    lows = [series.low or [y for _, y in series.points] for series in per_seed]
+    highs = [series.high or [y for _, y in series.points] for series in per_seed]
     return Series(
         first.name,
         tuple((x, fmean(ys)) for (x, _), ys in zip(first.points, heights, strict=True)),
@@ -108,10 +110,8 @@ def _series(same: Sequence[Series]) -> Series:
     )
 
 
-def _claim(same: Sequence[ClaimCheck]) -> ClaimCheck:
-    """It holds if it does under every seed."""
-    held = sum(claim.holds for claim in same)
-    each = " | ".join(claim.measured for claim in same)
-    return ClaimCheck(
-        same[0].text, f"under {held} of {len(same)} seeds, and should under all: {each}", held == len(same)
-    )
+def _combine_claims(per_seed: Sequence[ClaimCheck]) -> ClaimCheck:
+    """A claim holds if it holds under every seed."""
+    count = sum(claim.holds for claim in per_seed)
+    each = " | ".join(claim.measured for claim in per_seed)
+    return ClaimCheck(per_seed[0].text, f"holds under {count} of {len(per_seed)} seeds: {each}", count == len(per_seed))

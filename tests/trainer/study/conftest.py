@@ -1,4 +1,4 @@
-"""A study of little pictures with a little backbone, so that every experiment takes seconds."""
+"""A study of small pictures with a small backbone, so that every experiment takes seconds."""
 
 from collections.abc import Iterator
 from pathlib import Path

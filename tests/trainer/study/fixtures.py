@@ -1,30 +1,23 @@
-"""A report as a study of the paper's data sets would make it; what stands beside the paper's numbers is made up."""
+"""An example report with the paper's numbers; ours beside them are made up."""
 
+from trainer.study.paper import DATA_SETS
 from trainer.study.results import ClaimCheck, Column, ExperimentResult, Plot, Series, StudyReport, Table
 
 COUNTS = (1, 2, 3, 5, 10, 15, 20, 50)
-PAPERS = {  # the accuracy of shard ensembles in per cent, by the number of shards
-    "MIT-67": (86.2, 86.2, 86.0, 87.3, 86.8, 86.3, 86.3, 84.2),
-    "Cub-200": (86.6, 87.8, 87.2, 87.2, 86.5, 85.5, 83.9, 79.9),
-    "Caltech-256": (91.7, 91.1, 90.8, 90.3, 89.7, 89.1, 88.7, 87.1),
-    "Pets": (93.3, 93.1, 93.4, 93.3, 93.4, 93.5, 93.3, 92.3),
-    "Aircrafts": (71.0, 61.1, 60.2, 56.3, 49.9, 46.6, 45.4, 36.9),
-    "Flowers": (99.1, 99.3, 99.1, 98.8, 98.5, 98.6, 97.6, 97.7),
-    "Stanford Cars": (81.2, 70.7, 66.6, 59.4, 52.1, 47.0, 45.8, 39.1),
-}
-HERE = {"Flowers": (95.4, 95.1, 94.6, 93.2, 90.9, 89.3, 88.0), "Aircrafts": (58.2, 50.3, 48.8, 45.1, 40.2, 37.7, 36.0)}
-MEMBERS = (95.4, 91.7, 88.4, 81.9, 68.3, 57.2, 49.9)  # one shard of Flowers alone
+PAPER = {each.name: tuple(100 * share for share in each.shards.values()) for each in DATA_SETS}  # in per cent
+OURS = {"Flowers": (95.4, 95.1, 94.6, 93.2, 90.9, 89.3, 88.0), "Aircrafts": (58.2, 50.3, 48.8, 45.1, 40.2, 37.7, 36.0)}
+SINGLE = (95.4, 91.7, 88.4, 81.9, 68.3, 57.2, 49.9)  # one shard of Flowers alone
 
 
-def line(name: str, numbers: tuple[float, ...], from_paper: bool = False) -> Series:
+def make_series(name: str, numbers: tuple[float, ...], from_paper: bool = False) -> Series:
     """A series over the numbers of shards."""
     points = tuple((count, number / 100) for count, number in zip(COUNTS, numbers, strict=False))
     return Series(name, points, from_paper)
 
 
-def shards() -> ExperimentResult:
+def shards_result() -> ExperimentResult:
     """Our lines beside the paper's, and a wide table of both."""
-    flowers, theirs = HERE["Flowers"], PAPERS["Flowers"]
+    flowers, papers = OURS["Flowers"], PAPER["Flowers"]
     return ExperimentResult(
         name="shards",
         title="Shards against the paragon",
@@ -49,10 +42,10 @@ def shards() -> ExperimentResult:
                         2652 / count,
                         flowers[n] / 100,
                         (flowers[n] - flowers[0]) / 100,
-                        MEMBERS[n] / 100,
-                        (flowers[n] - MEMBERS[n]) / 100,
-                        theirs[n] / 100 if n else None,
-                        (theirs[n] - theirs[0]) / 100 if n else None,
+                        SINGLE[n] / 100,
+                        (flowers[n] - SINGLE[n]) / 100,
+                        papers[n] / 100 if n else None,
+                        (papers[n] - papers[0]) / 100 if n else None,
                     )
                     for n, count in enumerate(COUNTS[: len(flowers)])
                 ),
@@ -65,7 +58,11 @@ def shards() -> ExperimentResult:
                 "shards",
                 "accuracy",
                 "share",
-                (line("composed", flowers), line("single shards, mean", MEMBERS), line("paper, Flowers", theirs, True)),
+                (
+                    make_series("composed", flowers),
+                    make_series("single shards, mean", SINGLE),
+                    make_series("paper, Flowers", papers, True),
+                ),
                 has_log_x=True,
             ),
             Plot(
@@ -74,8 +71,8 @@ def shards() -> ExperimentResult:
                 "accuracy",
                 "share",
                 (
-                    *(line(name, numbers) for name, numbers in HERE.items()),
-                    *(line(name, PAPERS[name], True) for name in HERE),
+                    *(make_series(name, numbers) for name, numbers in OURS.items()),
+                    *(make_series(name, PAPER[name], True) for name in OURS),
                 ),
                 has_log_x=True,
             ),
@@ -95,7 +92,7 @@ def shards() -> ExperimentResult:
     )
 
 
-def forgetting() -> ExperimentResult:
+def forgetting_result() -> ExperimentResult:
     """A mean with its band, along a plain axis."""
     means = tuple(0.0009 * n + 0.00019 * n**2 for n in range(20))
     return ExperimentResult(
@@ -134,8 +131,8 @@ def forgetting() -> ExperimentResult:
     )
 
 
-def all_data_sets() -> ExperimentResult:
-    """More lines than there are colours, and a table of nothing but the paper's."""
+def data_sets_result() -> ExperimentResult:
+    """More lines than there are colours, and a table of the paper's numbers only."""
     return ExperimentResult(
         name="all",
         title="Accuracy of shard ensembles",
@@ -146,7 +143,7 @@ def all_data_sets() -> ExperimentResult:
                 "shards",
                 "accuracy",
                 "share",
-                tuple(line(name, numbers, from_paper=True) for name, numbers in PAPERS.items()),
+                tuple(make_series(name, numbers, from_paper=True) for name, numbers in PAPER.items()),
                 has_log_x=True,
             ),
         ),
@@ -154,14 +151,14 @@ def all_data_sets() -> ExperimentResult:
             Table(
                 "The paper's own table",
                 (Column("data set", "text"), *(Column(f"{count} shards", from_paper=True) for count in COUNTS)),
-                tuple((name, *(number / 100 for number in numbers)) for name, numbers in PAPERS.items()),
+                tuple((name, *(number / 100 for number in numbers)) for name, numbers in PAPER.items()),
             ),
         ),
     )
 
 
-def cost() -> ExperimentResult:
-    """Numbers of every other unit, and one that was not measured."""
+def cost_result() -> ExperimentResult:
+    """Numbers of all other units, and one that was not measured."""
     return ExperimentResult(
         name="cost",
         title="What it costs",
@@ -189,7 +186,7 @@ def cost() -> ExperimentResult:
 
 
 def example_report() -> StudyReport:
-    """All of these in one report."""
+    """Return a report of all these results."""
     return StudyReport(
         title="À-la-carte prompt tuning, measured on flowers102-small",
         setup=(
@@ -201,5 +198,5 @@ def example_report() -> StudyReport:
             ("recipe", "default: 20 epochs, batch 8, rate 0.1, seed 0"),
             ("took", "1 h 12 min on 2 cores"),
         ),
-        experiments=(shards(), forgetting(), all_data_sets(), cost()),
+        experiments=(shards_result(), forgetting_result(), data_sets_result(), cost_result()),
     )

@@ -1,4 +1,4 @@
-"""The time left: by what each kind has taken so far."""
+"""The remaining time is estimated from the measured time of each cost class."""
 
 import pytest
 
@@ -9,7 +9,7 @@ from trainer.study.plan import StudyPlan
 from trainer.study.training_spec import RELATIVE_COST, TrainingMethod, TrainingSpec
 
 
-class Clock:
+class FakeClock:
     now = 0.0
 
     def __call__(self) -> float:
@@ -21,8 +21,8 @@ def training(plan: StudyPlan, way: TrainingMethod = "structured", epochs: int = 
     return TrainingSpec(way, samples, Recipe(epochs=epochs, augment="none"))
 
 
-def test_nothing_is_known_before_anything_is_done(plan: StudyPlan) -> None:
-    eta = EtaEstimator([training(plan)], Clock())
+def test_there_is_no_estimate_before_the_first_epoch(plan: StudyPlan) -> None:
+    eta = EtaEstimator([training(plan)], FakeClock())
 
     eta.begin("structured")
 
@@ -30,8 +30,8 @@ def test_nothing_is_known_before_anything_is_done(plan: StudyPlan) -> None:
     assert eta.fraction_done == 0
 
 
-def test_the_rest_takes_as_long_as_what_is_done_took(plan: StudyPlan) -> None:
-    clock = Clock()
+def test_the_rest_is_estimated_at_the_measured_pace(plan: StudyPlan) -> None:
+    clock = FakeClock()
     one, other = training(plan), training(plan)
     eta = EtaEstimator([one, other], clock)
 
@@ -43,26 +43,26 @@ def test_the_rest_takes_as_long_as_what_is_done_took(plan: StudyPlan) -> None:
     assert eta.seconds_left() == pytest.approx(9.0)
 
 
-def test_a_kind_that_was_not_done_yet_is_guessed_by_its_effort_and_corrected_by_its_own_pace(plan: StudyPlan) -> None:
-    clock = Clock()
+def test_a_cost_class_is_estimated_by_its_relative_cost_until_it_is_measured(plan: StudyPlan) -> None:
+    clock = FakeClock()
     quick, slow = training(plan), training(plan, "fine-tuning")
     eta = EtaEstimator([quick, slow], clock)
 
     eta.begin("structured")
     clock.now = 2.0
     eta.advance(quick, epochs=2)
-    guessed = eta.seconds_left()
+    estimate = eta.seconds_left()
     eta.begin("fine-tuning")
     clock.now = 102.0
     eta.advance(slow)
     eta.end()
 
-    assert guessed == pytest.approx(2.0 * RELATIVE_COST["fine-tuning"])
+    assert estimate == pytest.approx(2.0 * RELATIVE_COST["fine-tuning"])
     assert eta.seconds_left() == pytest.approx(100.0)
 
 
 def test_nothing_is_left_when_all_is_done(plan: StudyPlan) -> None:
-    clock = Clock()
+    clock = FakeClock()
     only = training(plan)
     eta = EtaEstimator([only], clock)
 

@@ -1,4 +1,4 @@
-"""Every experiment from its wishes to its finding, on little pictures; and what the numbers in it must obey."""
+"""Every experiment from its wishes to its result, on little pictures; and what the numbers in it must obey."""
 
 from dataclasses import replace
 
@@ -10,7 +10,7 @@ from trainer.baselines.parameter_average import average_prompts
 from trainer.recipe import Recipe
 from trainer.schedule import peak_rate
 from trainer.study.experiments import recipes
-from trainer.study.experiments.class_incremental import episodes
+from trainer.study.experiments.class_incremental import split_into_episodes
 from trainer.study.experiments.experiment import composed_accuracy, format_points
 from trainer.study.paper import DATA_SETS, find_paper_data_set
 from trainer.study.plan import DomainSplit, Samples, StudyPlan
@@ -28,7 +28,7 @@ from trainer.study.study import (
 from trainer.study.training_spec import TrainingSpec
 
 
-def found(name: str, plan: StudyPlan, runner: StudyRunner) -> ExperimentResult:
+def run_experiment(name: str, plan: StudyPlan, runner: StudyRunner) -> ExperimentResult:
     return run_study([name], plan, runner, [], []).experiments[0]
 
 
@@ -37,24 +37,24 @@ def column(table: Table, title: str) -> list[object]:
     return [row[place] for row in table.rows]
 
 
-def test_all_of_them_together_make_a_report(plan: StudyPlan, runner: StudyRunner) -> None:
+def test_all_experiments_together_make_a_report(plan: StudyPlan, runner: StudyRunner) -> None:
     plan = replace(plan, episodes=1)
-    names, impossible = select_experiments(["all", "recipes"], [plan])
+    names, skipped = select_experiments(["all", "recipes"], [plan])
 
     report = run_study(names, plan, runner, [("data", "rectangles")], [])
 
-    assert impossible == {}
-    assert [finding.name for finding in report.experiments] == list(EXPERIMENTS)
+    assert skipped == {}
+    assert [result.name for result in report.experiments] == list(EXPERIMENTS)
     assert report_json(report)
     assert "rectangles" in report_html(report)
-    for finding in report.experiments:
-        assert finding.tables
-        assert finding.claims
-        for table in finding.tables:
+    for result in report.experiments:
+        assert result.tables
+        assert result.claims
+        for table in result.tables:
             assert all(len(row) == len(table.columns) for row in table.rows)
 
 
-def test_a_second_report_comes_from_what_is_kept(
+def test_a_second_report_comes_from_the_cache(
     plan: StudyPlan, runner: StudyRunner, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     names = ["shards", "forgetting", "vote"]
@@ -66,8 +66,8 @@ def test_a_second_report_comes_from_what_is_kept(
     assert run_study(names, plan, runner, [], []) == first
 
 
-def test_the_columns_of_shards_agree_with_each_other(plan: StudyPlan, runner: StudyRunner) -> None:
-    table = found("shards", plan, runner).tables[0]
+def test_the_columns_of_shards_are_consistent(plan: StudyPlan, runner: StudyRunner) -> None:
+    table = run_experiment("shards", plan, runner).tables[0]
 
     whole, paragon, *rows = table.rows
     best = max(float(whole[2] or 0), float(paragon[2] or 0))
@@ -80,59 +80,61 @@ def test_the_columns_of_shards_agree_with_each_other(plan: StudyPlan, runner: St
         assert gain == pytest.approx(composed - alone)
 
 
-def test_what_is_slow_can_be_left_out_and_the_report_says_so(plan: StudyPlan, runner: StudyRunner) -> None:
+def test_slow_trainings_can_be_skipped_and_the_report_says_so(plan: StudyPlan, runner: StudyRunner) -> None:
     quick = replace(plan, joint_recipe=None, tuned_recipe=None)
     names = ["shards", "ablation", "tuning"]
 
     report = run_study(names, quick, runner, [], [])
 
     assert {training.method for training in required_trainings(names, quick)} == {"structured"}
-    shards, ablation, tuning = (finding.tables[0] for finding in report.experiments)
+    shards, ablation, tuning = (result.tables[0] for result in report.experiments)
     assert shards.rows[1][:3] == ("paragon", len(plan.train), None)
-    assert "left out" in shards.note
-    assert "paragon" not in column(ablation, "way")
-    assert not [way for way in column(tuning, "way") if "fine-tuning" in str(way)]
+    assert "skipped" in shards.note
+    assert "paragon" not in column(ablation, "composition")
+    assert not [method for method in column(tuning, "method") if "fine-tuning" in str(method)]
 
 
-def test_with_nothing_removed_nothing_is_lost_and_one_source_left_is_that_source_alone(
+def test_no_removal_loses_nothing_and_the_last_shard_is_as_accurate_as_alone(
     plan: StudyPlan, runner: StudyRunner
 ) -> None:
-    table = found("forgetting", plan, runner).tables[0]
+    table = run_experiment("forgetting", plan, runner).tables[0]
 
-    said = runner.member_logits([plan.prompt_training(shard) for shard in plan.shards(plan.removal_shards)], plan.test)
-    alone = [composed_accuracy(said.select_members([member]), plan.test) for member in range(plan.removal_shards)]
+    members = runner.member_logits(
+        [plan.prompt_training(shard) for shard in plan.shards(plan.removal_shards)], plan.test
+    )
+    alone = [composed_accuracy(members.select_members([member]), plan.test) for member in range(plan.removal_shards)]
     assert table.rows[0][2] == 0
     assert min(alone) - 1e-9 <= float(table.rows[-1][5] or 0) <= max(alone) + 1e-9
 
 
-def test_what_is_learnt_anew_is_learnt_from_everything_but_the_forgotten(plan: StudyPlan, runner: StudyRunner) -> None:
-    finding = found("forgetting", plan, runner)
+def test_retraining_uses_all_pictures_but_the_removed_ones(plan: StudyPlan, runner: StudyRunner) -> None:
+    result = run_experiment("forgetting", plan, runner)
 
-    table = finding.tables[0]
-    anew = required_trainings(["forgetting"], plan)[plan.removal_shards :]
-    sizes = [len(training.samples) for training in anew]
+    table = result.tables[0]
+    retrained = required_trainings(["forgetting"], plan)[plan.removal_shards :]
+    sizes = [len(training.samples) for training in retrained]
     shards = {frozenset(shard) for shard in plan.shards(plan.removal_shards)}
-    assert anew[0] == plan.prompt_training(plan.train)
-    assert frozenset(anew[-1].samples) in shards  # one is left, and so it is that one
+    assert retrained[0] == plan.prompt_training(plan.train)
+    assert frozenset(retrained[-1].samples) in shards  # one shard is left
     assert sizes == sorted(sizes, reverse=True)
-    assert column(table, "learnt anew: accuracy") == [
-        composed_accuracy(runner.member_logits([training], plan.test), plan.test) for training in anew
+    assert column(table, "retrained: accuracy") == [
+        composed_accuracy(runner.member_logits([training], plan.test), plan.test) for training in retrained
     ]
-    half = anew[plan.removal_shards // 2]
+    half = retrained[plan.removal_shards // 2]
     left = [shard for shard in plan.shards(plan.removal_shards) if set(shard) <= set(half.samples)]
     composed = composed_accuracy(
         runner.member_logits([plan.prompt_training(shard) for shard in left], plan.test), plan.test
     )
     ahead = composed - composed_accuracy(runner.member_logits([half], plan.test), plan.test)
-    assert finding.claims[1].measured.startswith(format_points(ahead))
+    assert result.claims[1].measured.startswith(format_points(ahead))
 
 
 def test_parameters_are_averaged_for_every_number_of_shards(plan: StudyPlan, runner: StudyRunner) -> None:
-    two, more = found("ablation", plan, runner).tables
+    two, more = run_experiment("ablation", plan, runner).tables
 
-    ways = dict(zip(column(two, "way"), column(two, "here"), strict=True))
+    compositions = dict(zip(column(two, "composition"), column(two, "here"), strict=True))
     assert column(more, "shards") == ["2", "3"]
-    assert (ways["average of parameters"], ways["APT"]) == more.rows[0][1:3]
+    assert (compositions["average of parameters"], compositions["APT"]) == more.rows[0][1:3]
     for count, row in zip((2, 3), more.rows, strict=True):
         trainings = [plan.prompt_training(shard) for shard in plan.shards(count)]
         average = average_prompts([runner.prompt(training) for training in trainings])
@@ -141,52 +143,54 @@ def test_parameters_are_averaged_for_every_number_of_shards(plan: StudyPlan, run
         assert row[1:] == (averaged, composed, composed - averaged)
 
 
-def test_recipes_are_compared_by_pictures_that_nobody_learnt_from_and_not_by_the_test(
+def test_recipes_are_compared_on_held_out_pictures_and_not_on_the_test_pictures(
     plan: StudyPlan, runner: StudyRunner, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    few = {
-        "learns nothing": replace(plan.recipe, base_rate=0.0, warmup_rate=0.0, least_rate=0.0),
-        "as it is": plan.recipe,
+    candidates = {
+        "rate zero": replace(plan.recipe, base_rate=0.0, warmup_rate=0.0, least_rate=0.0),
+        "unchanged": plan.recipe,
     }
-    monkeypatch.setattr(recipes, "candidates", lambda _: few)
-    parts = tuple(replace(part, test=wrongly_labelled(part.test)) for part in plan.domains)  # who learns is wrong there
+    monkeypatch.setattr(recipes, "candidate_recipes", lambda _: candidates)
+    parts = tuple(
+        replace(part, test=relabel_wrongly(part.test)) for part in plan.domains
+    )  # training lowers the accuracy there
     plan = replace(plan, domains=parts)
 
-    finding = found("recipes", plan, runner)
+    result = run_experiment("recipes", plan, runner)
 
-    held_out, tested = finding.tables
+    held_out, tested = result.tables
     trainings = required_trainings(["recipes"], plan)
-    learnt = {sample for training in trainings for sample in training.samples}
-    apart = tuple(sample for sample in plan.train if sample not in learnt)
-    assert learnt < set(plan.train)
-    assert f"{len(learnt)} pictures learnt, {len(apart)} held out" in held_out.title
-    assert [row[0] for row in held_out.rows] == [row[0] for row in tested.rows] == list(few)
+    trained = {sample for training in trainings for sample in training.samples}
+    apart = tuple(sample for sample in plan.train if sample not in trained)
+    assert trained < set(plan.train)
+    assert f"{len(trained)} training pictures, {len(apart)} held out" in held_out.title
+    assert [row[0] for row in held_out.rows] == [row[0] for row in tested.rows] == list(candidates)
     assert float(tested.rows[0][1] or 0) > float(tested.rows[1][1] or 0)
-    assert finding.claims[0].measured.partition("the best is ")[2].startswith("as it is with")
+    assert result.claims[0].measured.partition("the best is ")[2].startswith("unchanged with")
     shards = replace(
-        plan, domains=(DomainSplit("", tuple(sample for sample in plan.train if sample in learnt), apart),)
+        plan, domains=(DomainSplit("", tuple(sample for sample in plan.train if sample in trained), apart),)
     ).shards(2)
-    said = runner.member_logits([TrainingSpec("structured", shard, plan.recipe) for shard in shards], apart)
-    assert column(held_out, "2 shards")[1] == composed_accuracy(said, apart)
+    members = runner.member_logits([TrainingSpec("structured", shard, plan.recipe) for shard in shards], apart)
+    assert column(held_out, "2 shards")[1] == composed_accuracy(members, apart)
     for row in held_out.rows:
         shares = [cell for cell in row[1:] if isinstance(cell, float)]
         assert shares[-1] == pytest.approx(sum(shares[:-1]) / len(shares[:-1]))
 
 
-def wrongly_labelled(samples: Samples) -> Samples:
+def relabel_wrongly(samples: Samples) -> Samples:
     others = {"blue": "green", "green": "red", "red": "blue"}
     return tuple(replace(sample, label=others[sample.label]) for sample in samples)
 
 
-def test_episodes_of_recipes_are_judged_side_by_side_and_weighted(plan: StudyPlan) -> None:
-    *_, question = recipes.questions(plan)
-    # The first has no idea and shouts; the second knows, and the picture lies on its prototype.
-    loud, knowing = torch.tensor([[3.0, 0.0]]), torch.tensor([[0.0, 2.0]])
+def test_episodes_of_recipes_are_scored_concatenated_and_weighted(plan: StudyPlan) -> None:
+    *_, task = recipes.recipe_tasks(plan)
+    # The first member is wrong and confident; the second is right, and the picture lies on its prototype.
+    confident, correct = torch.tensor([[3.0, 0.0]]), torch.tensor([[0.0, 2.0]])
     prototypes = (torch.tensor([[100.0, 0.0]]), torch.tensor([[0.0, 0.0]]))
-    said = EnsembleLogits((("blue", "green"), ("pink", "red")), (loud, knowing), torch.zeros(1, 2), prototypes)
+    members = EnsembleLogits((("blue", "green"), ("pink", "red")), (confident, correct), torch.zeros(1, 2), prototypes)
     red = (replace(plan.test[0], label="red"),)
 
-    assert {title: judge(said, red) for title, judge in question.judges.items()} == {
+    assert {title: score(members, red) for title, score in task.scores.items()} == {
         "1 episodes, APT": 0.0,
         "1 episodes, APT-W": 1.0,
     }
@@ -194,51 +198,51 @@ def test_episodes_of_recipes_are_judged_side_by_side_and_weighted(plan: StudyPla
 
 @pytest.mark.parametrize("recipe", [Recipe(), Recipe(batch=2, base_rate=0.03), Recipe(variant="head-only")])
 def test_no_recipe_is_compared_under_two_names(recipe: Recipe) -> None:
-    found = recipes.candidates(recipe)
+    candidates = recipes.candidate_recipes(recipe)
 
-    rates = {(replace(each, base_rate=None), peak_rate(each)) for each in found.values()}
-    assert len(rates) == len(found) > 5
-    assert found["as it is"] == recipe
+    rates = {(replace(each, base_rate=None), peak_rate(each)) for each in candidates.values()}
+    assert len(rates) == len(candidates) > 5
+    assert candidates["unchanged"] == recipe
 
 
-def test_sources_that_would_be_empty_and_classes_that_nobody_is_asked_about_are_refused_beforehand(
+def test_empty_shards_and_classes_without_test_pictures_are_refused_before_training(
     plan: StudyPlan,
 ) -> None:
-    crumbs = replace(plan, removal_shards=len(plan.train))
-    unasked = replace(plan, domains=tuple(replace(part, test=()) for part in plan.domains))
+    tiny = replace(plan, removal_shards=len(plan.train))
+    untested = replace(plan, domains=tuple(replace(part, test=()) for part in plan.domains))
 
-    assert "forgetting" in select_experiments(["all"], [plan, crumbs])[1]  # of one seed is enough
-    with pytest.raises(ExperimentUnsupported, match="of which none is empty"):
-        select_experiments(["forgetting"], [crumbs])
-    with pytest.raises(ExperimentUnsupported, match="no picture to be asked about"):
-        select_experiments(["class-incremental"], [unasked])
+    assert "forgetting" in select_experiments(["all"], [plan, tiny])[1]  # one seed is enough
+    with pytest.raises(ExperimentUnsupported, match="without an empty one"):
+        select_experiments(["forgetting"], [tiny])
+    with pytest.raises(ExperimentUnsupported, match="no class with test pictures"):
+        select_experiments(["class-incremental"], [untested])
 
 
-def test_an_episode_has_classes_that_no_other_has(plan: StudyPlan) -> None:
-    parts = episodes(replace(plan, episodes=3))
+def test_episodes_share_no_class(plan: StudyPlan) -> None:
+    parts = split_into_episodes(replace(plan, episodes=3))
 
     labels = [{sample.label for sample in part} for part in parts]
     assert sorted(label for each in labels for label in each) == ["blue", "green", "red"]
     assert sum(len(part) for part in parts) == len(plan.train)
 
 
-def test_a_domain_is_asked_about_with_and_without_its_own_prompt(plan: StudyPlan, runner: StudyRunner) -> None:
-    table = found("domain-incremental", plan, runner).tables[0]
+def test_a_domain_is_measured_with_and_without_its_own_prompt(plan: StudyPlan, runner: StudyRunner) -> None:
+    table = run_experiment("domain-incremental", plan, runner).tables[0]
 
     left, right_ = plan.domains
-    said = runner.member_logits([plan.prompt_training(left.train), plan.prompt_training(right_.train)], left.test)
+    members = runner.member_logits([plan.prompt_training(left.train), plan.prompt_training(right_.train)], left.test)
     assert column(table, "domain") == ["left", "right", "all"]
-    assert table.rows[0][3] == composed_accuracy(said.select_members([0]), left.test)
-    assert table.rows[0][4] == composed_accuracy(said.select_members([1]), left.test)
+    assert table.rows[0][3] == composed_accuracy(members.select_members([0]), left.test)
+    assert table.rows[0][4] == composed_accuracy(members.select_members([1]), left.test)
 
 
-def test_what_does_not_fit_the_data_is_left_out_of_all_and_refused_by_name(plan: StudyPlan) -> None:
+def test_an_unsupported_experiment_is_skipped_in_all_and_refused_by_name(plan: StudyPlan) -> None:
     one = replace(plan, domains=plan.domains[:1], episodes=10)
 
-    names, impossible = select_experiments(["all"], [one])
+    names, skipped = select_experiments(["all"], [one])
 
-    assert sorted(impossible) == ["class-incremental", "domain-incremental"]
-    assert names == [name for name in EXPERIMENTS if name not in impossible and name != "recipes"]
+    assert sorted(skipped) == ["class-incremental", "domain-incremental"]
+    assert names == [name for name in EXPERIMENTS if name not in skipped and name != "recipes"]
     with pytest.raises(ExperimentUnsupported, match="one domain only"):
         select_experiments(["domain-incremental"], [one])
     with pytest.raises(ExperimentNotFound, match="shards, forgetting"):
@@ -254,15 +258,15 @@ def test_experiments_share_their_trainings(plan: StudyPlan, runner: StudyRunner)
     assert len(missing) < len(wanted)
 
 
-def test_the_pictures_to_learn_from_are_never_asked_about(plan: StudyPlan) -> None:
+def test_training_pictures_are_never_test_pictures(plan: StudyPlan) -> None:
     left, right_ = plan.domains
     overlapping = replace(plan, domains=(left, replace(right_, test=left.train)))
 
     assert {sample.digest for sample in overlapping.test} == {sample.digest for sample in left.test}
 
 
-def test_the_papers_tables_were_copied_rightly() -> None:
-    """The paper gives the means of its columns, too: a slip in one number would move them."""
+def test_the_papers_tables_were_copied_correctly() -> None:
+    """The paper also gives the means of its columns: an error in one number would move them."""
     means = {1: 87.0, 2: 84.2, 3: 83.3, 5: 81.8, 10: 79.6, 15: 78.1, 20: 77.3, 50: 73.9}
     tuned = {1: 88.69, 2: 75.93, 3: 68.66, 5: 62.0, 10: 51.2, 15: 46.44, 20: 41.46, 50: 25.61}
     votes = {2: 3.81, 3: 2.94, 5: 2.0, 10: 1.66, 15: 1.56, 20: 1.77, 50: 1.83}
@@ -288,7 +292,7 @@ def test_the_papers_tables_were_copied_rightly() -> None:
         assert mean([each.tuning[way] for each in DATA_SETS]) == pytest.approx(share, abs=0.06)
 
 
-def test_a_data_set_finds_the_papers_by_its_name() -> None:
+def test_the_papers_data_set_is_found_by_name() -> None:
     names = {name: find_paper_data_set(name) for name in ("flowers102-small", "cub200-small", "cifar100-small")}
 
     assert {name: each and each.name for name, each in names.items()} == {

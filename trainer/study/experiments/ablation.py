@@ -1,7 +1,13 @@
-"""Ablation: two shards, composed by structured attention, by concatenation, and by averaging parameters."""
+"""Ablation: compose the prompts of two shards by structured attention, concatenation, or averaging of parameters."""
 
 from trainer.baselines.parameter_average import average_prompts
-from trainer.study.experiments.experiment import Experiment, composed_accuracy, format_percent
+from trainer.study.experiments.experiment import (
+    Experiment,
+    composed_accuracy,
+    format_percent,
+    paper_column,
+    trained_accuracy,
+)
 from trainer.study.paper import find_paper_data_set
 from trainer.study.plan import StudyPlan
 from trainer.study.results import ClaimCheck, Column, ExperimentResult, Table
@@ -12,83 +18,73 @@ SHARDS = 2
 
 
 def required_trainings(plan: StudyPlan) -> list[TrainingSpec]:
-    """The paragon; and a prompt for each shard, with structured attention and, of two shards, without."""
+    """The paragon, one prompt on all data, a prompt for each shard, and prompts for naive concatenation."""
     shards = [shard for count in _counts(plan) for shard in plan.shards(count)]
     structured = [plan.prompt_training(plan.train), *(plan.prompt_training(shard) for shard in shards)]
-    return [*filter(None, [plan.paragon_training]), *structured, *_naive(plan)]
+    return [*filter(None, [plan.paragon_training]), *structured, *_concatenation_trainings(plan)]
 
 
 def _counts(plan: StudyPlan) -> tuple[int, ...]:
     return tuple(sorted({SHARDS, *plan.feasible_shard_counts()}))
 
 
-def _averaged(plan: StudyPlan, runner: StudyRunner, count: int) -> float:
-    """The accuracy of the one prompt halfway between those of so many shards."""
-    average = average_prompts([runner.prompt(plan.prompt_training(shard)) for shard in plan.shards(count)])
+def _shard_trainings(plan: StudyPlan, count: int) -> list[TrainingSpec]:
+    return [plan.prompt_training(shard) for shard in plan.shards(count)]
+
+
+def _concatenation_trainings(plan: StudyPlan) -> list[TrainingSpec]:
+    """A prompt for each of two shards, trained as it is concatenated: with full attention."""
+    if plan.joint_recipe is None:
+        return []
+    return [TrainingSpec("full", shard, plan.joint_recipe) for shard in plan.shards(SHARDS)]
+
+
+def _averaged_accuracy(plan: StudyPlan, runner: StudyRunner, count: int) -> float:
+    average = average_prompts([runner.prompt(training) for training in _shard_trainings(plan, count)])
     return composed_accuracy(runner.prompt_logits(average, plan.test), plan.test)
 
 
-def _composed(plan: StudyPlan, runner: StudyRunner, count: int) -> float:
-    return composed_accuracy(
-        runner.member_logits([plan.prompt_training(shard) for shard in plan.shards(count)], plan.test), plan.test
-    )
-
-
-def _naive(plan: StudyPlan) -> list[TrainingSpec]:
-    """A prompt for each shard that learns as it is concatenated: every token attending every other."""
-    return (
-        []
-        if plan.joint_recipe is None
-        else [TrainingSpec("full", shard, plan.joint_recipe) for shard in plan.shards(SHARDS)]
-    )
-
-
 def run(plan: StudyPlan, runner: StudyRunner) -> ExperimentResult:
-    """The accuracy of each way to make one answer of two prompts."""
+    """Measure each way to compose two prompts, and averaging for more of them."""
     tests, paper = plan.test, find_paper_data_set(plan.name)
-    shards = plan.shards(SHARDS)
-    structured = [plan.prompt_training(shard) for shard in shards]
-    averaged = {count: _averaged(plan, runner, count) for count in _counts(plan)}
-    composed = {count: _composed(plan, runner, count) for count in _counts(plan)}
-    found: dict[str, float] = {}
-    if naive := _naive(plan):
-        found["concatenate"] = composed_accuracy(runner.joint_member_logits(naive, tests), tests)
-    found |= {
-        "concatenate, prompts of structured attention": composed_accuracy(
-            runner.joint_member_logits(structured, tests), tests
-        ),
+    averaged = {count: _averaged_accuracy(plan, runner, count) for count in _counts(plan)}
+    composed = {count: trained_accuracy(runner, _shard_trainings(plan, count), tests) for count in _counts(plan)}
+    accuracies: dict[str, float] = {}
+    if naive := _concatenation_trainings(plan):
+        accuracies["concatenate"] = composed_accuracy(runner.joint_member_logits(naive, tests), tests)
+    structured = runner.joint_member_logits(_shard_trainings(plan, SHARDS), tests)
+    accuracies |= {
+        "concatenate, prompts of structured attention": composed_accuracy(structured, tests),
         "average of parameters": averaged[SHARDS],
         "APT": composed[SHARDS],
-        "one prompt on everything": composed_accuracy(
-            runner.member_logits([plan.prompt_training(plan.train)], tests), tests
-        ),
+        "one prompt on all data": trained_accuracy(runner, [plan.prompt_training(plan.train)], tests),
     }
     if plan.paragon_training is not None:
-        found["paragon"] = composed_accuracy(runner.member_logits([plan.paragon_training], tests), tests)
-    theirs = {}
+        accuracies["paragon"] = trained_accuracy(runner, [plan.paragon_training], tests)
+    paper_accuracies = {}
     if paper is not None:
-        theirs = {
+        paper_accuracies = {
             "concatenate": paper.concatenate,
             "average of parameters": paper.average,
             "APT": paper.shards[SHARDS],
             "paragon": paper.shards[1],
         }
-    naive_best = max(share for way, share in found.items() if way.startswith(("concatenate", "average")))
+    best_naive = max(share for method, share in accuracies.items() if method.startswith(("concatenate", "average")))
     return ExperimentResult(
         name="ablation",
         title="Naive composition against APT",
-        question="Two prompts, each trained on half of the data: what is the best way to make one answer of them?",
+        question="Two prompts are trained on half of the data each. Which composition gives the best answers?",
         tables=(
             Table(
                 "Accuracy on the test pictures, two shards",
                 (
-                    Column("way", "text"),
+                    Column("composition", "text"),
                     Column("here"),
-                    Column("paper" if paper is None else f"paper, {paper.name}", from_paper=True),
+                    Column(paper_column(paper), from_paper=True),
                 ),
-                tuple((way, share, theirs.get(way)) for way, share in found.items()),
-                "Concatenate: prompts in one sequence, where all attend all. The first were trained so, as the paper's "
-                "naive method is described; the second are APT's own prompts.",
+                tuple((method, share, paper_accuracies.get(method)) for method, share in accuracies.items()),
+                "Concatenate: all prompts are in one sequence with full attention. The first were trained in this way, "
+                "as the paper describes its naive method; the second are APT's own prompts.",
             ),
             Table(
                 "Averaging parameters, with more shards",
@@ -105,8 +101,8 @@ def run(plan: StudyPlan, runner: StudyRunner) -> ExperimentResult:
         claims=(
             ClaimCheck(
                 "APT is above concatenation and above averaging.",
-                f"APT {format_percent(found['APT'])}, the best naive way {format_percent(naive_best)}",
-                found["APT"] > naive_best,
+                f"APT {format_percent(accuracies['APT'])}, the best naive composition {format_percent(best_naive)}",
+                accuracies["APT"] > best_naive,
             ),
         ),
     )

@@ -1,7 +1,7 @@
-"""Head-only ensembles: is it the prompt that does it, or would a linear head on the frozen backbone do?"""
+"""Head-only ensembles: are prompts better than linear heads on the frozen backbone?"""
 
 from trainer.study import paper
-from trainer.study.experiments.experiment import Experiment, composed_accuracy, format_points
+from trainer.study.experiments.experiment import Experiment, format_points, trained_accuracy
 from trainer.study.plan import StudyPlan
 from trainer.study.results import ClaimCheck, Column, ExperimentResult, Plot, Series, Table
 from trainer.study.runner import StudyRunner
@@ -19,18 +19,13 @@ def required_trainings(plan: StudyPlan) -> list[TrainingSpec]:
 
 
 def run(plan: StudyPlan, runner: StudyRunner) -> ExperimentResult:
-    """Both ensembles over the number of shards."""
-    tests = plan.test
+    """Measure both ensembles over the number of shards."""
     heads: dict[int, float] = {}
     prompts: dict[int, float] = {}
     for count in _counts(plan):
         shards = plan.shards(count)
-        heads[count] = composed_accuracy(
-            runner.member_logits([plan.head_training(shard) for shard in shards], tests), tests
-        )
-        prompts[count] = composed_accuracy(
-            runner.member_logits([plan.prompt_training(shard) for shard in shards], tests), tests
-        )
+        heads[count] = trained_accuracy(runner, [plan.head_training(shard) for shard in shards], plan.test)
+        prompts[count] = trained_accuracy(runner, [plan.prompt_training(shard) for shard in shards], plan.test)
     gaps = {count: prompts[count] - heads[count] for count in heads}
     worst = min(gaps, key=lambda count: gaps[count])
     return ExperimentResult(
@@ -78,7 +73,7 @@ def run(plan: StudyPlan, runner: StudyRunner) -> ExperimentResult:
         claims=(
             ClaimCheck(
                 "APT is above the head-only ensemble for every number of shards.",
-                f"at worst {format_points(gaps[worst])}, with {worst}",
+                f"at worst {format_points(gaps[worst])}, with {worst} {'shard' if worst == 1 else 'shards'}",
                 gaps[worst] > 0,
             ),
         ),

@@ -1,4 +1,4 @@
-"""Shards: how much is lost when the data is split, and how much composing gives back."""
+"""Shards: how much accuracy splitting the data costs, and how much composition restores."""
 
 from trainer.study.experiments.experiment import (
     Experiment,
@@ -6,6 +6,8 @@ from trainer.study.experiments.experiment import (
     format_percent,
     format_points,
     mean_member_accuracy,
+    paper_column,
+    trained_accuracy,
 )
 from trainer.study.paper import find_paper_data_set
 from trainer.study.plan import StudyPlan
@@ -13,32 +15,27 @@ from trainer.study.results import ClaimCheck, Column, ExperimentResult, Plot, Se
 from trainer.study.runner import StudyRunner
 from trainer.study.training_spec import TrainingSpec
 
-CLOSE = 0.05  # to the paragon, up to MANY shards
-MANY = 20
+TOLERANCE = 0.05  # of composed prompts against one on all data
+MOST_SHARDS = 20  # for which the tolerance is claimed
 
 
 def required_trainings(plan: StudyPlan) -> list[TrainingSpec]:
-    """The paragon, one prompt on everything, and a prompt for each shard of each split."""
-    split = [plan.prompt_training(shard) for count in plan.feasible_shard_counts() for shard in plan.shards(count)]
-    return [*filter(None, [plan.paragon_training]), plan.prompt_training(plan.train), *split]
+    """The paragon, one prompt on all data, and a prompt for each shard of each split."""
+    shards = [plan.prompt_training(shard) for count in plan.feasible_shard_counts() for shard in plan.shards(count)]
+    return [*filter(None, [plan.paragon_training]), plan.prompt_training(plan.train), *shards]
 
 
 def run(plan: StudyPlan, runner: StudyRunner) -> ExperimentResult:
-    """Composed, single and lost accuracy over the number of shards."""
+    """Measure composed and single accuracy over the number of shards."""
     tests, paper = plan.test, find_paper_data_set(plan.name)
-    whole = composed_accuracy(runner.member_logits([plan.prompt_training(plan.train)], tests), tests)
-    paragon = (
-        None
-        if plan.paragon_training is None
-        else composed_accuracy(runner.member_logits([plan.paragon_training], tests), tests)
-    )
+    whole = trained_accuracy(runner, [plan.prompt_training(plan.train)], tests)
+    paragon = None if plan.paragon_training is None else trained_accuracy(runner, [plan.paragon_training], tests)
     best = max(whole, paragon or 0.0)
     composed, single = {1: whole}, {1: whole}
     for count in plan.feasible_shard_counts():
-        said = runner.member_logits([plan.prompt_training(shard) for shard in plan.shards(count)], tests)
-        composed[count], single[count] = composed_accuracy(said, tests), mean_member_accuracy(said, tests)
-    theirs, tuned = ({}, {}) if paper is None else (paper.shards, paper.fine_tuned_shards)
-    counts = list(composed)
+        members = runner.member_logits([plan.prompt_training(shard) for shard in plan.shards(count)], tests)
+        composed[count], single[count] = composed_accuracy(members, tests), mean_member_accuracy(members, tests)
+    paper_shards, paper_tuned = ({}, {}) if paper is None else (paper.shards, paper.fine_tuned_shards)
     rows = tuple(
         (
             str(count),
@@ -47,24 +44,34 @@ def run(plan: StudyPlan, runner: StudyRunner) -> ExperimentResult:
             composed[count] - best,
             single[count],
             composed[count] - single[count],
-            theirs.get(count) if count > 1 else None,
-            theirs[count] - theirs[1] if count > 1 and count in theirs else None,
-            tuned.get(count),
+            paper_shards.get(count) if count > 1 else None,
+            paper_shards[count] - paper_shards[1] if count > 1 and count in paper_shards else None,
+            paper_tuned.get(count),
         )
-        for count in counts
+        for count in composed
     )
-    name = "paper" if paper is None else f"paper, {paper.name}"
-    near = {count: share for count, share in composed.items() if 1 < count <= MANY}
-    farthest = min(near, key=lambda count: near[count]) if near else 1
-    series = [Series("composed", tuple((count, composed[count]) for count in counts))]
-    series.append(Series("single shards, mean", tuple((count, single[count]) for count in counts)))
-    if theirs:
-        series.append(Series(name, tuple(sorted((float(n), share) for n, share in theirs.items())), from_paper=True))
+    paragon_row = (
+        "paragon",
+        len(plan.train),
+        paragon,
+        None if paragon is None else paragon - best,
+        None,
+        None,
+        paper_shards.get(1),
+        None,
+        None,
+    )
+    series = [
+        Series("composed", tuple(composed.items())),
+        Series("single shards, mean", tuple(single.items())),
+    ]
+    if paper_shards:
+        series.append(Series(paper_column(paper), tuple(sorted(paper_shards.items())), from_paper=True))
     return ExperimentResult(
         name="shards",
         title="Shards against the paragon",
-        question="The data is split at random into shards, and a prompt is trained on each by itself. How much is lost "
-        "against one prompt on everything, and how much better is the composed answer than that of one shard?",
+        question="The data is split at random into shards, and a prompt is trained on each. How much accuracy is lost "
+        "against one prompt on all data, and how much better are composed prompts than the prompt of one shard?",
         tables=(
             Table(
                 "Accuracy on the test pictures",
@@ -72,20 +79,16 @@ def run(plan: StudyPlan, runner: StudyRunner) -> ExperimentResult:
                     Column("shards", "text"),
                     Column("pictures in each", "count"),
                     Column("composed"),
-                    Column("against the best on everything", "points"),
+                    Column("against the best on all data", "points"),
                     Column("one shard alone"),
                     Column("gain of composing", "points"),
-                    Column(f"{name}: composed", from_paper=True),
-                    Column(f"{name}: against paragon", "points", from_paper=True),
-                    Column(f"{name}: fine-tuned models instead", from_paper=True),
+                    Column(paper_column(paper, "composed"), from_paper=True),
+                    Column(paper_column(paper, "against paragon"), "points", from_paper=True),
+                    Column(paper_column(paper, "fine-tuned models instead"), from_paper=True),
                 ),
-                (
-                    *rows[:1],
-                    ("paragon", len(plan.train), paragon, _minus(paragon, best), None, None, theirs.get(1), None, None),
-                    *rows[1:],
-                ),
-                "1 shard is one prompt on everything with structured attention. The paragon is the paper's: one prompt "
-                f"on everything, every token attending every other{_epochs(plan)}.",
+                (*rows[:1], paragon_row, *rows[1:]),
+                "1 shard is one prompt on all data with structured attention. The paragon is the paper's: one prompt "
+                f"on all data with full attention, here {_describe_paragon(plan)}.",
             ),
         ),
         plots=(
@@ -95,31 +98,31 @@ def run(plan: StudyPlan, runner: StudyRunner) -> ExperimentResult:
                 "shards",
                 "composed minus one shard alone",
                 "points",
-                (Series("gain", tuple((count, composed[count] - single[count]) for count in counts)),),
+                (Series("gain", tuple((count, composed[count] - single[count]) for count in composed)),),
                 has_log_x=True,
             ),
         ),
-        claims=(
-            ClaimCheck(
-                f"Up to {MANY} shards composed prompts are within {100 * CLOSE:.0f} points of one on everything.",
-                f"at worst {format_points(near[farthest] - best)} ({format_percent(near[farthest])} with {farthest} "
-                f"shards, {format_percent(best)} on everything)",
-                near[farthest] >= best - CLOSE,
-            ),
-        )
-        if near
-        else (),
+        claims=_check_claims(composed, best),
     )
 
 
-def _minus(one: float | None, other: float) -> float | None:
-    return None if one is None else one - other
+def _check_claims(composed: dict[int, float], best: float) -> tuple[ClaimCheck, ...]:
+    claimed = {count: share for count, share in composed.items() if 1 < count <= MOST_SHARDS}
+    if not claimed:
+        return ()
+    worst = min(claimed, key=lambda count: claimed[count])
+    return (
+        ClaimCheck(
+            f"Up to {MOST_SHARDS} shards, composed prompts are within {100 * TOLERANCE:.0f} points of one on all data.",
+            f"at worst {format_points(claimed[worst] - best)} ({format_percent(claimed[worst])} with {worst} shards, "
+            f"{format_percent(best)} on all data)",
+            claimed[worst] >= best - TOLERANCE,
+        ),
+    )
 
 
-def _epochs(plan: StudyPlan) -> str:
-    if plan.joint_recipe is None:
-        return ", and was left out here"
-    return f", here for {plan.joint_recipe.epochs} epochs"
+def _describe_paragon(plan: StudyPlan) -> str:
+    return "skipped" if plan.joint_recipe is None else f"for {plan.joint_recipe.epochs} epochs"
 
 
 SHARDS = Experiment("shards", required_trainings, run)

@@ -1,6 +1,6 @@
 """Vote: averaging probabilities against a majority vote."""
 
-from trainer.study.experiments.experiment import Experiment, composed_accuracy, format_points
+from trainer.study.experiments.experiment import Experiment, composed_accuracy, format_points, paper_column
 from trainer.study.paper import find_paper_data_set
 from trainer.study.plan import StudyPlan
 from trainer.study.results import ClaimCheck, Column, ExperimentResult, Table
@@ -14,19 +14,19 @@ def required_trainings(plan: StudyPlan) -> list[TrainingSpec]:
 
 
 def run(plan: StudyPlan, runner: StudyRunner) -> ExperimentResult:
-    """Both compositions of the same members."""
+    """Measure both compositions of the same members."""
     tests, paper = plan.test, find_paper_data_set(plan.name)
     rows: list[tuple[str, float, float, float, float | None]] = []
     for count in plan.feasible_shard_counts():
-        said = runner.member_logits([plan.prompt_training(shard) for shard in plan.shards(count)], tests)
-        average, vote = composed_accuracy(said, tests), composed_accuracy(said, tests, "vote")
-        theirs = None if paper is None else paper.over_vote.get(count)
-        rows.append((str(count), average, vote, average - vote, theirs))
+        members = runner.member_logits([plan.prompt_training(shard) for shard in plan.shards(count)], tests)
+        average, vote = composed_accuracy(members, tests), composed_accuracy(members, tests, "vote")
+        rows.append((str(count), average, vote, average - vote, None if paper is None else paper.over_vote.get(count)))
     least = min(row[3] for row in rows)
+    paper_title = paper_column(paper, "average over vote")
     return ExperimentResult(
         name="vote",
         title="Average against majority vote",
-        question="Members may average their probabilities, or vote for one label each. Which is better?",
+        question="Members can average their probabilities, or vote for one label each. Which is better?",
         tables=(
             Table(
                 "Accuracy on the test pictures",
@@ -35,14 +35,10 @@ def run(plan: StudyPlan, runner: StudyRunner) -> ExperimentResult:
                     Column("average"),
                     Column("vote"),
                     Column("average over vote", "points"),
-                    Column(
-                        "paper: average over vote" if paper is None else f"paper, {paper.name}: average over vote",
-                        "points",
-                        from_paper=True,
-                    ),
+                    Column(paper_title, "points", from_paper=True),
                 ),
                 tuple(rows),
-                "Equal votes are decided by the mean probability, which the paper's vote may not do.",
+                "Here the mean probability decides between equal votes; the paper does not say how it does.",
             ),
         ),
         claims=(
@@ -56,7 +52,7 @@ def run(plan: StudyPlan, runner: StudyRunner) -> ExperimentResult:
 
 
 def unsupported_reason(plan: StudyPlan) -> str | None:
-    """Why nobody could vote."""
+    """Why there are no shards to vote."""
     return None if plan.feasible_shard_counts() else f"{len(plan.train)} pictures are too few for shards"
 
 
