@@ -144,7 +144,7 @@ class Client(AdminCalls):
         """Create a source without pictures, for prompts that are trained elsewhere."""
         body = {"name": name, "task": task, "owner": None if owner is None else self._user_id(owner)}
         created = self._http.fetch(UploadResponse, "POST", "sources", json=json_body(body))
-        return self.get_source(created.source)
+        return self.get_source(created.source_id)
 
     def upload_source(
         self,

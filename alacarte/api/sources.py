@@ -11,7 +11,7 @@ from alacarte.api.base import DIGEST_EXAMPLE, TIME_EXAMPLE, UUID_EXAMPLE, Reques
 from alacarte.api.limits import MAX_SHARDS
 from alacarte.api.literals import Right, ShardState, UnreadablePolicy
 
-MAX_LISTED_REFUSALS = 100
+MAX_LISTED_SKIPPED = 100
 _EXAMPLE: JsonDict = {
     "id": UUID_EXAMPLE,
     "task_id": UUID_EXAMPLE,
@@ -55,7 +55,7 @@ class SamplesUploadRequest(UploadOptions):
     readmit: bool = False
 
 
-class RefusedFileResponse(ResponseModel):
+class SkippedFileResponse(ResponseModel):
     """A file that was left out."""
 
     name: str
@@ -68,22 +68,22 @@ class UploadResponse(ResponseModel):
     model_config = ConfigDict(
         json_schema_extra={
             "example": {
-                "source": UUID_EXAMPLE,
+                "source_id": UUID_EXAMPLE,
                 "shards": [UUID_EXAMPLE],
                 "samples": 120,
                 "size_bytes": 4_000_000,
-                "refused": 1,
-                "refusals": [{"name": "roses/17.png", "reason": "is in the source already"}],
+                "skipped": 1,
+                "skipped_files": [{"name": "roses/17.png", "reason": "is in the source already"}],
             }
         }
     )
 
-    source: UUID
+    source_id: UUID
     shards: list[UUID] = Field(description="The new shards, in the order of their numbers.")
     samples: int
     size_bytes: int
-    refused: int = Field(description="How many files were left out.")
-    refusals: list[RefusedFileResponse] = Field(description=f"The first {MAX_LISTED_REFUSALS} of them, and why.")
+    skipped: int = Field(description="How many files were left out.")
+    skipped_files: list[SkippedFileResponse] = Field(description=f"The first {MAX_LISTED_SKIPPED} of them, and why.")
 
 
 class SourceResponse(ResponseModel):

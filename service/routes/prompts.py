@@ -18,42 +18,42 @@ from service.http.openapi import problems
 from service.http.request_context import Context
 
 router = APIRouter(tags=["sources"])
-TYPES = ("application/octet-stream", "application/x-safetensors")
+CONTENT_TYPES = ("application/octet-stream", "application/x-safetensors")
 
 
 @router.put(
     "/sources/{source_id}/prompt",
-    summary="Send a prompt that was trained elsewhere",
+    summary="Push a prompt that was trained elsewhere",
     responses=problems(403, 404, 409),
     openapi_extra={
         "requestBody": {
             "required": True,
-            "content": {kind: {"schema": {"type": "string", "format": "binary"}} for kind in TYPES},
+            "content": {kind: {"schema": {"type": "string", "format": "binary"}} for kind in CONTENT_TYPES},
         }
     },
 )
-async def publish(request: Request, context: Context, source_id: UUID) -> PromptResponse:
-    """Takes the bytes of a `.prompt` file (safetensors) as a new shard of the source, served from now on.
+async def push_prompt(request: Request, context: Context, source_id: UUID) -> PromptResponse:
+    """Publish the bytes of a `.prompt` file (safetensors) as a new shard of the source; it is served from now on.
 
-    It counts once its backbone is the task's, its shapes fit, and all its numbers are finite.
+    Its backbone must be the task's, its shapes must fit, and all its numbers must be finite.
     """
-    task = await context.read(lambda session, caller: _task_to_manage(session, caller, source_id))
+    task = await context.read(lambda session, caller: _managed_task(session, caller, source_id))
     data = await request.body()
-    service = context.state
-    prompt = await service.thread_pool.run(lambda: prompt_from_bytes(data, service.settings.max_prompt_bytes))
-    backbone = await service.backbones.get(task)
-    check_backbone(backbone, "sent", prompt)
+    state = context.state
+    prompt = await state.thread_pool.run(lambda: prompt_from_bytes(data, state.settings.max_prompt_bytes))
+    check_backbone(await state.backbones.get(task), "sent", prompt)
 
-    def keep(registry: Registry, caller: Caller) -> PromptResponse:
-        # In the one way to write it: what is kept has nothing in it but the prompt.
+    def publish(registry: Registry, caller: Caller) -> PromptResponse:
+        # Serialised again, so that the stored artifact contains the prompt and nothing else.
         return PromptResponse.model_validate(
             publish_remote(registry, caller, source_id, prompt_to_bytes(prompt), PublishedMetadata.of(prompt.metadata))
         )
 
-    return await context.run(keep)
+    return await context.run(publish)
 
 
-def _task_to_manage(session: Session, caller: Caller, source_id: UUID) -> TaskConfig:
+def _managed_task(session: Session, caller: Caller, source_id: UUID) -> TaskConfig:
+    """Return the task of the source; raise if the caller may not manage the source."""
     task = find_task(session, require_right(session, caller, "manage", source_id).task_id)
     return TaskConfig(
         id=task.id,
@@ -61,7 +61,7 @@ def _task_to_manage(session: Session, caller: Caller, source_id: UUID) -> TaskCo
         backbone=task.backbone,
         size=task.size,
         identity=task.identity,
-        composition=task.composition,  # type: ignore[arg-type]  # the table holds no other
+        composition=task.composition,  # type: ignore[arg-type]  # a constraint of the table keeps it
         weighting=task.weighting,  # type: ignore[arg-type]
         labels=None if task.labels is None else tuple(task.labels),
     )

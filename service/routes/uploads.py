@@ -1,4 +1,4 @@
-"""Uploads: new sources, and pictures for those that are there."""
+"""Uploads of pictures: new sources, and more samples for existing ones."""
 
 from pathlib import Path
 from typing import Any
@@ -8,9 +8,9 @@ from fastapi import APIRouter, Request, Response
 from sqlalchemy.orm import Session
 
 from alacarte.api.sources import (
-    MAX_LISTED_REFUSALS,
-    RefusedFileResponse,
+    MAX_LISTED_SKIPPED,
     SamplesUploadRequest,
+    SkippedFileResponse,
     SourceCreate,
     SourceUploadRequest,
     UploadResponse,
@@ -18,8 +18,9 @@ from alacarte.api.sources import (
 from registry.access.caller import Caller
 from registry.catalog.sources import create_source
 from registry.catalog.tasks import find_task
+from registry.ingest import upload
 from registry.ingest.target import precheck_samples_upload, precheck_source_upload
-from registry.ingest.upload import IngestResult, add_samples, upload_source
+from registry.ingest.upload import IngestResult
 from registry.registry import Registry
 from service.http.json_body import parse_json_body
 from service.http.multipart import JSON, MULTIPART
@@ -30,17 +31,17 @@ from service.http.upload_body import ARCHIVE, ARCHIVE_TYPES, open_upload, receiv
 router = APIRouter(tags=["sources"])
 
 
-def _bodies(model: type[SourceUploadRequest] | type[SamplesUploadRequest], *others: dict[str, Any]) -> dict[str, Any]:
-    """The description of an upload: the archive itself with a query, or a form. Any: parts of OpenAPI."""
-    said = model.model_json_schema()
+def _describe_body(
+    model: type[SourceUploadRequest] | type[SamplesUploadRequest], **alternatives: Any
+) -> dict[str, Any]:  # Any: parts of OpenAPI
+    """Describe an upload: the archive as the body and its fields in the query, or all in a form."""
+    fields = model.model_json_schema()
     archive = {"type": "string", "format": "binary"}
-    form = {**said, "properties": {**said["properties"], ARCHIVE: archive}, "required": [ARCHIVE]}
-    content = {MULTIPART: {"schema": form}} | {kind: {"schema": archive} for kind in ARCHIVE_TYPES}
-    for other in others:
-        content |= other
+    form = {**fields, "properties": {**fields["properties"], ARCHIVE: archive}, "required": [ARCHIVE]}
+    content = {MULTIPART: {"schema": form}, **{kind: {"schema": archive} for kind in ARCHIVE_TYPES}, **alternatives}
     query = [
         {"name": name, "in": "query", "required": False, "schema": schema, "description": schema.get("description", "")}
-        for name, schema in said["properties"].items()
+        for name, schema in fields["properties"].items()
     ]
     return {"parameters": query, "requestBody": {"required": True, "content": content}}
 
@@ -52,27 +53,26 @@ def _bodies(model: type[SourceUploadRequest] | type[SamplesUploadRequest], *othe
     responses={
         **located(202),
         **problems(403, 404, 409),
-        201: {"description": "A source without pictures was made.", "model": UploadResponse, "headers": LOCATION},
+        201: {"description": "A source without pictures was created.", "model": UploadResponse, "headers": LOCATION},
     },
-    openapi_extra=_bodies(
-        SourceUploadRequest,
-        {JSON: {"schema": schema_ref(SourceCreate), "example": example_of(SourceCreate)}},
+    openapi_extra=_describe_body(
+        SourceUploadRequest, **{JSON: {"schema": schema_ref(SourceCreate), "example": example_of(SourceCreate)}}
     ),
 )
-async def upload(request: Request, response: Response, context: Context) -> UploadResponse:
-    """Takes in a zip or tar of class folders, a tar of WebDataset pairs, or a CSV with its images: all or nothing.
+async def upload_source(request: Request, response: Response, context: Context) -> UploadResponse:
+    """Create a source from a zip or tar of class folders, a tar of WebDataset pairs, or a CSV with its images.
 
-    Send the archive as the body and the rest in the query, or a form whose last field is `archive`. A JSON body
-    makes a source without pictures instead (`201`), for prompts that are trained elsewhere. What is answered `202`
-    is kept, and its training is done in the end: see `GET /sources/{id}`.
+    Send the archive as the body and the other fields in the query, or a form whose last field is `archive`. A JSON
+    body creates a source without pictures instead (`201`), for prompts that are trained elsewhere. All pictures are
+    stored or none; after a `202` they are kept and trained: see `GET /sources/{id}`.
     """
     if context.media_type == JSON:
-        made = await _make_empty(context, await request.body())
+        created = await _create_empty_source(context, await request.body())
         response.status_code = 201
     else:
-        made = await _take_source(context, request)
-    response.headers["Location"] = f"/sources/{made.source}"
-    return made
+        created = await _create_source(context, request)
+    response.headers["Location"] = f"/sources/{created.source_id}"
+    return created
 
 
 @router.post(
@@ -80,81 +80,82 @@ async def upload(request: Request, response: Response, context: Context) -> Uplo
     status_code=202,
     summary="Add pictures to a source",
     responses=located(202) | problems(403, 404, 409),
-    openapi_extra=_bodies(SamplesUploadRequest),
+    openapi_extra=_describe_body(SamplesUploadRequest),
 )
-async def add(request: Request, response: Response, context: Context, source_id: UUID) -> UploadResponse:
-    """Takes in more pictures, which form new shards; those that are trained are not touched.
+async def add_samples(request: Request, response: Response, context: Context, source_id: UUID) -> UploadResponse:
+    """Add pictures to a source, in new shards; existing shards do not change.
 
-    Pictures that were forgotten come back only with `readmit`, which takes the right to have them forgotten too.
+    Forgotten pictures are accepted only with `readmit`, which needs the right to forget as well.
     """
-    delivery = await open_upload(request, context)
-    said = delivery.validate_parameters(SamplesUploadRequest)
+    stream = await open_upload(request, context)
+    fields = stream.validate_parameters(SamplesUploadRequest)
     quota_bytes = context.state.registry.quota_bytes
     await context.read(
-        lambda session, caller: precheck_samples_upload(session, caller, source_id, quota_bytes, readmit=said.readmit)
+        lambda session, caller: precheck_samples_upload(session, caller, source_id, quota_bytes, readmit=fields.readmit)
     )
 
-    def keep(registry: Registry, caller: Caller, archive: Path) -> IngestResult:
-        return add_samples(
+    def ingest(registry: Registry, caller: Caller, archive: Path) -> IngestResult:
+        return upload.add_samples(
             registry,
             caller,
             source_id,
             archive,
-            shards=said.shards,
-            readmit=said.readmit,
-            within=said.within,
-            unreadable=said.unreadable,
+            shards=fields.shards,
+            readmit=fields.readmit,
+            within=fields.within,
+            unreadable=fields.unreadable,
             scratch=archive.parent,
         )
 
-    made = _told(await receive_upload(context, delivery, keep))
+    added = _to_response(await receive_upload(context, stream, ingest))
     response.headers["Location"] = f"/sources/{source_id}"
-    return made
+    return added
 
 
-async def _take_source(context: RequestContext, request: Request) -> UploadResponse:
-    delivery = await open_upload(request, context)
-    said = delivery.validate_parameters(SourceUploadRequest)
-
+async def _create_source(context: RequestContext, request: Request) -> UploadResponse:
+    stream = await open_upload(request, context)
+    fields = stream.validate_parameters(SourceUploadRequest)
     quota_bytes = context.state.registry.quota_bytes
     task_id = await context.read(
-        lambda session, caller: precheck_source_upload(session, caller, said.task, said.name, said.owner, quota_bytes)
+        lambda session, caller: precheck_source_upload(
+            session, caller, fields.task, fields.name, fields.owner, quota_bytes
+        )
     )
 
-    def keep(registry: Registry, caller: Caller, archive: Path) -> IngestResult:
-        return upload_source(
+    def ingest(registry: Registry, caller: Caller, archive: Path) -> IngestResult:
+        return upload.upload_source(
             registry,
             caller,
             task_id,
-            said.name,
+            fields.name,
             archive,
-            shards=said.shards,
-            owner_id=said.owner,
-            within=said.within,
-            unreadable=said.unreadable,
+            shards=fields.shards,
+            owner_id=fields.owner,
+            within=fields.within,
+            unreadable=fields.unreadable,
             scratch=archive.parent,
         )
 
-    return _told(await receive_upload(context, delivery, keep))
+    return _to_response(await receive_upload(context, stream, ingest))
 
 
-async def _make_empty(context: RequestContext, body: bytes) -> UploadResponse:
-    source = parse_json_body(SourceCreate, body)
+async def _create_empty_source(context: RequestContext, body: bytes) -> UploadResponse:
+    fields = parse_json_body(SourceCreate, body)
 
     def work(session: Session, caller: Caller) -> UploadResponse:
-        task_id = find_task(session, source.task).id
-        made = create_source(session, caller, task_id, source.name, source.owner)
-        return UploadResponse(source=made.id, shards=[], samples=0, size_bytes=0, refused=0, refusals=[])
+        task_id = find_task(session, fields.task).id
+        source = create_source(session, caller, task_id, fields.name, fields.owner)
+        return UploadResponse(source_id=source.id, shards=[], samples=0, size_bytes=0, skipped=0, skipped_files=[])
 
     return await context.write(work)
 
 
-def _told(admission: IngestResult) -> UploadResponse:
+def _to_response(result: IngestResult) -> UploadResponse:
     return UploadResponse(
-        source=admission.source_id,
-        shards=list(admission.shards),
-        samples=admission.samples,
-        size_bytes=admission.size_bytes,
-        refused=len(admission.skipped),
-        refusals=[RefusedFileResponse.model_validate(refusal) for refusal in admission.skipped[:MAX_LISTED_REFUSALS]],
+        source_id=result.source_id,
+        shards=list(result.shards),
+        samples=result.samples,
+        size_bytes=result.size_bytes,
+        skipped=len(result.skipped),
+        skipped_files=[SkippedFileResponse.model_validate(file) for file in result.skipped[:MAX_LISTED_SKIPPED]],
     )

@@ -29,7 +29,7 @@ def test_an_archive_is_sent_in_chunks_and_its_progress_reported(
     size = file.stat().st_size
     assert [sent for sent, _ in reports] == [*range(0, size, CHUNK_BYTES), size]
     assert {total for _, total in reports} == {size}
-    assert (made.samples, made.refused, len(made.shards)) == (2, 1, 1)
+    assert (made.samples, made.skipped, len(made.shards)) == (2, 1, 1)
 
 
 def test_a_folder_is_sent_as_an_archive(world: World, client_of: ClientOf, tmp_path: Path) -> None:
@@ -39,7 +39,7 @@ def test_a_folder_is_sent_as_an_archive(world: World, client_of: ClientOf, tmp_p
     made = client_of("owner").upload_source(name, folder, task=TASK, shards=2)
 
     state = client_of("owner").get_source(name)
-    assert (state.id, state.samples, state.labels) == (made.source, 12, ["cat", "dog", "emu"])
+    assert (state.id, state.samples, state.labels) == (made.source_id, 12, ["cat", "dog", "emu"])
     assert [shard.id for shard in state.shards] == made.shards
     assert not state.is_trained
     sample = client_of("owner").list_samples(name, label="emu")[0]
@@ -49,7 +49,7 @@ def test_a_folder_is_sent_as_an_archive(world: World, client_of: ClientOf, tmp_p
 def test_an_admin_uploads_for_another_owner(world: World, client_of: ClientOf, tmp_path: Path) -> None:
     made = client_of("admin").upload_source(world.name("source"), draw(tmp_path / "p"), task=TASK, owner="owner")
 
-    assert client_of("admin").get_source(made.source).owner_id == world.users["owner"]
+    assert client_of("admin").get_source(made.source_id).owner_id == world.users["owner"]
 
 
 def test_a_taken_name_is_reported_even_if_the_archive_is_large(
@@ -68,13 +68,13 @@ def test_a_taken_name_is_reported_even_if_the_archive_is_large(
 
 def test_samples_are_added_and_unreadable_ones_skipped(world: World, client_of: ClientOf, tmp_path: Path) -> None:
     client, folder = client_of("owner"), draw(tmp_path / "pictures", each=2)
-    source = client.upload_source(world.name("source"), folder, task=TASK).source
+    source = client.upload_source(world.name("source"), folder, task=TASK).source_id
     more = tmp_path / "more.zip"
     more.write_bytes(archive({"cat/new.png": picture(200), "cat/bad.png": b"no picture"}))
 
     made = client.add_samples(source, more, skip_unreadable=True)
 
-    assert (made.samples, made.refused, made.refusals[0].name) == (1, 1, "cat/bad.png")
+    assert (made.samples, made.skipped, made.skipped_files[0].name) == (1, 1, "cat/bad.png")
     assert len(client.get_source(source).shards) == 2
 
 

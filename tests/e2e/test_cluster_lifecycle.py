@@ -47,8 +47,8 @@ def test_upload_train_grant_predict_forget_through_the_proxy(production: Cluster
 
     with Client(production.url, token) as admin:
         admin.create_task("animals", backbone=BACKBONE, size=SIZE, recipe={"epochs": 1, "augment": "none"})
-        first = admin.upload_source("farm", farm, task="animals", shards=4).source
-        second = admin.upload_source("zoo", zoo, task="animals", shards=2).source
+        first = admin.upload_source("farm", farm, task="animals", shards=4).source_id
+        second = admin.upload_source("zoo", zoo, task="animals", shards=2).source_id
         admin.create_user("eva")
         eva_token = admin.create_token("eva").text
         for source in ("farm", "zoo"):

@@ -67,8 +67,8 @@ def test_upload_train_grant_predict_forget(
 
     with Client(url, admin_token(registry)) as admin, worker(environment, tmp_path / "worker.log"):
         admin.create_task("animals", backbone=BACKBONE, size=SIZE, recipe={"epochs": 1, "augment": "none"})
-        first = admin.upload_source("farm", farm, task="animals", shards=2).source
-        second = admin.upload_source("zoo", zoo, task="animals").source
+        first = admin.upload_source("farm", farm, task="animals", shards=2).source_id
+        second = admin.upload_source("zoo", zoo, task="animals").source_id
         for name in ("eva", "fay"):
             admin.create_user(name)
         for source in ("farm", "zoo"):
@@ -128,8 +128,8 @@ def test_a_source_with_one_label_is_trained_and_composed_with_others(
 
     with Client(url, admin_token(registry)) as admin, worker(environment, tmp_path / "worker.log"):
         admin.create_task("animals", backbone=BACKBONE, size=SIZE, recipe={"epochs": 1, "augment": "none"})
-        first = admin.upload_source("herd", herd, task="animals").source
-        second = admin.upload_source("farm", farm, task="animals").source
+        first = admin.upload_source("herd", herd, task="animals").source_id
+        second = admin.upload_source("farm", farm, task="animals").source_id
         admin.create_user("eva")
         for source in ("herd", "farm"):
             admin.create_grant("eva", source)

@@ -76,7 +76,7 @@ def test_a_source_comes_is_trained_granted_asked_and_forgotten(client: httpx.Cli
         {f"{label}/{n}.png": picture(100 * place + n) for place, label in enumerate(LABELS, 1) for n in range(10)}
     )
     told(client.post("/sources", params=said | {"name": "\0"}, content=pictures, headers=headers), 422)
-    source = told(client.post("/sources", params=said, content=pictures, headers=headers), 202)["source"]
+    source = told(client.post("/sources", params=said, content=pictures, headers=headers), 202)["source_id"]
     train_all(registry)
     state = told(client.get(f"/sources/{source}", headers=as_owner), 200)
     assert state["progress"] == 1.0

@@ -128,7 +128,7 @@ def print_admission(
 ) -> None:
     """What was taken in, and what was left out of it; of `refused` files in all, if these are not all of them."""
     if as_json:
-        print_json({**document, "refusals": [{"name": one.name, "reason": one.reason} for one in refusals]})
+        print_json({**document, "skipped_files": [{"name": one.name, "reason": one.reason} for one in refusals]})
         return
     print_object({**document, "left out": len(refusals) if refused is None else refused}, as_json=False)
     if refusals:

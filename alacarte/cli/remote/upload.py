@@ -135,15 +135,17 @@ def _interrupted(sending: Sending) -> str:
 
 def _finish(client: "Client", admission: "UploadResponse", wait: bool, timeout: float | None, as_json: bool) -> None:
     document = facts_of(admission)
-    del document["refusals"]
-    refused = document["refused"] if as_json else document.pop("refused")
+    del document["skipped_files"]
+    refused = document["skipped"] if as_json else document.pop("skipped")
     assert isinstance(refused, int)
     if wait:
         try:
-            print_message(f"{admission.samples:,} pictures are in source {admission.source}; waiting for its training")
+            print_message(
+                f"{admission.samples:,} pictures are in source {admission.source_id}; waiting for its training"
+            )
             with watched_training() as progress:
-                client.wait_until_trained(admission.source, timeout, progress)
+                client.wait_until_trained(admission.source_id, timeout, progress)
         except KeyboardInterrupt:
-            how_far = f"`alacarte remote source {admission.source}` tells how far it is"
+            how_far = f"`alacarte remote source {admission.source_id}` tells how far it is"
             fail(f"interrupted: the pictures are kept, and training goes on; {how_far}", EXIT_INTERRUPTED)
-    print_admission(document, admission.refusals, refused, as_json=as_json)
+    print_admission(document, admission.skipped_files, refused, as_json=as_json)

@@ -106,7 +106,7 @@ function showSending(place, total) {
 }
 
 function showAdmission(admission) {
-  const refusals = admission.refusals.map((one) => el("li", {}, name(one.name), `: ${one.reason}`));
+  const skipped = admission.skipped_files.map((one) => el("li", {}, name(one.name), `: ${one.reason}`));
   return [
     el(
       "p",
@@ -115,7 +115,7 @@ function showAdmission(admission) {
       `in ${many(admission.shards.length, "shard")}. `,
       "Training begins as soon as a worker is free; the menu shows how far it is.",
     ),
-    admission.refused > 0 && el("p", {}, `${many(admission.refused, "file")} left out:`),
-    admission.refused > 0 && el("ul", { class: "small" }, refusals),
+    admission.skipped > 0 && el("p", {}, `${many(admission.skipped, "file")} left out:`),
+    admission.skipped > 0 && el("ul", { class: "small" }, skipped),
   ];
 }

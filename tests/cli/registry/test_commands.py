@@ -54,7 +54,7 @@ def test_the_whole_story_of_a_source(pictures: Path, tmp_path: Path) -> None:
     told("user", "join", "students", "bob")
     admission = told("source", "add", "pets", pictures, "--task", "animals", "--owner", "ann", "--shards", "2")
     assert admission["samples"] == 24
-    assert admission["refusals"] == []
+    assert admission["skipped_files"] == []
     assert [shard["state"] for shard in told("source", "show", "pets")["shards"]] == ["waiting", "waiting"]
     train_all()
     assert told("source", "list")["sources"][0]["trained"] == 2

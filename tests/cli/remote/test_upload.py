@@ -33,9 +33,9 @@ def test_a_folder_is_uploaded_and_its_training_followed(world: World, told: Told
         has_ended.set()
         worker.join()
 
-    assert (made["samples"], len(made["shards"]), made["refusals"]) == (12, 2, [])
+    assert (made["samples"], len(made["shards"]), made["skipped_files"]) == (12, 2, [])
     state = told("owner", "source", name)
-    assert (state["id"], state["progress"]) == (made["source"], 1.0)
+    assert (state["id"], state["progress"]) == (made["source_id"], 1.0)
     assert {shard["state"] for shard in state["shards"]} == {"trained"}
 
 
@@ -50,7 +50,7 @@ def test_an_archive_is_uploaded_extended_and_looked_into(world: World, ask: Ask,
 
     assert (shown.code, "left out" in shown.out) == (0, True)
     assert (refused.code, "cat/bad.png" in refused.error) == (1, True)
-    assert (added["samples"], added["refused"], added["refusals"][0]["name"]) == (1, 1, "cat/bad.png")
+    assert (added["samples"], added["skipped"], added["skipped_files"][0]["name"]) == (1, 1, "cat/bad.png")
     cats = told("owner", "samples", name, "--label", "cat")["samples"]
     assert {sample["name"] for sample in cats} == {"cat/0.png", "cat/1.png", "cat/new.png"}
     assert "cat/new.png" in ask("owner", "samples", name).out
@@ -77,7 +77,7 @@ def test_an_upload_for_somebody_else_is_an_admins(world: World, ask: Ask, told: 
     made = told("admin", "upload", world.name(), folder, "--task", TASK, "--owner", "owner")
 
     assert "for admins" in refused.error
-    assert told("admin", "source", made["source"])["owner_id"] == str(world.users["owner"])
+    assert told("admin", "source", made["source_id"])["owner_id"] == str(world.users["owner"])
 
 
 def test_prompts_are_pushed_to_a_source_that_is_made_for_them(

@@ -117,7 +117,7 @@ def test_one_picture_is_forgotten_and_its_shard_is_trained_again(reader: Reader)
     world = reader.world
     said = {"task": TASK, "name": world.name("upload")}
     headers = {"Content-Type": "application/zip"}
-    source = world.ask("owner", "POST", "/sources", params=said, content=archive(), headers=headers).json()["source"]
+    source = world.ask("owner", "POST", "/sources", params=said, content=archive(), headers=headers).json()["source_id"]
     make_worker(world.registry, backbone()).run(Event(), once=True)
     reader.sign_in("owner")
     reader.row(source).get_by_role("button").click()

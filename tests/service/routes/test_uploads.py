@@ -44,7 +44,7 @@ def test_an_archive_becomes_a_source_that_waits_for_training(world: World) -> No
 
     assert answer.status_code == 202
     told = answer.json()
-    assert (told["samples"], told["refusals"]) == (6, [])
+    assert (told["samples"], told["skipped_files"]) == (6, [])
     shown = world.ask("owner", "GET", answer.headers["location"]).json()
     assert (shown["name"], shown["samples"], shown["labels"]) == (name, 6, ["cat", "dog", "owl"])
     assert [shard["id"] for shard in shown["shards"]] == told["shards"]
@@ -60,8 +60,8 @@ def test_a_form_with_the_archive_last_does_the_same(world: World) -> None:
 
     assert answer.status_code == 202, answer.text
     told = answer.json()
-    assert (told["samples"], told["refused"]) == (2, 1)
-    assert told["refusals"][0]["name"] == "cat/2.png"
+    assert (told["samples"], told["skipped"]) == (2, 1)
+    assert told["skipped_files"][0]["name"] == "cat/2.png"
 
 
 def test_a_compressed_tar_is_read_too(world: World) -> None:
@@ -87,7 +87,7 @@ def test_json_makes_a_source_without_pictures(world: World) -> None:
 
 
 def test_pictures_are_added_as_new_shards(world: World) -> None:
-    source = upload(world, archive(), name=world.name("source")).json()["source"]
+    source = upload(world, archive(), name=world.name("source")).json()["source_id"]
     more = archive({"cat/new.png": picture(200), "cat/old.png": picture(99 + 3)})  # the second is there already
 
     answer = world.ask("manager", "POST", f"/sources/{source}/samples", content=more, headers=ZIP)
@@ -95,12 +95,12 @@ def test_pictures_are_added_as_new_shards(world: World) -> None:
     answer = world.ask("owner", "POST", f"/sources/{source}/samples", content=more, headers=ZIP)
 
     assert answer.status_code == 202, answer.text
-    assert (answer.json()["samples"], answer.json()["refused"]) == (1, 1)
+    assert (answer.json()["samples"], answer.json()["skipped"]) == (1, 1)
     assert len(world.ask("owner", "GET", f"/sources/{source}").json()["shards"]) == 2
 
 
 def test_samples_are_listed_page_by_page(world: World) -> None:
-    source = upload(world, archive(), name=world.name("source")).json()["source"]
+    source = upload(world, archive(), name=world.name("source")).json()["source_id"]
     seen: list[str] = []
     after: str | None = None
     while True:

@@ -91,7 +91,7 @@ class Owner:
             content=archive.packed(),
             headers={"Content-Type": "application/zip"},
         )
-        return str(json.loads(answer.body)["source"]) if answer.status == 202 else None
+        return str(json.loads(answer.body)["source_id"]) if answer.status == 202 else None
 
 
 class Admin:

@@ -51,7 +51,9 @@ class Admin:
 
     def create_source(self, prompt: int, name: str) -> str:
         """Create a source with this prompt, grant it to all users and return its id."""
-        source = str(self._request("POST", "/sources", json={"name": name, "task": self._setup.task}).json()["source"])
+        source = str(
+            self._request("POST", "/sources", json={"name": name, "task": self._setup.task}).json()["source_id"]
+        )
         self._write("publish", source, prompt=prompt)
         for user in USERS:
             self._write("grant", source, user)
