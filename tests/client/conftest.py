@@ -1,4 +1,4 @@
-"""A served world, and a client of it for each kind of person."""
+"""A running deployment, and a client of it for each kind of person."""
 
 from __future__ import annotations
 
@@ -9,16 +9,16 @@ from typing import TYPE_CHECKING
 import pytest
 
 from alacarte.client import Client
-from tests.service.conftest import make_world, world  # noqa: F401  # fixtures
+from tests.service.conftest import deployment, make_deployment  # noqa: F401  # fixtures
 
 if TYPE_CHECKING:
-    from tests.service.deployment import World
+    from tests.service.deployment import Deployment
 
 ClientOf = Callable[[str], Client]
 
 
 @pytest.fixture
-def client_of(world: World) -> Iterator[ClientOf]:  # noqa: F811  # the fixture
+def client_of(deployment: Deployment) -> Iterator[ClientOf]:  # noqa: F811  # the fixture
     """Clients by whose token they have."""
     with ExitStack() as stack:
-        yield lambda who: stack.enter_context(Client(world.url, world.tokens[who]))
+        yield lambda who: stack.enter_context(Client(deployment.url, deployment.tokens[who]))

@@ -4,13 +4,13 @@ import pytest
 
 from alacarte.client import Client, ServiceProblem
 from tests.client.conftest import ClientOf
-from tests.service.deployment import TASK, World, archive, picture
+from tests.service.deployment import TASK, Deployment, archive, picture
 
 
-def test_a_user_gets_a_token_and_a_grant_and_loses_them(world: World, client_of: ClientOf) -> None:
-    admin, name = client_of("admin"), world.name("user")
-    source = world.add_source()
-    world.publish(source)
+def test_a_user_gets_a_token_and_a_grant_and_loses_them(deployment: Deployment, client_of: ClientOf) -> None:
+    admin, name = client_of("admin"), deployment.new_name("user")
+    source = deployment.add_source()
+    deployment.publish(source)
 
     user = admin.create_user(name)
     issued = admin.create_token(name, note="the scanner", lifetime_s=60)
@@ -18,7 +18,7 @@ def test_a_user_gets_a_token_and_a_grant_and_loses_them(world: World, client_of:
 
     assert issued.text not in repr(issued)
     assert (grant.user_id, grant.source_id, grant.right) == (user.id, source, "use")
-    with Client(world.url, f"{issued.text}\n") as client:
+    with Client(deployment.url, f"{issued.text}\n") as client:
         assert client.get_current_user() == user
         assert client.predict(picture(), task=TASK).sources == [source]
         assert [one.id for one in client.list_sources()] == [source]
@@ -35,10 +35,10 @@ def test_a_user_gets_a_token_and_a_grant_and_loses_them(world: World, client_of:
     assert name not in {one.name for one in admin.list_users()}
 
 
-def test_the_members_of_a_group_have_its_grants(world: World, client_of: ClientOf) -> None:
-    admin, group = client_of("admin"), world.name("group")
-    source = world.add_source()
-    world.publish(source)
+def test_the_members_of_a_group_have_its_grants(deployment: Deployment, client_of: ClientOf) -> None:
+    admin, group = client_of("admin"), deployment.new_name("group")
+    source = deployment.add_source()
+    deployment.publish(source)
     admin.create_user(group, is_group=True)
     admin.create_grant(group, source)
 
@@ -50,8 +50,8 @@ def test_the_members_of_a_group_have_its_grants(world: World, client_of: ClientO
         client_of("stranger").predict(picture(), task=TASK)
 
 
-def test_a_task_is_created_found_and_deleted(world: World, client_of: ClientOf) -> None:
-    admin, name = client_of("admin"), world.name("task")
+def test_a_task_is_created_found_and_deleted(deployment: Deployment, client_of: ClientOf) -> None:
+    admin, name = client_of("admin"), deployment.new_name("task")
 
     made = admin.create_task(
         name,
@@ -69,8 +69,8 @@ def test_a_task_is_created_found_and_deleted(world: World, client_of: ClientOf) 
     assert made not in admin.list_tasks()
 
 
-def test_a_release_is_pinned_and_deleted(world: World, client_of: ClientOf) -> None:
-    admin, name = client_of("admin"), world.name("release")
+def test_a_release_is_pinned_and_deleted(deployment: Deployment, client_of: ClientOf) -> None:
+    admin, name = client_of("admin"), deployment.new_name("release")
 
     pinned = admin.pin_release(TASK, name)
 
@@ -79,9 +79,11 @@ def test_a_release_is_pinned_and_deleted(world: World, client_of: ClientOf) -> N
     assert pinned not in admin.list_releases()
 
 
-def test_lists_are_read_to_their_end(world: World, client_of: ClientOf, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_lists_are_read_to_their_end(
+    deployment: Deployment, client_of: ClientOf, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr("alacarte._client.http.PAGE_LIMIT", 2)
-    made = {world.add_user() for _ in range(5)}
+    made = {deployment.add_user() for _ in range(5)}
 
     assert made <= {one.id for one in client_of("admin").list_users()}
 
@@ -91,17 +93,17 @@ def test_an_unknown_name_is_the_same_problem_as_from_the_service(client_of: Clie
         client_of("admin").create_grant("nobody", "nothing")
 
 
-def test_a_name_is_found_in_any_unicode_normalization(world: World, client_of: ClientOf) -> None:
+def test_a_name_is_found_in_any_unicode_normalization(deployment: Deployment, client_of: ClientOf) -> None:
     admin = client_of("admin")
-    user = admin.create_user(f"Ren\u00e9 {world.name()}")
+    user = admin.create_user(f"Ren\u00e9 {deployment.new_name()}")
 
     admin.delete_user(user.name.replace("\u00e9", "e\u0301"))
 
     assert user not in admin.list_users()
 
 
-def test_a_subject_is_bound_and_unbound(world: World, client_of: ClientOf) -> None:
-    admin, user = client_of("admin"), world.add_user()
+def test_a_subject_is_bound_and_unbound(deployment: Deployment, client_of: ClientOf) -> None:
+    admin, user = client_of("admin"), deployment.add_user()
 
     bound = admin.bind_subject(user, "248289761001", "https://id.example")
 
@@ -112,15 +114,17 @@ def test_a_subject_is_bound_and_unbound(world: World, client_of: ClientOf) -> No
     assert next(one for one in admin.list_users() if one.id == user).subject is None
 
 
-def test_a_quota_refuses_an_upload_before_its_archive_is_read(world: World, client_of: ClientOf) -> None:
+def test_a_quota_refuses_an_upload_before_its_archive_is_read(deployment: Deployment, client_of: ClientOf) -> None:
     admin, owner = client_of("admin"), client_of("owner")
     used = owner.get_quota(owner.get_current_user().id).used_bytes
     assert admin.set_quota("owner", used).quota_bytes == used
 
     def upload(content: bytes) -> int:
-        query = {"task": TASK, "name": world.name("source")}
+        query = {"task": TASK, "name": deployment.new_name("source")}
         headers = {"Content-Type": "application/zip"}
-        return world.ask("owner", "POST", "/sources", params=query, content=content, headers=headers).status_code
+        return deployment.request(
+            "owner", "POST", "/sources", params=query, content=content, headers=headers
+        ).status_code
 
     assert upload(b"no archive at all") == 413
     assert admin.set_quota("owner", None).is_default

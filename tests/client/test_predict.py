@@ -6,15 +6,17 @@ import pytest
 
 from alacarte.client import Client, ServiceProblem
 from tests.client.conftest import ClientOf
-from tests.service.deployment import LABELS, TASK, World, picture
+from tests.service.deployment import LABELS, TASK, Deployment, picture
 
 
-def test_a_prediction_equals_the_response_of_the_service(world: World, client_of: ClientOf, tmp_path: Path) -> None:
+def test_a_prediction_equals_the_response_of_the_service(
+    deployment: Deployment, client_of: ClientOf, tmp_path: Path
+) -> None:
     file = tmp_path / "cat.png"
     file.write_bytes(picture(3))
-    source = world.add_source()
-    world.publish(source, 1)
-    response = world.ask(
+    source = deployment.add_source()
+    deployment.publish(source, 1)
+    response = deployment.request(
         "user", "POST", "/predict", files={"image": picture(3)}, data={"sources": str(source), "top_k": "2"}
     ).json()
 
@@ -40,13 +42,13 @@ def test_several_predictions_are_in_the_order_of_the_pictures(client_of: ClientO
         assert one.score == pytest.approx(alone.score, abs=1e-4)
 
 
-def test_all_options_are_passed_on(world: World, client_of: ClientOf) -> None:
-    source = world.add_source()
-    world.publish(source, 1)
-    world.publish(source, 2)
-    release = world.name("release")
+def test_all_options_are_passed_on(deployment: Deployment, client_of: ClientOf) -> None:
+    source = deployment.add_source()
+    deployment.publish(source, 1)
+    deployment.publish(source, 2)
+    release = deployment.new_name("release")
     client_of("admin").pin_release(TASK, release)
-    world.publish(source, 3)
+    deployment.publish(source, 3)
 
     answer = client_of("user").predict(
         picture(),
@@ -77,9 +79,9 @@ def test_a_problem_has_status_title_and_detail(client_of: ClientOf) -> None:
     assert str(problem) == f"No usable prompts (409): {problem.detail}"
 
 
-def test_the_problem_of_a_wrong_token_does_not_show_the_token(world: World) -> None:
+def test_the_problem_of_a_wrong_token_does_not_show_the_token(deployment: Deployment) -> None:
     secret = "alc_abcdefghijkl_" + "s" * 43
-    with Client(world.url, secret) as client, pytest.raises(ServiceProblem) as caught:
+    with Client(deployment.url, secret) as client, pytest.raises(ServiceProblem) as caught:
         client.get_current_user()
 
     assert caught.value.status == 401

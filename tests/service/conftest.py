@@ -1,4 +1,4 @@
-"""A served world for tests that only ask, made once a module; and one of its own for tests that break things."""
+"""A served deployment for tests that only ask, made once a module; and one of its own for tests that break things."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 if TYPE_CHECKING:  # torch takes seconds, and other tests of this session may never need it
-    from tests.service.deployment import World
+    from tests.service.deployment import Deployment
 
-MakeWorld = Callable[..., "World"]
+MakeDeployment = Callable[..., "Deployment"]
 
 
 @pytest.fixture(scope="module")
-def make_world(sqlite_template: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[MakeWorld]:
+def make_deployment(sqlite_template: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[MakeDeployment]:
     """Serves worlds on SQLite and a folder, with the settings given."""
     from registry.db.database import Database
     from registry.log.signing import open_signer
@@ -25,12 +25,12 @@ def make_world(sqlite_template: Path, tmp_path_factory: pytest.TempPathFactory) 
     from registry.storage.ownership import mark_store
     from registry.storage.scratch import ScratchSpace
     from service.settings import ServiceSettings
-    from tests.service.deployment import World
+    from tests.service.deployment import Deployment
     from tests.service.processes import serve
 
     with contextlib.ExitStack() as stack:
 
-        def make(**settings: Any) -> World:  # Any: settings of the service
+        def make(**settings: Any) -> Deployment:  # Any: settings of the service
             home = tmp_path_factory.mktemp("home")
             (home / "registry.db").write_bytes(sqlite_template.read_bytes())
             told = ServiceSettings(home=home, database="", objects="", weights="random", **settings)
@@ -39,17 +39,17 @@ def make_world(sqlite_template: Path, tmp_path_factory: pytest.TempPathFactory) 
             database = Database(told.database_url)
             stack.callback(database.close)
             mark_store(database, objects)
-            world = World(
+            deployment = Deployment(
                 Registry(database, objects, ScratchSpace(told.scratch_folder), open_signer(told.signing_key_file))
             )
-            stack.callback(world.client.close)
-            world.url = stack.enter_context(serve(told))
-            return world
+            stack.callback(deployment.client.close)
+            deployment.url = stack.enter_context(serve(told))
+            return deployment
 
         yield make
 
 
 @pytest.fixture(scope="module")
-def world(make_world: MakeWorld) -> World:
-    """A served world that the tests of a module share."""
-    return make_world()
+def deployment(make_deployment: MakeDeployment) -> Deployment:
+    """A served deployment that the tests of a module share."""
+    return make_deployment()

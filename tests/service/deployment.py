@@ -71,7 +71,7 @@ def archive(files: Mapping[str, bytes] | None = None) -> bytes:
 
 
 @dataclass
-class World:
+class Deployment:
     """Who and what there is, and how to ask for it over HTTP."""
 
     registry: Registry
@@ -92,14 +92,14 @@ class World:
         self.source = self.add_source()
         self.publish(self.source)
 
-    def ask(self, who: str | None, method: str, path: str, **options: Any) -> httpx.Response:  # Any: httpx's
+    def request(self, who: str | None, method: str, path: str, **options: Any) -> httpx.Response:  # Any: httpx's
         """The answer to a request of that person, of nobody, or with that text as a token."""
         headers = dict(options.pop("headers", {}))
         if who is not None:
             headers["Authorization"] = f"Bearer {self.tokens.get(who, who)}"
         return self.client.request(method, self.url + path, headers=headers, **options)
 
-    def name(self, kind: str = "thing") -> str:
+    def new_name(self, kind: str = "thing") -> str:
         """A name that nothing has yet."""
         return f"{kind} {next(_numbers)}"
 
@@ -109,7 +109,7 @@ class World:
     def add_source(self, samples: int = 0) -> UUID:
         """A source of the owner, with a grant to each of those who have one; its samples have rows and no objects."""
         with self.registry.database.write_transaction() as session:
-            made = create_source(session, OPERATOR, self.task, self.name("source"), self.users["owner"])
+            made = create_source(session, OPERATOR, self.task, self.new_name("source"), self.users["owner"])
             for who, right in GRANTED.items():
                 grant_right(session, OPERATOR, self.users[who], made.id, right)
             if samples:
@@ -118,7 +118,7 @@ class World:
 
     def add_user(self, *, is_group: bool = False) -> UUID:
         with self.registry.database.write_transaction() as session:
-            return create_user(session, OPERATOR, self.name("user"), is_group=is_group).id
+            return create_user(session, OPERATOR, self.new_name("user"), is_group=is_group).id
 
     def publish(self, source: UUID, seed: int = 0, labels: tuple[str, ...] = LABELS) -> UUID:
         """A prompt of the source, in a shard of its own; returns the shard."""

@@ -17,7 +17,7 @@ from service.prediction import predict as prediction
 from service.prediction import rights_recheck
 from service.settings import ServiceSettings
 from tests.servers.postgres import PostgresServer
-from tests.service.deployment import TASK, World, picture
+from tests.service.deployment import TASK, Deployment, picture
 from tests.service.processes import serve
 from tests.service.waiting import wait_for
 
@@ -26,10 +26,10 @@ CLIENT_SECONDS = 30.0  # much longer than any limit here: who waits so long was 
 
 
 @pytest.fixture
-def world(
+def deployment(
     migrated_postgres_url: str, postgres_server: PostgresServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> Iterator[World]:
-    """A world on PostgreSQL, which has answered once; its server is thawed at the end."""
+) -> Iterator[Deployment]:
+    """A deployment on PostgreSQL, which has answered once; its server is thawed at the end."""
     for module in (authentication, prediction, rights_recheck):
         monkeypatch.setattr(module, "DATABASE_TIMEOUT_S", DATABASE_TIMEOUT_S)
     told = ServiceSettings(
@@ -39,40 +39,42 @@ def world(
     objects.prepare()
     database = Database(migrated_postgres_url)
     mark_store(database, objects)
-    world = World(Registry(database, objects, ScratchSpace(told.scratch_folder), open_signer(told.signing_key_file)))
+    deployment = Deployment(
+        Registry(database, objects, ScratchSpace(told.scratch_folder), open_signer(told.signing_key_file))
+    )
     try:
-        with serve(told) as world.url:
-            assert predict(world) == 200
-            yield world
+        with serve(told) as deployment.url:
+            assert predict(deployment) == 200
+            yield deployment
             postgres_server.thaw()
     finally:
         postgres_server.thaw()
-        world.client.close()
+        deployment.client.close()
         database.close()
 
 
-def predict(world: World) -> int:
+def predict(deployment: Deployment) -> int:
     asked = {"files": {"image": picture()}, "data": {"task": TASK}, "timeout": CLIENT_SECONDS}
-    return world.ask("user", "POST", "/predict", **asked).status_code
+    return deployment.request("user", "POST", "/predict", **asked).status_code
 
 
 def test_every_request_is_answered_while_the_database_hangs_and_after_it(
-    world: World, postgres_server: PostgresServer
+    deployment: Deployment, postgres_server: PostgresServer
 ) -> None:
     postgres_server.freeze()
 
     # More of them than the door has threads: those that hang there keep nobody else.
-    answers = [world.ask("user", "GET", "/tasks", timeout=CLIENT_SECONDS) for _ in range(4)]
+    answers = [deployment.request("user", "GET", "/tasks", timeout=CLIENT_SECONDS) for _ in range(4)]
     assert [answer.status_code for answer in answers] == [503] * 4
     assert all(int(answer.headers["retry-after"]) >= 1 for answer in answers)
-    assert predict(world) == 503
+    assert predict(deployment) == 503
 
     postgres_server.thaw()
-    wait_for(lambda: predict(world) == 200)
+    wait_for(lambda: predict(deployment) == 200)
 
 
 def test_a_database_that_hangs_under_a_prediction_ends_it(
-    world: World, postgres_server: PostgresServer, monkeypatch: pytest.MonkeyPatch
+    deployment: Deployment, postgres_server: PostgresServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def usable(*given: object, **named: object) -> object:
         postgres_server.freeze()
@@ -80,8 +82,8 @@ def test_a_database_that_hangs_under_a_prediction_ends_it(
 
     monkeypatch.setattr(rights_recheck, "read_usable_prompts", usable)
 
-    assert predict(world) == 503
+    assert predict(deployment) == 503
 
     postgres_server.thaw()
     monkeypatch.setattr(rights_recheck, "read_usable_prompts", rights.read_usable_prompts)
-    wait_for(lambda: predict(world) == 200)
+    wait_for(lambda: predict(deployment) == 200)

@@ -25,8 +25,8 @@ from service.middleware.request_lifecycle import SECURITY_HEADERS
 from service.observability.logging import redact_secrets
 from service.settings import ServiceSettings
 from tests.service.auth.issuer_fixture import LocalIssuer
-from tests.service.conftest import MakeWorld
-from tests.service.deployment import GARBAGE, TASK, World, archive, picture
+from tests.service.conftest import MakeDeployment
+from tests.service.deployment import GARBAGE, TASK, Deployment, archive, picture
 from tests.service.test_serve import port_of, process
 
 
@@ -124,12 +124,12 @@ def test_of_a_token_in_a_text_the_public_part_stays(text: str, left: str) -> Non
 
 
 def test_nothing_but_a_comparison_in_constant_time_tells_a_token_from_another(
-    world: World, monkeypatch: pytest.MonkeyPatch
+    deployment: Deployment, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     assert credentials.compare_digest is hmac.compare_digest
-    text = world.tokens["user"]
+    text = deployment.tokens["user"]
     wrong = text[:17] + "A" * 43
-    with world.registry.database.read_transaction() as session:
+    with deployment.registry.database.read_transaction() as session:
         compared: list[tuple[str, str]] = []
 
         def decide(given: str, kept: str, /) -> bool:
@@ -137,7 +137,7 @@ def test_nothing_but_a_comparison_in_constant_time_tells_a_token_from_another(
             return True
 
         monkeypatch.setattr(credentials, "compare_digest", decide)
-        assert authenticate_in_session(session, parse_token(wrong)).user_id == world.users["user"]
+        assert authenticate_in_session(session, parse_token(wrong)).user_id == deployment.users["user"]
         assert [(len(given), len(kept)) for given, kept in compared] == [(64, 64)]
         monkeypatch.setattr(credentials, "compare_digest", lambda *_: False)
         with pytest.raises(Unauthenticated):
@@ -160,20 +160,20 @@ ANSWERS: dict[int, tuple[str | None, str, str, dict[str, Any]]] = {
 
 
 @pytest.fixture(scope="module")
-def small(make_world: MakeWorld) -> World:
-    """A world that takes in little at once."""
-    return make_world(max_body_bytes=4096)
+def small(make_deployment: MakeDeployment) -> Deployment:
+    """A deployment that takes in little at once."""
+    return make_deployment(max_body_bytes=4096)
 
 
 @pytest.mark.parametrize("status", ANSWERS)
 def test_every_answer_has_the_safe_headers_and_no_trace_of_what_runs_here(
-    status: int, small: World, monkeypatch: pytest.MonkeyPatch
+    status: int, small: Deployment, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     if status == 500:
         monkeypatch.setattr(tasks, "list_tasks", lambda *_: 1 / 0)
     who, method, path, options = ANSWERS[status]
 
-    answer = small.ask(who, method, path.format(new=small.add_user()), **options)
+    answer = small.request(who, method, path.format(new=small.add_user()), **options)
 
     assert answer.status_code == status, answer.text
     assert {name: answer.headers[name] for name in SECURITY_HEADERS} == SECURITY_HEADERS
@@ -185,8 +185,8 @@ def test_every_answer_has_the_safe_headers_and_no_trace_of_what_runs_here(
 @pytest.mark.parametrize(
     "path", ["/docs", "/redoc", "/debug", "/__debug__", "/admin", "/config", "/env", "/.env", "/.git"]
 )
-def test_there_is_no_route_for_whoever_looks_for_one(path: str, world: World) -> None:
-    assert world.ask("admin", "GET", path).status_code == 404
+def test_there_is_no_route_for_whoever_looks_for_one(path: str, deployment: Deployment) -> None:
+    assert deployment.request("admin", "GET", path).status_code == 404
 
 
 def test_the_service_is_not_in_debug_mode() -> None:

@@ -30,13 +30,13 @@ from tests.service.waiting import wait_for
 
 ROOT = Path(__file__).parents[2]
 COMMAND = [sys.executable, "-c", "from alacarte.cli.commands.serve import serve; serve(port=0)"]
-IMPATIENT = """
+SHORT_TIMEOUTS = """
 from functools import partial
 from registry import bootstrap
 from service.background import maintenance
 from service.background import replica_sync
 bootstrap.Database = partial(bootstrap.Database, response_timeout_seconds=3)
-maintenance.LEAVE_SECONDS = replica_sync.LEAVE_SECONDS = 1
+maintenance.STOP_TIMEOUT_S = replica_sync.UNREGISTER_TIMEOUT_S = 1
 """
 
 
@@ -142,7 +142,7 @@ def test_what_is_not_finished_in_time_is_told_to_ask_again(
 
 def test_a_database_that_hangs_does_not_keep_a_service_from_its_end(tmp_path: Path) -> None:
     log = tmp_path / "log"
-    command = [*COMMAND[:2], IMPATIENT + COMMAND[2]]
+    command = [*COMMAND[:2], SHORT_TIMEOUTS + COMMAND[2]]
     with serve_postgres() as server:
         upgrade_registry(RegistrySettings(home=tmp_path, database=server.url, objects=""))
         environment = os.environ | {"ALACARTE_HOME": str(tmp_path), "ALACARTE_DATABASE": server.url}

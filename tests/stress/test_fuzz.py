@@ -186,8 +186,8 @@ def test_a_damaged_prompt_is_refused_or_is_a_prompt(inputs: Inputs, outcomes: Co
 def test_damaged_requests_never_cause_a_server_error(
     inputs: Inputs, outcomes: Counter[str], server: ServerProcess
 ) -> None:
-    world = server.world
-    source = world.add_source()
+    deployment = server.deployment
+    source = deployment.add_source()
 
     def check(sent: DamagedRequest) -> None:
         answer = send(server, sent, str(source))
@@ -203,14 +203,14 @@ def test_damaged_requests_never_cause_a_server_error(
 
 def send(server: ServerProcess, sent: DamagedRequest, source: str) -> httpx.Response:
     """Send the request and return the response."""
-    path = sent.path.format(source=source, name=server.world.name("fuzz"))
+    path = sent.path.format(source=source, name=server.deployment.new_name("fuzz"))
     who = "user" if sent.path.startswith(("/predict", "/v2")) else "owner"
-    return server.world.ask(who, sent.method, path, content=sent.body, headers=sent.headers)
+    return server.deployment.request(who, sent.method, path, content=sent.body, headers=sent.headers)
 
 
 def test_invalid_http_does_no_harm(inputs: Inputs, outcomes: Counter[str], server: ServerProcess) -> None:
     def check(data: bytes) -> None:
-        token = server.world.tokens["user"].encode()
+        token = server.deployment.tokens["user"].encode()
         with socket.create_connection(("127.0.0.1", server.port), timeout=300) as connection:
             try:
                 connection.sendall(data.replace(b"TOKEN", token))
@@ -228,10 +228,10 @@ def test_invalid_http_does_no_harm(inputs: Inputs, outcomes: Counter[str], serve
 
 def require_sound(server: ServerProcess) -> None:
     """Assert that the service answers, logged no traceback, and that rows, objects and scratch agree."""
-    assert server.world.ask(None, "GET", "/readyz").status_code == 200
+    assert server.deployment.request(None, "GET", "/readyz").status_code == 200
     assert "Traceback" not in server.part.output
-    assert list(scan(server.world.registry)) == []
-    left = {path.name for path in server.world.registry.scratch.folder.glob("*")}
+    assert list(scan(server.deployment.registry)) == []
+    left = {path.name for path in server.deployment.registry.scratch.folder.glob("*")}
     assert left <= {"home-id"}
 
 

@@ -78,8 +78,8 @@ def server(scale: Scale, sqlite_template: Path, tmp_path_factory: pytest.TempPat
         send_timeout_s=scale.timeout_s,
         rate_per_s=0,  # the rate limit would hide the limits under test
     ) as server:
-        with server.world.registry.database.write_transaction() as session:
-            grant_right(session, OPERATOR, server.world.users[OTHER], server.world.source, "use")
+        with server.deployment.registry.database.write_transaction() as session:
+            grant_right(session, OPERATOR, server.deployment.users[OTHER], server.deployment.source, "use")
         yield server
 
 
@@ -120,20 +120,20 @@ def test_memory_does_not_grow_with_predictions(server: ServerProcess, scale: Sca
 
 
 def test_memory_does_not_grow_with_loaded_and_evicted_prompts(server: ServerProcess, scale: Scale) -> None:
-    world = server.world
+    deployment = server.deployment
     sources = []
     for _ in range(PROMPTS):
-        sources.append(str(made := world.add_source()))
-        world.publish(made, seed=next(_seeds))
+        sources.append(str(made := deployment.add_source()))
+        deployment.publish(made, seed=next(_seeds))
     predict_in_turn(server, sources, 2 * PROMPTS)
     misses = server.metric("prompt_cache_misses_total")
     samples = []
 
     for _ in range(0, scale.cycles, FORGET_EVERY):
         samples += predict_in_turn(server, sources, FORGET_EVERY, samples=4)
-        assert world.ask("admin", "DELETE", f"/sources/{sources.pop(0)}").status_code == 202
-        sources.append(str(made := world.add_source()))
-        world.publish(made, seed=next(_seeds))
+        assert deployment.request("admin", "DELETE", f"/sources/{sources.pop(0)}").status_code == 202
+        sources.append(str(made := deployment.add_source()))
+        deployment.publish(made, seed=next(_seeds))
         sources.append(sources.pop(0))  # keep the least recently used order
 
     loads = server.metric("prompt_cache_misses_total") - misses
@@ -193,7 +193,7 @@ def half_request(server: ServerProcess, kind: str) -> bytes:
     if not body:
         return head.encode()
     who = "owner" if kind == "uploads" else "user"
-    token = "" if kind.startswith("strangers") else f"\r\nAuthorization: Bearer {server.world.tokens[who]}"
+    token = "" if kind.startswith("strangers") else f"\r\nAuthorization: Bearer {server.deployment.tokens[who]}"
     return f"{head}{token}\r\nContent-Length: 1000\r\n\r\n{body}".encode()
 
 
@@ -225,7 +225,7 @@ def test_half_sent_requests_are_ended_and_others_are_served_meanwhile(
 @pytest.mark.parametrize("kind", ["heads", "bodies"])
 def test_half_sent_requests_end_at_the_proxy(server: ServerProcess, scale: Scale, proxy_port: int, kind: str) -> None:
     sockets = server.sockets
-    through = ServerProcess(server.world, server.part, proxy_port)
+    through = ServerProcess(server.deployment, server.part, proxy_port)
 
     with open_connections(proxy_port, scale.open_connections, half_request(server, kind)) as half_sent:
         opened = len(half_sent.connections)
@@ -248,9 +248,9 @@ def predict_at(server: ServerProcess) -> int:
 
 
 def test_clients_that_read_nothing_are_disconnected_and_others_are_served(server: ServerProcess, scale: Scale) -> None:
-    headers = f"Host: x\r\nAuthorization: Bearer {server.world.tokens['user']}"
+    headers = f"Host: x\r\nAuthorization: Bearer {server.deployment.tokens['user']}"
     sent = f"GET /openapi.json HTTP/1.1\r\n{headers}\r\n\r\n".encode() * 16  # a quarter of a megabyte each
-    assert server.world.ask("user", "GET", "/openapi.json").status_code == 200  # the first request builds it
+    assert server.deployment.request("user", "GET", "/openapi.json").status_code == 200  # the first request builds it
     before, sockets = server.memory, server.sockets
 
     with open_connections(server.port, scale.readers, sent, receive_bytes=4096) as readers:

@@ -9,33 +9,33 @@ import pytest
 
 from alacarte.client import Client
 from tests.cli.fixtures import TINY, draw, run
-from tests.service.conftest import make_world, world  # noqa: F401  # fixtures
+from tests.service.conftest import deployment, make_deployment  # noqa: F401  # fixtures
 
 if TYPE_CHECKING:
-    from tests.service.deployment import World
+    from tests.service.deployment import Deployment
 
 QUICK = ("--weights", "random", "--epochs", "1", "--augment", "none", "--shards", "2")
 
 
-def push(world: World, pictures: Path, out: Path, *more: str, who: str = "owner") -> tuple[str | Path, ...]:  # noqa: F811
-    return ("train", pictures, "--out", out, "--push", world.url, "--token", world.tokens[who], *QUICK, *more)
+def push(deployment: Deployment, pictures: Path, out: Path, *more: str, who: str = "owner") -> tuple[str | Path, ...]:  # noqa: F811
+    return ("train", pictures, "--out", out, "--push", deployment.url, "--token", deployment.tokens[who], *QUICK, *more)
 
 
 def test_the_prompts_of_a_remote_site_answer_and_its_pictures_stay_there(
-    world: World,  # noqa: F811
+    deployment: Deployment,  # noqa: F811
     pictures: Path,
     tmp_path: Path,
 ) -> None:
-    name = world.name("clinic")
+    name = deployment.new_name("clinic")
 
-    ended = run(*push(world, pictures, tmp_path / "out", "--source", name, "--task", "animals", "--json"))
+    ended = run(*push(deployment, pictures, tmp_path / "out", "--source", name, "--task", "animals", "--json"))
 
     assert ended.code == 0, ended.err
     assert ended.document["backbone"]["size"] == 32  # the task's, though nobody said so
-    with Client(world.url, world.tokens["owner"]) as owner:
+    with Client(deployment.url, deployment.tokens["owner"]) as owner:
         state = owner.get_source(name)
         assert ended.document["pushed"] == {
-            "url": world.url,
+            "url": deployment.url,
             "source": str(state.id),
             "shards": [str(shard.id) for shard in state.shards],
         }
@@ -43,34 +43,34 @@ def test_the_prompts_of_a_remote_site_answer_and_its_pictures_stay_there(
         assert state.labels == ["cat", "dog", "emu"]
         answer = owner.predict(pictures / "cat" / "0.png", sources=[name])
         assert answer.sources == [state.id]
-    assert world.tokens["owner"] not in ended.out + ended.err
+    assert deployment.tokens["owner"] not in ended.out + ended.err
 
 
 def test_a_source_that_is_there_gets_more_shards_by_a_token_of_the_environment(
-    world: World,  # noqa: F811
+    deployment: Deployment,  # noqa: F811
     pictures: Path,
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    source = str(world.add_source())
-    monkeypatch.setenv("ALACARTE_TOKEN", world.tokens["manager"])
+    source = str(deployment.add_source())
+    monkeypatch.setenv("ALACARTE_TOKEN", deployment.tokens["manager"])
 
-    ended = run("train", pictures, "--out", tmp_path / "out", "--push", world.url, "--source", source, *QUICK)
+    ended = run("train", pictures, "--out", tmp_path / "out", "--push", deployment.url, "--source", source, *QUICK)
 
     assert ended.code == 0, ended.err
-    with Client(world.url, world.tokens["owner"]) as owner:
+    with Client(deployment.url, deployment.tokens["owner"]) as owner:
         assert len(owner.get_source(source).shards) == 2
 
 
 def test_a_remote_site_trains_by_the_tasks_recipe_unless_options_say_otherwise(
-    world: World,  # noqa: F811
+    deployment: Deployment,  # noqa: F811
     pictures: Path,
     tmp_path: Path,
 ) -> None:
     recipe = {"epochs": 2, "batch": 4, "memory": 3, "views": 2}
-    with Client(world.url, world.tokens["admin"]) as admin:
-        task = admin.create_task(world.name("task"), backbone="vit_tiny_patch16_224", size=32, recipe=recipe)
-    where = ("--push", world.url, "--token", world.tokens["owner"], "--source", "site", "--task", task.name)
+    with Client(deployment.url, deployment.tokens["admin"]) as admin:
+        task = admin.create_task(deployment.new_name("task"), backbone="vit_tiny_patch16_224", size=32, recipe=recipe)
+    where = ("--push", deployment.url, "--token", deployment.tokens["owner"], "--source", "site", "--task", task.name)
 
     ended = run(
         "train", pictures, "--out", tmp_path / "out", "--weights", "random", "--shards", "1", *where,
@@ -88,27 +88,27 @@ def test_a_remote_site_trains_by_the_tasks_recipe_unless_options_say_otherwise(
 
 
 def test_a_recipe_that_means_nothing_is_told_before_training(
-    world: World,  # noqa: F811
+    deployment: Deployment,  # noqa: F811
     pictures: Path,
     tmp_path: Path,
 ) -> None:
-    with Client(world.url, world.tokens["admin"]) as admin:
-        task = admin.create_task(world.name("task"), backbone="vit_tiny_patch16_224", recipe={"epoch": 2})
+    with Client(deployment.url, deployment.tokens["admin"]) as admin:
+        task = admin.create_task(deployment.new_name("task"), backbone="vit_tiny_patch16_224", recipe={"epoch": 2})
 
-    ended = run(*push(world, pictures, tmp_path / "out", "--source", "site", "--task", task.name))
+    ended = run(*push(deployment, pictures, tmp_path / "out", "--source", "site", "--task", task.name))
 
     assert "the task's recipe has the unknown setting 'epoch'" in ended.error
     assert not (tmp_path / "out").exists()
 
 
 def test_another_backbone_than_the_tasks_is_told_before_training(
-    world: World,  # noqa: F811
+    deployment: Deployment,  # noqa: F811
     pictures: Path,
     tmp_path: Path,
 ) -> None:
-    source = str(world.source)
+    source = str(deployment.source)
 
-    ended = run(*push(world, pictures, tmp_path / "out", "--source", source, "--size", "48"))
+    ended = run(*push(deployment, pictures, tmp_path / "out", "--source", source, "--size", "48"))
 
     assert ended.code == 1
     assert "another backbone" in ended.error
@@ -116,14 +116,16 @@ def test_another_backbone_than_the_tasks_is_told_before_training(
 
 
 def test_a_label_that_the_task_has_not_is_told_before_training(
-    world: World,  # noqa: F811
+    deployment: Deployment,  # noqa: F811
     pictures: Path,
     tmp_path: Path,
 ) -> None:
-    with Client(world.url, world.tokens["admin"]) as admin:
-        task = admin.create_task(world.name("task"), backbone="vit_tiny_patch16_224", size=32, labels=["cat", "dog"])
+    with Client(deployment.url, deployment.tokens["admin"]) as admin:
+        task = admin.create_task(
+            deployment.new_name("task"), backbone="vit_tiny_patch16_224", size=32, labels=["cat", "dog"]
+        )
 
-    ended = run(*push(world, pictures, tmp_path / "out", "--source", "a", "--task", task.name))
+    ended = run(*push(deployment, pictures, tmp_path / "out", "--source", "a", "--task", task.name))
 
     assert "has the label 'emu', which the task has not" in ended.error
     assert "epoch" not in ended.err
@@ -144,13 +146,13 @@ def test_what_cannot_be_sent_is_told_before_training(
     more: tuple[str, ...],
     who: str,
     told: str,
-    world: World,  # noqa: F811
+    deployment: Deployment,  # noqa: F811
     pictures: Path,
     tmp_path: Path,
 ) -> None:
-    said = [one.format(source=world.source) for one in more]
+    said = [one.format(source=deployment.source) for one in more]
 
-    ended = run(*push(world, pictures, tmp_path / "out", *said, who=who))
+    ended = run(*push(deployment, pictures, tmp_path / "out", *said, who=who))
 
     assert (ended.code, ended.out) == (1, "")
     assert told in ended.error
@@ -182,24 +184,24 @@ def test_half_of_a_destination_is_refused(
 
 
 def test_what_was_sent_is_told_when_the_rest_cannot_be(
-    world: World,  # noqa: F811
+    deployment: Deployment,  # noqa: F811
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     pictures = draw(tmp_path / "data")
-    name = world.name("clinic")
+    name = deployment.new_name("clinic")
     send = Client.push_prompt
     sent: list[Path] = []
 
     def failing(client: Client, source: str, path: Path) -> object:
         if sent:
-            world.ask("admin", "DELETE", f"/sources/{source}")
+            deployment.request("admin", "DELETE", f"/sources/{source}")
         sent.append(path)
         return send(client, source, path)
 
     monkeypatch.setattr(Client, "push_prompt", failing)
 
-    ended = run(*push(world, pictures, tmp_path / "out", "--source", name, "--task", "animals"))
+    ended = run(*push(deployment, pictures, tmp_path / "out", "--source", name, "--task", "animals"))
 
     assert ended.code == 1
     assert "of 2 prompts 1 were sent" in ended.error

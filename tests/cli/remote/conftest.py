@@ -1,4 +1,4 @@
-"""A served world, and its commands as each kind of person gives them."""
+"""A running deployment, and its commands as each kind of person gives them."""
 
 from __future__ import annotations
 
@@ -9,24 +9,24 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from tests.cli.fixtures import Ended, run
-from tests.service.conftest import make_world, world  # noqa: F401  # fixtures
+from tests.service.conftest import deployment, make_deployment  # noqa: F401  # fixtures
 
 if TYPE_CHECKING:
-    from tests.service.deployment import World
+    from tests.service.deployment import Deployment
 
 Ask = Callable[..., Ended]
 Told = Callable[..., Any]  # Any: a document
 
 
 @pytest.fixture
-def ask(world: World, monkeypatch: pytest.MonkeyPatch) -> Ask:  # noqa: F811  # the fixture
+def ask(deployment: Deployment, monkeypatch: pytest.MonkeyPatch) -> Ask:  # noqa: F811  # the fixture
     """How a command of that person ends; who they are is told by the environment."""
 
     def ask(who: str, *arguments: str | Path) -> Ended:
-        monkeypatch.setenv("ALACARTE_URL", world.url)
-        monkeypatch.setenv("ALACARTE_TOKEN", world.tokens[who])
+        monkeypatch.setenv("ALACARTE_URL", deployment.url)
+        monkeypatch.setenv("ALACARTE_TOKEN", deployment.tokens[who])
         ended = run("remote", *arguments)
-        assert world.tokens[who] not in ended.out + ended.err
+        assert deployment.tokens[who] not in ended.out + ended.err
         return ended
 
     return ask

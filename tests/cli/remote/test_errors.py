@@ -11,7 +11,7 @@ from alacarte.cli.remote.group import PANELS
 from tests.cli.fixtures import run
 from tests.cli.remote.conftest import Ask
 from tests.servers.processes import free_ports
-from tests.service.deployment import GARBAGE, TASK, World, picture
+from tests.service.deployment import GARBAGE, TASK, Deployment, picture
 
 ID = "00000000-0000-7000-8000-000000000001"
 # Every command with arguments that would do, were there a service, a right, and such a thing.
@@ -50,8 +50,8 @@ def test_no_command_is_left_out_here() -> None:
 
 
 @pytest.mark.parametrize("command", SAID)
-def test_a_wrong_token_is_told_in_one_line(command: str, world: World, files: dict[str, str]) -> None:
-    ended = run("remote", *said(command, files), "--url", world.url, "--token", GARBAGE)
+def test_a_wrong_token_is_told_in_one_line(command: str, deployment: Deployment, files: dict[str, str]) -> None:
+    ended = run("remote", *said(command, files), "--url", deployment.url, "--token", GARBAGE)
 
     assert (ended.code, ended.out, len(ended.err.splitlines())) == (1, "", 1)
     assert "Unauthenticated (401): the token is unknown" in ended.error
@@ -85,13 +85,13 @@ def test_what_is_an_admins_is_told_to_others_in_one_line(command: str, ask: Ask,
 
 
 def test_half_of_what_a_service_is_asked_with_is_refused(
-    world: World, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    deployment: Deployment, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.delenv("ALACARTE_URL", raising=False)
     monkeypatch.delenv("ALACARTE_TOKEN", raising=False)
     empty = tmp_path / "empty"
     empty.touch()
-    url = ("--url", world.url)
+    url = ("--url", deployment.url)
 
     assert "ALACARTE_URL" in run("remote", "sources", "--token", "t").error
     assert "ALACARTE_TOKEN" in run("remote", "sources", *url).error
@@ -103,16 +103,16 @@ def test_half_of_what_a_service_is_asked_with_is_refused(
 
 
 def test_a_token_on_the_command_line_goes_before_the_environments(
-    world: World, monkeypatch: pytest.MonkeyPatch
+    deployment: Deployment, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("ALACARTE_TOKEN", GARBAGE)
 
-    ended = run("remote", "status", "--url", world.url, "--token", world.tokens["owner"], "--json")
+    ended = run("remote", "status", "--url", deployment.url, "--token", deployment.tokens["owner"], "--json")
 
     assert ended.document["name"] == "owner"
 
 
-def test_asking_needs_nothing_heavy(world: World, tmp_path: Path) -> None:
+def test_asking_needs_nothing_heavy(deployment: Deployment, tmp_path: Path) -> None:
     heavy = ["torch", "timm", "torchvision", "safetensors", "numpy", "PIL", "sqlalchemy", "alembic", "fastapi"]
     program = (
         f"import sys\nfor name in {heavy!r}: sys.modules[name] = None\n"  # as if they were not installed
@@ -120,7 +120,7 @@ def test_asking_needs_nothing_heavy(world: World, tmp_path: Path) -> None:
     )
     image = tmp_path / "picture.png"
     image.write_bytes(picture())
-    environment = {**os.environ, "ALACARTE_URL": world.url, "ALACARTE_TOKEN": world.tokens["user"]}
+    environment = {**os.environ, "ALACARTE_URL": deployment.url, "ALACARTE_TOKEN": deployment.tokens["user"]}
 
     for command in (["status"], ["sources"], ["predict", str(image), "--task", TASK]):
         done = subprocess.run(

@@ -10,17 +10,19 @@ from registry.ids import new_id
 from registry.storage import write_claims
 from tests.cli.fixtures import draw
 from tests.cli.remote.conftest import Ask, Told
-from tests.service.deployment import TASK, World
+from tests.service.deployment import TASK, Deployment
 
 
-def let_somebody_hold(world: World, source: UUID) -> None:
+def let_somebody_hold(deployment: Deployment, source: UUID) -> None:
     """A worker elsewhere has files of the source, and is alive."""
-    with world.registry.database.write_transaction() as session:
+    with deployment.registry.database.write_transaction() as session:
         write_claims.add_claim(session, new_id(), "train", source, shard=new_id(), scratch_id=new_id(), seconds=3600)
 
 
-def test_a_source_is_forgotten_with_a_receipt_that_verifies(world: World, ask: Ask, told: Told, tmp_path: Path) -> None:
-    source = str(world.add_source())
+def test_a_source_is_forgotten_with_a_receipt_that_verifies(
+    deployment: Deployment, ask: Ask, told: Told, tmp_path: Path
+) -> None:
+    source = str(deployment.add_source())
     again = tmp_path / "again.json"
 
     gone = told("admin", "forget", source, "--receipt", tmp_path / "receipt.json")
@@ -37,9 +39,9 @@ def test_a_source_is_forgotten_with_a_receipt_that_verifies(world: World, ask: A
 
 
 def test_a_picture_is_forgotten_by_its_name_and_a_shard_by_its_id(
-    world: World, ask: Ask, told: Told, tmp_path: Path
+    deployment: Deployment, ask: Ask, told: Told, tmp_path: Path
 ) -> None:
-    name = world.name("pets")
+    name = deployment.new_name("pets")
     made = told("owner", "upload", name, draw(tmp_path / "p", each=2), "--task", TASK)
     sample = told("owner", "samples", name)["samples"][0]
 
@@ -55,10 +57,10 @@ def test_a_picture_is_forgotten_by_its_name_and_a_shard_by_its_id(
 
 
 def test_an_erasure_that_somebody_holds_up_is_told_by_the_exit_code(
-    world: World, ask: Ask, told: Told, tmp_path: Path
+    deployment: Deployment, ask: Ask, told: Told, tmp_path: Path
 ) -> None:
-    source = world.add_source()
-    let_somebody_hold(world, source)
+    source = deployment.add_source()
+    let_somebody_hold(deployment, source)
 
     ended = ask("admin", "forget", str(source), "--timeout", "0.2", "--json")
 
@@ -81,7 +83,7 @@ def test_an_erasure_that_somebody_holds_up_is_told_by_the_exit_code(
     ],
 )
 def test_what_cannot_be_meant_is_refused_before_anything_is_forgotten(
-    said: tuple[str, ...], told: str, world: World, ask: Ask
+    said: tuple[str, ...], told: str, deployment: Deployment, ask: Ask
 ) -> None:
-    assert told in ask("admin", "forget", str(world.source), *said).error
-    assert ask("admin", "source", str(world.source)).code == 0
+    assert told in ask("admin", "forget", str(deployment.source), *said).error
+    assert ask("admin", "source", str(deployment.source)).code == 0

@@ -12,7 +12,7 @@ from pathlib import Path
 
 from tests.cli.fixtures import draw
 from tests.cli.remote.test_forget import let_somebody_hold
-from tests.service.deployment import TASK, World
+from tests.service.deployment import TASK, Deployment
 
 PATIENCE_SECONDS = 120
 
@@ -42,11 +42,11 @@ def interrupt(process: subprocess.Popen[str]) -> tuple[int, list[str]]:
     return process.returncode, told.splitlines()
 
 
-def test_waiting_for_an_erasure_is_interrupted_and_the_erasure_goes_on(world: World) -> None:
-    source = world.add_source()
-    let_somebody_hold(world, source)
+def test_waiting_for_an_erasure_is_interrupted_and_the_erasure_goes_on(deployment: Deployment) -> None:
+    source = deployment.add_source()
+    let_somebody_hold(deployment, source)
 
-    with command(world.url, world.tokens["admin"], "forget", str(source)) as process:
+    with command(deployment.url, deployment.tokens["admin"], "forget", str(source)) as process:
         assert process.stderr is not None
         begun = process.stderr.readline()
         code, lines = interrupt(process)
@@ -54,21 +54,23 @@ def test_waiting_for_an_erasure_is_interrupted_and_the_erasure_goes_on(world: Wo
     [erasure] = re.findall(r"erasure ([0-9a-f-]{36}) removes the rest", begun)
     told = f"the erasure goes on: `alacarte remote erasure {erasure}` tells how it stands"
     assert (code, lines) == (130, [f"error: interrupted; {told}"])
-    answer = world.ask("admin", "GET", f"/erasures/{erasure}").json()
+    answer = deployment.request("admin", "GET", f"/erasures/{erasure}").json()
     assert answer["state"] == "running"
 
 
-def test_waiting_for_training_is_interrupted_and_the_pictures_stay(world: World, tmp_path: Path) -> None:
-    folder, name = draw(tmp_path / "p", each=2), world.name("pets")
+def test_waiting_for_training_is_interrupted_and_the_pictures_stay(deployment: Deployment, tmp_path: Path) -> None:
+    folder, name = draw(tmp_path / "p", each=2), deployment.new_name("pets")
 
-    with command(world.url, world.tokens["owner"], "upload", name, str(folder), "--task", TASK, "--wait") as process:
+    with command(
+        deployment.url, deployment.tokens["owner"], "upload", name, str(folder), "--task", TASK, "--wait"
+    ) as process:
         assert process.stderr is not None
         [source] = re.findall(r"are in source ([0-9a-f-]{36})", process.stderr.readline())
         code, lines = interrupt(process)
 
     assert (code, len(lines)) == (130, 1)
     assert "the pictures are kept, and training goes on" in lines[0]
-    assert world.ask("owner", "GET", f"/sources/{source}").json()["samples"] == 6
+    assert deployment.request("owner", "GET", f"/sources/{source}").json()["samples"] == 6
 
 
 def test_an_upload_that_is_interrupted_leaves_nothing(tmp_path: Path) -> None:

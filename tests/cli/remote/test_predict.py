@@ -6,7 +6,7 @@ import pytest
 
 from alacarte.client import Client
 from tests.cli.remote.conftest import Ask, Told
-from tests.service.deployment import TASK, World, picture, prompt_bytes
+from tests.service.deployment import TASK, Deployment, picture, prompt_bytes
 
 
 @pytest.fixture
@@ -17,12 +17,12 @@ def images(tmp_path: Path) -> list[Path]:
     return files
 
 
-def test_the_status_tells_who_asks_and_what_they_may_use(world: World, ask: Ask, told: Told) -> None:
-    source = str(world.add_source())
+def test_the_status_tells_who_asks_and_what_they_may_use(deployment: Deployment, ask: Ask, told: Told) -> None:
+    source = str(deployment.add_source())
 
     user, stranger = told("user", "status"), told("stranger", "status")
 
-    assert (user["url"], user["ready"], user["name"], user["role"]) == (world.url, True, "user", "predictor")
+    assert (user["url"], user["ready"], user["name"], user["role"]) == (deployment.url, True, "user", "predictor")
     [mine] = [one for one in user["sources"] if one["id"] == source]
     assert (mine["rights"], mine["task"]) == (["use"], TASK)
     assert stranger["sources"] == []
@@ -39,11 +39,11 @@ def test_a_service_that_is_not_ready_is_told_by_the_exit_code(ask: Ask, monkeypa
 
 
 def test_pictures_are_labelled_in_their_order_however_many_requests_it_takes(
-    world: World, told: Told, images: list[Path], monkeypatch: pytest.MonkeyPatch
+    deployment: Deployment, told: Told, images: list[Path], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("alacarte.cli.remote.predict.MOST_PICTURES", 2)
-    source = str(world.source)
-    with Client(world.url, world.tokens["user"]) as client:
+    source = str(deployment.source)
+    with Client(deployment.url, deployment.tokens["user"]) as client:
         truth = client.predict_many(images, sources=[source], task=TASK, top_k=2)
 
     answers = told("user", "predict", *images, "--source", source, "--task", TASK, "--top-k", "2")["answers"]
@@ -72,11 +72,13 @@ def test_one_request_carries_no_more_than_a_service_takes(
     assert sizes == [1] * 5
 
 
-def test_each_source_explains_itself_by_its_name(world: World, ask: Ask, told: Told, images: list[Path]) -> None:
-    name = world.name("explained")
-    with Client(world.url, world.tokens["owner"]) as owner:
+def test_each_source_explains_itself_by_its_name(
+    deployment: Deployment, ask: Ask, told: Told, images: list[Path]
+) -> None:
+    name = deployment.new_name("explained")
+    with Client(deployment.url, deployment.tokens["owner"]) as owner:
         owner.create_source(name, task=TASK)
-        world.publish(world.add_source())
+        deployment.publish(deployment.add_source())
         (images[0].parent / "prompt.safetensors").write_bytes(prompt_bytes(3))
         owner.push_prompt(name, images[0].parent / "prompt.safetensors")
     said = ("predict", images[0], "--source", name, "--explain", "--composition", "vote", "--task", TASK)
@@ -89,8 +91,8 @@ def test_each_source_explains_itself_by_its_name(world: World, ask: Ask, told: T
     assert answer["composition"] == "vote"
 
 
-def test_sources_and_tasks_are_listed_and_shown(world: World, ask: Ask, told: Told) -> None:
-    source = str(world.source)
+def test_sources_and_tasks_are_listed_and_shown(deployment: Deployment, ask: Ask, told: Told) -> None:
+    source = str(deployment.source)
 
     listed = told("user", "sources", "--task", TASK)["sources"]
     shown = told("user", "source", source)

@@ -10,22 +10,22 @@ from registry.training.publish import PublishedMetadata, publish
 from registry.training.queue import lease_shard
 from tests.cli.fixtures import draw
 from tests.cli.remote.conftest import Ask, Told
-from tests.service.deployment import TASK, World, archive, backbone, picture, prompt_bytes
+from tests.service.deployment import TASK, Deployment, archive, backbone, picture, prompt_bytes
 
 
-def train_when_it_comes(world: World, has_ended: threading.Event) -> None:
+def train_when_it_comes(deployment: Deployment, has_ended: threading.Event) -> None:
     """Publishes a prompt for every shard that becomes work."""
     while not has_ended.wait(0.02):
-        with lease_shard(world.registry, "test") as work:
+        with lease_shard(deployment.registry, "test") as work:
             if work is not None:
                 labels = tuple(sorted({sample.label for sample in work[0].samples}))
                 facts = PublishedMetadata(identity=backbone().identity, labels=labels, samples=1, facts={})
-                publish(world.registry, work[0], prompt_bytes(5, labels), facts)
+                publish(deployment.registry, work[0], prompt_bytes(5, labels), facts)
 
 
-def test_a_folder_is_uploaded_and_its_training_followed(world: World, told: Told, tmp_path: Path) -> None:
-    name, has_ended = world.name("pets"), threading.Event()
-    worker = threading.Thread(target=train_when_it_comes, args=(world, has_ended))
+def test_a_folder_is_uploaded_and_its_training_followed(deployment: Deployment, told: Told, tmp_path: Path) -> None:
+    name, has_ended = deployment.new_name("pets"), threading.Event()
+    worker = threading.Thread(target=train_when_it_comes, args=(deployment, has_ended))
     worker.start()
     try:
         made = told("owner", "upload", name, draw(tmp_path / "p", each=4), "--task", TASK, "--shards", "2", "--wait")
@@ -39,8 +39,10 @@ def test_a_folder_is_uploaded_and_its_training_followed(world: World, told: Told
     assert {shard["state"] for shard in state["shards"]} == {"trained"}
 
 
-def test_an_archive_is_uploaded_extended_and_looked_into(world: World, ask: Ask, told: Told, tmp_path: Path) -> None:
-    name, first, more = world.name("pets"), tmp_path / "first.zip", tmp_path / "more.zip"
+def test_an_archive_is_uploaded_extended_and_looked_into(
+    deployment: Deployment, ask: Ask, told: Told, tmp_path: Path
+) -> None:
+    name, first, more = deployment.new_name("pets"), tmp_path / "first.zip", tmp_path / "more.zip"
     first.write_bytes(archive())
     more.write_bytes(archive({"cat/new.png": picture(222), "cat/bad.png": b"no picture"}))
 
@@ -57,9 +59,9 @@ def test_an_archive_is_uploaded_extended_and_looked_into(world: World, ask: Ask,
 
 
 def test_training_is_stopped_resumed_and_not_waited_for_beyond_the_time(
-    world: World, ask: Ask, told: Told, tmp_path: Path
+    deployment: Deployment, ask: Ask, told: Told, tmp_path: Path
 ) -> None:
-    name = world.name("pets")
+    name = deployment.new_name("pets")
 
     late = ask("owner", "upload", name, draw(tmp_path / "p"), "--task", TASK, "--wait", "--timeout", "0")
 
@@ -70,20 +72,22 @@ def test_training_is_stopped_resumed_and_not_waited_for_beyond_the_time(
     assert told("owner", "resume", name)["shards"] == 1
 
 
-def test_an_upload_for_somebody_else_is_an_admins(world: World, ask: Ask, told: Told, tmp_path: Path) -> None:
+def test_an_upload_for_somebody_else_is_an_admins(deployment: Deployment, ask: Ask, told: Told, tmp_path: Path) -> None:
     folder = draw(tmp_path / "p", each=2)
 
-    refused = ask("owner", "upload", world.name(), folder, "--task", TASK, "--owner", str(world.users["admin"]))
-    made = told("admin", "upload", world.name(), folder, "--task", TASK, "--owner", "owner")
+    refused = ask(
+        "owner", "upload", deployment.new_name(), folder, "--task", TASK, "--owner", str(deployment.users["admin"])
+    )
+    made = told("admin", "upload", deployment.new_name(), folder, "--task", TASK, "--owner", "owner")
 
     assert "for admins" in refused.error
-    assert told("admin", "source", made["source_id"])["owner_id"] == str(world.users["owner"])
+    assert told("admin", "source", made["source_id"])["owner_id"] == str(deployment.users["owner"])
 
 
 def test_prompts_are_pushed_to_a_source_that_is_made_for_them(
-    world: World, ask: Ask, told: Told, tmp_path: Path
+    deployment: Deployment, ask: Ask, told: Told, tmp_path: Path
 ) -> None:
-    name = world.name("clinic")
+    name = deployment.new_name("clinic")
     for number in range(2):
         (tmp_path / f"shard-{number}.safetensors").write_bytes(prompt_bytes(10 + number))
 
@@ -97,19 +101,21 @@ def test_prompts_are_pushed_to_a_source_that_is_made_for_them(
 
 
 @pytest.mark.parametrize("what", ["garbage", "nothing"])
-def test_a_prompt_that_is_none_is_told_with_its_file(what: str, world: World, ask: Ask, tmp_path: Path) -> None:
+def test_a_prompt_that_is_none_is_told_with_its_file(
+    what: str, deployment: Deployment, ask: Ask, tmp_path: Path
+) -> None:
     file = tmp_path / "bad.safetensors"
     if what == "garbage":
         file.write_bytes(b"no prompt at all")
 
-    ended = ask("owner", "push", str(world.source), file)
+    ended = ask("owner", "push", str(deployment.source), file)
 
     assert ended.code == 1
     assert str(file) in ended.error
 
 
-def test_a_right_is_granted_listed_and_taken_back(world: World, ask: Ask, told: Told) -> None:
-    source, other = str(world.add_source()), str(world.add_source())
+def test_a_right_is_granted_listed_and_taken_back(deployment: Deployment, ask: Ask, told: Told) -> None:
+    source, other = str(deployment.add_source()), str(deployment.add_source())
     name = told("owner", "source", source)["name"]
 
     given = told("admin", "grant", "stranger", name, "--task", TASK)
@@ -123,19 +129,21 @@ def test_a_right_is_granted_listed_and_taken_back(world: World, ask: Ask, told: 
     assert "no grants" in ask("stranger", "grants").out
 
 
-def test_a_folder_with_a_link_is_refused_before_anything_is_sent(world: World, ask: Ask, tmp_path: Path) -> None:
+def test_a_folder_with_a_link_is_refused_before_anything_is_sent(
+    deployment: Deployment, ask: Ask, tmp_path: Path
+) -> None:
     folder = draw(tmp_path / "p", each=2)
     (folder / "cat" / "passwords.png").symlink_to("/etc/passwd")
 
-    ended = ask("owner", "upload", world.name(), folder, "--task", TASK)
+    ended = ask("owner", "upload", deployment.new_name(), folder, "--task", TASK)
 
     assert (ended.code, "is a link" in ended.error) == (1, True)
 
 
-def test_what_is_no_archive_is_told(world: World, ask: Ask, tmp_path: Path) -> None:
+def test_what_is_no_archive_is_told(deployment: Deployment, ask: Ask, tmp_path: Path) -> None:
     empty = tmp_path / "empty.zip"
     zipfile.ZipFile(empty, "w").close()
 
-    assert ask("owner", "upload", world.name(), empty, "--task", TASK).code == 1
-    missing = ask("owner", "upload", world.name(), tmp_path / "gone.zip", "--task", TASK)
+    assert ask("owner", "upload", deployment.new_name(), empty, "--task", TASK).code == 1
+    missing = ask("owner", "upload", deployment.new_name(), tmp_path / "gone.zip", "--task", TASK)
     assert missing.error.endswith("gone.zip: No such file or directory")

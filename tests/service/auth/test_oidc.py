@@ -14,8 +14,8 @@ from registry.settings import InvalidSettings
 from service.prediction import rights_recheck
 from service.settings import read_service_settings
 from tests.service.auth.issuer_fixture import AUDIENCE, DISCOVERY, LocalIssuer, by_hand, issuing, jwk_of, new_key
-from tests.service.conftest import MakeWorld
-from tests.service.deployment import GARBAGE, TASK, World, picture
+from tests.service.conftest import MakeDeployment
+from tests.service.deployment import GARBAGE, TASK, Deployment, picture
 from tests.service.waiting import wait_for
 
 KEYS = {"rsa": "RS256", "ec": "ES256", "another ec": "ES256", "ed": "EdDSA"}
@@ -31,38 +31,38 @@ def issuer() -> Iterator[LocalIssuer]:
 
 
 @pytest.fixture(scope="module")
-def served(issuer: LocalIssuer, make_world: MakeWorld) -> World:
-    """A world that believes the issuer, in which the user is a subject of it."""
-    world = make_world(oidc_issuer=issuer.url, oidc_audience=AUDIENCE, oidc_refresh_s=1, oidc_leeway_s=0)
-    bind(world, "user", SUBJECT)
-    return world
+def served(issuer: LocalIssuer, make_deployment: MakeDeployment) -> Deployment:
+    """A deployment that believes the issuer, in which the user is a subject of it."""
+    deployment = make_deployment(oidc_issuer=issuer.url, oidc_audience=AUDIENCE, oidc_refresh_s=1, oidc_leeway_s=0)
+    bind(deployment, "user", SUBJECT)
+    return deployment
 
 
-def bind(world: World, who: str, subject: str) -> None:
-    answer = world.ask("admin", "PUT", f"/users/{world.users[who]}/subject", json={"subject": subject})
+def bind(deployment: Deployment, who: str, subject: str) -> None:
+    answer = deployment.request("admin", "PUT", f"/users/{deployment.users[who]}/subject", json={"subject": subject})
     assert answer.status_code == 200, answer.text
 
 
-def status(world: World, text: str, path: str = "/users/me") -> int:
-    return world.ask(text, "GET", path).status_code
+def status(deployment: Deployment, text: str, path: str = "/users/me") -> int:
+    return deployment.request(text, "GET", path).status_code
 
 
 @pytest.mark.parametrize("kid", KEYS)
-def test_a_subject_that_is_bound_is_its_user(kid: str, issuer: LocalIssuer, served: World) -> None:
+def test_a_subject_that_is_bound_is_its_user(kid: str, issuer: LocalIssuer, served: Deployment) -> None:
     text = issuer.sign(issuer.claims(SUBJECT), kid)
 
-    assert served.ask(text, "GET", "/users/me").json()["id"] == str(served.users["user"])
-    answer = served.ask(text, "POST", "/predict", files={"image": picture()}, data={"task": TASK})
+    assert served.request(text, "GET", "/users/me").json()["id"] == str(served.users["user"])
+    answer = served.request(text, "POST", "/predict", files={"image": picture()}, data={"task": TASK})
     assert answer.json()["sources"] == [str(served.source)]
 
 
-def test_a_jwt_may_be_for_several_and_an_access_token_by_type(issuer: LocalIssuer, served: World) -> None:
+def test_a_jwt_may_be_for_several_and_an_access_token_by_type(issuer: LocalIssuer, served: Deployment) -> None:
     several = issuer.sign(issuer.claims(SUBJECT, aud=["other", AUDIENCE]), "rsa", typ="at+jwt")
 
     assert status(served, several) == 200
 
 
-def test_tokens_of_ours_go_on_counting(served: World) -> None:
+def test_tokens_of_ours_go_on_counting(served: Deployment) -> None:
     assert status(served, "user") == 200
     assert status(served, GARBAGE) == 401
 
@@ -148,49 +148,49 @@ FORGERIES: dict[str, Forge] = {
 
 
 @pytest.mark.parametrize("forgery", FORGERIES)
-def test_a_jwt_is_refused_as_any_wrong_token_is_if_it_is(forgery: str, issuer: LocalIssuer, served: World) -> None:
+def test_a_jwt_is_refused_as_any_wrong_token_is_if_it_is(forgery: str, issuer: LocalIssuer, served: Deployment) -> None:
     text = FORGERIES[forgery](issuer)
 
-    answer, wrong = (served.ask(each, "GET", "/users/me") for each in (text, GARBAGE))
+    answer, wrong = (served.request(each, "GET", "/users/me") for each in (text, GARBAGE))
 
     assert answer.status_code == wrong.status_code == 401
     assert answer.headers["www-authenticate"] == wrong.headers["www-authenticate"]
     assert {**answer.json(), "request_id": ""} == {**wrong.json(), "request_id": ""}
 
 
-def test_no_claim_makes_an_admin(issuer: LocalIssuer, served: World) -> None:
+def test_no_claim_makes_an_admin(issuer: LocalIssuer, served: Deployment) -> None:
     claims = issuer.claims(SUBJECT, role="admin", roles=["admin"], scope="admin", groups=["admin"], is_admin=True)
 
     text = issuer.sign(claims, "rsa")
 
-    assert served.ask(text, "GET", "/users/me").json()["role"] == "predictor"
-    assert served.ask(text, "POST", "/users", json={"name": "mallory"}).status_code == 403
+    assert served.request(text, "GET", "/users/me").json()["role"] == "predictor"
+    assert served.request(text, "POST", "/users", json={"name": "mallory"}).status_code == 403
 
 
 @pytest.mark.parametrize("path", ["/users/{}/subject", "/users/{}"])
 def test_who_is_unbound_or_removed_is_out_at_once_though_the_jwt_lives(
-    path: str, issuer: LocalIssuer, served: World
+    path: str, issuer: LocalIssuer, served: Deployment
 ) -> None:
     subject, user = str(uuid4()), served.add_user()
     text = issuer.sign(issuer.claims(subject), "ed")
-    served.ask("admin", "PUT", f"/users/{user}/subject", json={"subject": subject})
+    served.request("admin", "PUT", f"/users/{user}/subject", json={"subject": subject})
     assert status(served, text) == 200
 
-    assert served.ask("admin", "DELETE", path.format(user)).status_code == 204
+    assert served.request("admin", "DELETE", path.format(user)).status_code == 204
 
     assert status(served, text) == 401
 
 
-def test_a_subject_of_another_issuer_is_somebody_else(issuer: LocalIssuer, served: World) -> None:
+def test_a_subject_of_another_issuer_is_somebody_else(issuer: LocalIssuer, served: Deployment) -> None:
     subject = str(uuid4())
     said = {"subject": subject, "issuer": "https://other.example"}
-    served.ask("admin", "PUT", f"/users/{served.add_user()}/subject", json=said)
+    served.request("admin", "PUT", f"/users/{served.add_user()}/subject", json=said)
 
     assert status(served, issuer.sign(issuer.claims(subject), "rsa")) == 401
 
 
 def test_a_jwt_that_expires_in_flight_gets_no_answer(
-    issuer: LocalIssuer, served: World, monkeypatch: pytest.MonkeyPatch
+    issuer: LocalIssuer, served: Deployment, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     ends = _in(2)
     text = issuer.sign(issuer.claims(SUBJECT, exp=ends), "rsa")
@@ -204,13 +204,13 @@ def test_a_jwt_that_expires_in_flight_gets_no_answer(
 
     monkeypatch.setattr(rights_recheck, "read_usable_prompts", usable)
 
-    answer = served.ask(text, "POST", "/predict", files={"image": picture()}, data={"task": TASK})
+    answer = served.request(text, "POST", "/predict", files={"image": picture()}, data={"task": TASK})
 
     assert answer.status_code == 401
     assert looks == [True]
 
 
-def test_a_new_key_counts_and_an_old_one_stays_while_it_is_told(issuer: LocalIssuer, served: World) -> None:
+def test_a_new_key_counts_and_an_old_one_stays_while_it_is_told(issuer: LocalIssuer, served: Deployment) -> None:
     before = issuer.sign(issuer.claims(SUBJECT), "rsa")
     assert status(served, before) == 200
 
@@ -221,68 +221,68 @@ def test_a_new_key_counts_and_an_old_one_stays_while_it_is_told(issuer: LocalIss
     assert status(served, before) == 200
 
 
-def test_a_flood_of_unknown_keys_is_no_flood_of_fetches(issuer: LocalIssuer, make_world: MakeWorld) -> None:
-    world = make_world(oidc_issuer=issuer.url, oidc_audience=AUDIENCE, oidc_refresh_s=3600)
-    bind(world, "user", SUBJECT)
-    assert status(world, issuer.sign(issuer.claims(SUBJECT), "rsa")) == 200
+def test_a_flood_of_unknown_keys_is_no_flood_of_fetches(issuer: LocalIssuer, make_deployment: MakeDeployment) -> None:
+    deployment = make_deployment(oidc_issuer=issuer.url, oidc_audience=AUDIENCE, oidc_refresh_s=3600)
+    bind(deployment, "user", SUBJECT)
+    assert status(deployment, issuer.sign(issuer.claims(SUBJECT), "rsa")) == 200
     asked = len(issuer.asked)
 
     flood = [issuer.sign(issuer.claims(SUBJECT), "ed", kid=str(uuid4())) for _ in range(50)]
 
-    assert {status(world, text) for text in flood} == {401}
+    assert {status(deployment, text) for text in flood} == {401}
     assert len(issuer.asked) == asked
 
 
-def test_keys_stay_while_the_issuer_is_away_and_without_any_there_is_no_pass(make_world: MakeWorld) -> None:
+def test_keys_stay_while_the_issuer_is_away_and_without_any_there_is_no_pass(make_deployment: MakeDeployment) -> None:
     with issuing() as issuer:
         issuer.add_key("only", "RS256")
         issuer.is_up = False
-        world = make_world(oidc_issuer=issuer.url, oidc_audience=AUDIENCE, oidc_refresh_s=1)
-        bind(world, "user", SUBJECT)
+        deployment = make_deployment(oidc_issuer=issuer.url, oidc_audience=AUDIENCE, oidc_refresh_s=1)
+        bind(deployment, "user", SUBJECT)
         text = issuer.sign(issuer.claims(SUBJECT), "only")
 
-        refused = world.ask(text, "GET", "/users/me")
+        refused = deployment.request(text, "GET", "/users/me")
         assert refused.status_code == 503
         assert refused.json()["type"] == "urn:alacarte:problem:issuer-keys-unavailable"
         assert int(refused.headers["retry-after"]) >= 1
         assert issuer.url not in refused.text
-        assert status(world, "user") == 200
+        assert status(deployment, "user") == 200
 
         issuer.is_up = True
-        wait_for(lambda: status(world, text) == 200)
+        wait_for(lambda: status(deployment, text) == 200)
         issuer.is_up = False
         unknown = issuer.sign(issuer.claims(SUBJECT), "only", kid="unknown")
         asked = len(issuer.asked)
-        wait_for(lambda: status(world, unknown) == 401 and len(issuer.asked) > asked)
-        assert status(world, text) == 200
+        wait_for(lambda: status(deployment, unknown) == 401 and len(issuer.asked) > asked)
+        assert status(deployment, text) == 200
 
 
-def test_keys_from_a_file_count_without_asking_anybody(make_world: MakeWorld, tmp_path: Path) -> None:
+def test_keys_from_a_file_count_without_asking_anybody(make_deployment: MakeDeployment, tmp_path: Path) -> None:
     with issuing() as issuer:
         issuer.add_key("only", "EdDSA")
         file = tmp_path / "keys.json"
         file.write_bytes(issuer.key_set())
-        world = make_world(oidc_issuer=issuer.url, oidc_audience=AUDIENCE, oidc_keys=str(file))
-        bind(world, "user", SUBJECT)
+        deployment = make_deployment(oidc_issuer=issuer.url, oidc_audience=AUDIENCE, oidc_keys=str(file))
+        bind(deployment, "user", SUBJECT)
 
         nameless = issuer.sign(issuer.claims(SUBJECT), "only", kid=None)
-        assert status(world, nameless) == 200
+        assert status(deployment, nameless) == 200
         assert issuer.asked == []
 
 
-def test_a_configuration_that_speaks_of_another_issuer_brings_no_keys(make_world: MakeWorld) -> None:
+def test_a_configuration_that_speaks_of_another_issuer_brings_no_keys(make_deployment: MakeDeployment) -> None:
     with issuing() as issuer:
         issuer.add_key("only", "EdDSA")
         issuer.answers[DISCOVERY] = (200, b'{"issuer": "https://other.example", "jwks_uri": "%s/keys"}' % b"http://x")
-        world = make_world(oidc_issuer=issuer.url, oidc_audience=AUDIENCE)
-        bind(world, "user", SUBJECT)
+        deployment = make_deployment(oidc_issuer=issuer.url, oidc_audience=AUDIENCE)
+        bind(deployment, "user", SUBJECT)
 
-        assert status(world, issuer.sign(issuer.claims(SUBJECT), "only")) == 503
+        assert status(deployment, issuer.sign(issuer.claims(SUBJECT), "only")) == 503
 
 
-def test_without_an_issuer_no_jwt_counts(world: World, issuer: LocalIssuer) -> None:
-    assert status(world, issuer.sign(issuer.claims(SUBJECT), "rsa")) == 401
-    answer = world.ask("admin", "PUT", f"/users/{world.users['user']}/subject", json={"subject": "s"})
+def test_without_an_issuer_no_jwt_counts(deployment: Deployment, issuer: LocalIssuer) -> None:
+    assert status(deployment, issuer.sign(issuer.claims(SUBJECT), "rsa")) == 401
+    answer = deployment.request("admin", "PUT", f"/users/{deployment.users['user']}/subject", json={"subject": "s"})
     assert answer.status_code == 422
     assert "ALACARTE_OIDC_ISSUER" in answer.json()["detail"]
 

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from service.auth.rate_limit import RateLimiter
 from service.errors import TooManyRequests
-from tests.service.conftest import MakeWorld
+from tests.service.conftest import MakeDeployment
 
 # Waits between requests, in sixteenths of a second, so that sums are exact.
 Waits = st.lists(st.integers(0, 64), max_size=80)
@@ -132,10 +132,10 @@ def test_a_rate_of_nothing_sets_no_limit_and_remembers_nobody() -> None:
     assert len(limiter) == 0
 
 
-def test_a_token_that_asks_too_fast_is_told_when_to_go_on(make_world: MakeWorld) -> None:
-    world = make_world(rate_per_s=0.001, rate_burst=3)
+def test_a_token_that_asks_too_fast_is_told_when_to_go_on(make_deployment: MakeDeployment) -> None:
+    deployment = make_deployment(rate_per_s=0.001, rate_burst=3)
 
-    answers = [world.ask("user", "GET", "/users/me") for _ in range(5)]
+    answers = [deployment.request("user", "GET", "/users/me") for _ in range(5)]
 
     assert [answer.status_code for answer in answers] == [200, 200, 200, 429, 429]
     refusal = answers[-1]
@@ -144,15 +144,15 @@ def test_a_token_that_asks_too_fast_is_told_when_to_go_on(make_world: MakeWorld)
     assert refusal.headers["retry-after"] in refusal.json()["detail"]
     assert 900 <= int(refusal.headers["retry-after"]) <= 1000
     assert refusal.headers["x-content-type-options"] == "nosniff"
-    assert world.ask("owner", "GET", "/users/me").status_code == 200
+    assert deployment.request("owner", "GET", "/users/me").status_code == 200
 
 
-def test_neither_health_nor_wrong_tokens_are_counted(make_world: MakeWorld) -> None:
-    world = make_world(rate_per_s=0.001, rate_burst=1)
-    wrong = world.tokens["user"][:-4] + "0000"  # the same token by its public part
+def test_neither_health_nor_wrong_tokens_are_counted(make_deployment: MakeDeployment) -> None:
+    deployment = make_deployment(rate_per_s=0.001, rate_burst=1)
+    wrong = deployment.tokens["user"][:-4] + "0000"  # the same token by its public part
 
-    assert {world.ask(None, "GET", "/healthz").status_code for _ in range(5)} == {200}
-    assert {world.ask("user", "GET", "/readyz").status_code for _ in range(5)} == {200}
-    assert {world.ask(wrong, "GET", "/users/me").status_code for _ in range(5)} == {401}
-    assert world.ask("user", "GET", "/users/me").status_code == 200
-    assert world.ask("user", "GET", "/users/me").status_code == 429
+    assert {deployment.request(None, "GET", "/healthz").status_code for _ in range(5)} == {200}
+    assert {deployment.request("user", "GET", "/readyz").status_code for _ in range(5)} == {200}
+    assert {deployment.request(wrong, "GET", "/users/me").status_code for _ in range(5)} == {401}
+    assert deployment.request("user", "GET", "/users/me").status_code == 200
+    assert deployment.request("user", "GET", "/users/me").status_code == 429

@@ -13,7 +13,7 @@ from service.auth import token_cache
 from service.auth.token_cache import TTL_SECONDS, TokenCache
 from service.middleware import authentication
 from tests.service.auth.test_rate_limit import Clock
-from tests.service.deployment import TASK, World, picture
+from tests.service.deployment import TASK, Deployment, picture
 
 ANN = Caller(UUID(int=1), "predictor")
 PROOF = TokenCredential("prefix", "hash")
@@ -75,49 +75,51 @@ def looks(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     return asked
 
 
-def new_token(world: World) -> tuple[str, str]:
-    issued = world.ask("admin", "POST", "/tokens", json={"user": str(world.users["user"])}).json()
+def new_token(deployment: Deployment) -> tuple[str, str]:
+    issued = deployment.request("admin", "POST", "/tokens", json={"user": str(deployment.users["user"])}).json()
     return issued["id"], issued["text"]
 
 
-def status(world: World, token: str) -> int:
-    return world.ask(token, "POST", "/predict", files={"image": picture()}, data={"task": TASK}).status_code
+def status(deployment: Deployment, token: str) -> int:
+    return deployment.request(token, "POST", "/predict", files={"image": picture()}, data={"task": TASK}).status_code
 
 
 def test_who_asks_again_at_once_is_looked_up_once_and_answered(
-    world: World, looks: list[str], monkeypatch: pytest.MonkeyPatch
+    deployment: Deployment, looks: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(token_cache, "TTL_SECONDS", 3600.0)  # however slow the machine
-    _, token = new_token(world)
+    _, token = new_token(deployment)
     looks.clear()
 
-    assert [status(world, token) for _ in range(3)] == [200] * 3
+    assert [status(deployment, token) for _ in range(3)] == [200] * 3
 
     assert len(looks) == 1
 
 
 def test_a_token_that_the_gate_remembers_gets_nothing_once_it_is_revoked(
-    world: World, looks: list[str], monkeypatch: pytest.MonkeyPatch
+    deployment: Deployment, looks: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(token_cache, "TTL_SECONDS", 3600.0)  # it would remember for ever
-    number, token = new_token(world)
-    assert status(world, token) == 200
-    assert world.ask("admin", "DELETE", f"/tokens/{number}").status_code == 204
+    number, token = new_token(deployment)
+    assert status(deployment, token) == 200
+    assert deployment.request("admin", "DELETE", f"/tokens/{number}").status_code == 204
     looks.clear()
 
-    assert status(world, token) == 401
+    assert status(deployment, token) == 401
 
     assert looks == []  # so the gate let it in, and it got nothing all the same
-    assert world.ask(token, "GET", "/sources").status_code == 401
+    assert deployment.request(token, "GET", "/sources").status_code == 401
 
 
-def test_only_questions_pass_by_memory(world: World, looks: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_only_questions_pass_by_memory(
+    deployment: Deployment, looks: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(token_cache, "TTL_SECONDS", 3600.0)
-    _, token = new_token(world)
-    assert status(world, token) == 200
+    _, token = new_token(deployment)
+    assert status(deployment, token) == 200
     looks.clear()
 
     for path in ("/sources", "/tokens", "/metrics", "/v2"):
-        world.ask(token, "GET", path)
+        deployment.request(token, "GET", path)
 
     assert len(looks) == 4

@@ -10,52 +10,56 @@ from registry.catalog.releases import pin_release, remove_release
 from service.background import release_pinner
 from service.settings import read_service_settings
 from tests.servers.processes import until
-from tests.service.conftest import MakeWorld
-from tests.service.deployment import TASK, World, backbone, picture
+from tests.service.conftest import MakeDeployment
+from tests.service.deployment import TASK, Deployment, backbone, picture
 from tests.service.engine.fixtures import slot_bytes
 
 SLOTS = 2
 
 
-def ask(world: World, source: UUID) -> None:
-    answer = world.ask("owner", "POST", "/predict", files={"image": picture()}, data={"sources": str(source)})
+def ask(deployment: Deployment, source: UUID) -> None:
+    answer = deployment.request("owner", "POST", "/predict", files={"image": picture()}, data={"sources": str(source)})
     assert answer.status_code == 200, answer.text
 
 
-def misses(world: World) -> int:
-    found = re.search(r"^alacarte_prompt_cache_misses_total (\S+)", world.ask("admin", "GET", "/metrics").text, re.M)
+def misses(deployment: Deployment) -> int:
+    found = re.search(
+        r"^alacarte_prompt_cache_misses_total (\S+)", deployment.request("admin", "GET", "/metrics").text, re.M
+    )
     assert found is not None
     return int(float(found[1]))
 
 
-def stays(world: World, source: UUID, others: list[UUID]) -> bool:
+def stays(deployment: Deployment, source: UUID, others: list[UUID]) -> bool:
     """Whether the source is answered from memory after all the others had to be fetched."""
     for one in (source, *others):
-        ask(world, one)
-    before = misses(world)
-    ask(world, source)
-    return misses(world) == before
+        ask(deployment, one)
+    before = misses(deployment)
+    ask(deployment, source)
+    return misses(deployment) == before
 
 
 def test_a_pinned_releases_prompts_leave_memory_last_until_it_is_gone(
-    make_world: MakeWorld, monkeypatch: pytest.MonkeyPatch
+    make_deployment: MakeDeployment, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(release_pinner, "INTERVAL_SECONDS", 0.05)
     budget_bytes = 2 * SLOTS * slot_bytes(backbone(), memory=5)
-    world = make_world(prompt_cache_bytes=budget_bytes, pinned_releases=f"{TASK}/stable, {TASK}/another", rate_per_s=0)
-    with world.registry.database.write_transaction() as session:
-        release = pin_release(session, OPERATOR, world.task, "stable")
-    others = [world.add_source() for _ in range(SLOTS)]
+    deployment = make_deployment(
+        prompt_cache_bytes=budget_bytes, pinned_releases=f"{TASK}/stable, {TASK}/another", rate_per_s=0
+    )
+    with deployment.registry.database.write_transaction() as session:
+        release = pin_release(session, OPERATOR, deployment.task, "stable")
+    others = [deployment.add_source() for _ in range(SLOTS)]
     for seed, source in enumerate(others, start=1):
-        world.publish(source, seed)
+        deployment.publish(source, seed)
 
-    until(lambda: stays(world, world.source, others), "the pinning")
+    until(lambda: stays(deployment, deployment.source, others), "the pinning")
     for _ in range(3):
-        assert stays(world, world.source, others)
+        assert stays(deployment, deployment.source, others)
 
-    with world.registry.database.write_transaction() as session:
+    with deployment.registry.database.write_transaction() as session:
         remove_release(session, OPERATOR, release.id)
-    until(lambda: not stays(world, world.source, others), "the end of the pinning")
+    until(lambda: not stays(deployment, deployment.source, others), "the end of the pinning")
 
 
 @pytest.mark.parametrize("pinned", ["stable", "animals/", "/stable", "animals/stable,birds"])

@@ -6,7 +6,7 @@ from uuid import UUID
 
 from playwright.sync_api import BrowserContext, ConsoleMessage, Dialog, FilePayload, Locator, Page, expect
 
-from tests.service.deployment import World, picture
+from tests.service.deployment import Deployment, picture
 
 REFUSED = "Failed to load resource: the server responded with a status of"
 PATIENCE_MS = 60_000
@@ -19,7 +19,7 @@ class Reader:
     """One tab of the console."""
 
     context: BrowserContext
-    world: World
+    deployment: Deployment
     faults: list[str] = field(default_factory=list)
     refusals: list[str] = field(default_factory=list)  # what the browser notes of answers that are no success
 
@@ -33,13 +33,13 @@ class Reader:
 
     def open(self, at: str = "/") -> Page:
         """The page, not signed in."""
-        self.page.goto(self.world.url + at)
+        self.page.goto(self.deployment.url + at)
         return self.page
 
     def sign_in(self, who: str, at: str = "/") -> Page:
         """The page as that person sees it, once the menu has come."""
         self.open(at)
-        self.page.get_by_label("Your token").fill(self.world.tokens.get(who, who))
+        self.page.get_by_label("Your token").fill(self.deployment.tokens.get(who, who))
         self.page.get_by_role("button", name="Sign in").click()
         expect(self.page.get_by_role("button", name="Sign out")).to_be_visible()
         return self.page

@@ -10,7 +10,7 @@ import pytest
 from playwright.sync_api import Browser, BrowserContext, sync_playwright
 
 from tests.service.console.browser import Reader
-from tests.service.deployment import World
+from tests.service.deployment import Deployment
 
 CHROMIUM = os.environ.get("CHROMIUM") or shutil.which("chromium") or shutil.which("google-chrome")
 FLAGS = ("--no-sandbox", "--disable-gpu", "--disable-background-networking", "--disable-component-update")
@@ -37,8 +37,8 @@ def context(browser: Browser) -> Iterator[BrowserContext]:
 
 
 @pytest.fixture
-def reader(context: BrowserContext, world: World) -> Iterator[Reader]:
+def reader(context: BrowserContext, deployment: Deployment) -> Iterator[Reader]:
     """Somebody at the console, on whose page nothing may have gone wrong in the end."""
-    reader = Reader(context, world)
+    reader = Reader(context, deployment)
     yield reader
     reader.assert_faultless()

@@ -15,7 +15,7 @@ HOSTILE = "<img src=x onerror=\"alert('owned')\"><script>alert('owned')</script>
 
 def test_a_user_is_made_and_signs_in_with_the_token_that_is_shown_once(reader: Reader) -> None:
     page = reader.sign_in("admin", "/#/administration")
-    name = reader.world.name("guest")
+    name = reader.deployment.new_name("guest")
     page.get_by_role("button", name="Make a user").click()
     reader.dialog().get_by_label("Name", exact=True).fill(name)
     reader.dialog().get_by_role("button", name="Make", exact=True).click()
@@ -36,7 +36,7 @@ def test_a_user_is_made_and_signs_in_with_the_token_that_is_shown_once(reader: R
 
 def test_the_current_set_is_pinned_and_shown(reader: Reader) -> None:
     page = reader.sign_in("admin", "/#/administration")
-    name = reader.world.name("release")
+    name = reader.deployment.new_name("release")
     page.get_by_role("button", name="Pin a release").click()
     reader.dialog().get_by_label("Name", exact=True).fill(name)
     reader.dialog().get_by_role("button", name="Pin it").click()
@@ -49,7 +49,7 @@ def test_the_current_set_is_pinned_and_shown(reader: Reader) -> None:
 
 def test_a_task_is_made_and_removed(reader: Reader) -> None:
     page = reader.sign_in("admin", "/#/administration")
-    name = reader.world.name("task")
+    name = reader.deployment.new_name("task")
     page.get_by_role("button", name="Make a task").click()
     reader.dialog().get_by_label("Name", exact=True).fill(name)
     reader.dialog().get_by_role("button", name="Make the task").click()
@@ -62,12 +62,12 @@ def test_a_task_is_made_and_removed(reader: Reader) -> None:
 
 
 def test_hostile_names_and_labels_are_shown_as_text_and_run_nothing(reader: Reader) -> None:
-    world = reader.world
-    with world.registry.database.write_transaction() as session:
+    deployment = reader.deployment
+    with deployment.registry.database.write_transaction() as session:
         task = create_task(session, OPERATOR, NAME, backbone=BACKBONE, size=SIZE).id
-        source = create_source(session, OPERATOR, task, HOSTILE, world.users["owner"]).id
-        grant_right(session, OPERATOR, world.users["admin"], source, "use")
-    world.publish(source, labels=(HOSTILE, "cat"))
+        source = create_source(session, OPERATOR, task, HOSTILE, deployment.users["owner"]).id
+        grant_right(session, OPERATOR, deployment.users["admin"], source, "use")
+    deployment.publish(source, labels=(HOSTILE, "cat"))
     page = reader.sign_in("admin")
     page.get_by_label("Task", exact=True).select_option(label=NAME)
 
@@ -83,4 +83,4 @@ def test_hostile_names_and_labels_are_shown_as_text_and_run_nothing(reader: Read
     page.get_by_role("link", name="Administration").click()
     expect(page.locator("#page-administration")).to_contain_text(NAME)
     assert page.locator("img[src=x], main script").count() == 0
-    world.ask("admin", "DELETE", f"/sources/{source}")
+    deployment.request("admin", "DELETE", f"/sources/{source}")

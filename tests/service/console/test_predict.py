@@ -8,7 +8,7 @@ import pytest
 from playwright.sync_api import FilePayload, Locator, expect
 
 from tests.service.console.browser import Reader
-from tests.service.deployment import TASK, World, picture
+from tests.service.deployment import TASK, Deployment, picture
 
 HAND_OVER = """
 ([kind, target, bytes, name]) => {
@@ -24,12 +24,12 @@ HAND_OVER = """
 
 
 @pytest.fixture
-def other(world: World) -> Iterator[UUID]:
+def other(deployment: Deployment) -> Iterator[UUID]:
     """A second source, which says something else."""
-    source = world.add_source()
-    world.publish(source, seed=7, labels=("cat", "emu"))
+    source = deployment.add_source()
+    deployment.publish(source, seed=7, labels=("cat", "emu"))
     yield source
-    world.ask("admin", "DELETE", f"/sources/{source}")
+    deployment.request("admin", "DELETE", f"/sources/{source}")
 
 
 def best(answer: Locator) -> str:
@@ -39,7 +39,9 @@ def best(answer: Locator) -> str:
 @pytest.mark.parametrize(("kind", "target"), [("drop", "#drop"), ("paste", "body")])
 def test_a_picture_that_is_dropped_or_pasted_is_answered(reader: Reader, kind: str, target: str) -> None:
     page = reader.sign_in("user")
-    told = reader.world.ask("user", "POST", "/predict", files={"image": picture(3)}, data={"task": TASK}).json()
+    told = reader.deployment.request(
+        "user", "POST", "/predict", files={"image": picture(3)}, data={"task": TASK}
+    ).json()
 
     page.evaluate(HAND_OVER, [kind, target, base64.b64encode(picture(3)).decode(), "cat.png"])
 
@@ -73,8 +75,8 @@ def test_unticking_a_source_changes_the_answer_to_what_the_rest_says(reader: Rea
 
     expect(answer.locator(".rests")).to_contain_text("Answered by 1 source")
     alone = reader.scores(answer)
-    wished = {"task": TASK, "sources": str(reader.world.source)}
-    told = reader.world.ask("user", "POST", "/predict", files={"image": picture(3)}, data=wished).json()
+    wished = {"task": TASK, "sources": str(reader.deployment.source)}
+    told = reader.deployment.request("user", "POST", "/predict", files={"image": picture(3)}, data=wished).json()
     assert list(alone) == [scored["label"] for scored in told["results"][0]["labels"]]
     assert alone != both
     assert "emu" in both
@@ -109,7 +111,9 @@ def test_what_is_no_picture_is_refused_in_the_services_own_words(reader: Reader)
         [FilePayload(name="note.txt", mimeType="text/plain", buffer=b"no picture")]
     )
 
-    told = reader.world.ask("user", "POST", "/predict", files={"image": b"no picture"}, data={"task": TASK}).json()
+    told = reader.deployment.request(
+        "user", "POST", "/predict", files={"image": b"no picture"}, data={"task": TASK}
+    ).json()
     expect(page.locator("#pictures").get_by_role("alert")).to_contain_text(told["title"])
     expect(page.locator("#pictures")).to_contain_text(told["detail"], ignore_case=True)
     expect(page.locator("#pictures")).to_contain_text("This browser cannot show it.")
@@ -136,7 +140,7 @@ def test_who_may_use_nothing_is_told_what_to_do(reader: Reader) -> None:
 
 def test_a_lost_connection_is_shown_and_found_again(reader: Reader) -> None:
     page = reader.sign_in("user")
-    expect(reader.row(reader.world.source)).to_be_visible()
+    expect(reader.row(reader.deployment.source)).to_be_visible()
     reader.context.set_offline(True)
 
     answer = reader.ask(5)

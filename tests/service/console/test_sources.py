@@ -25,8 +25,8 @@ def upload(reader: Reader, name: str, shards: int = 1) -> None:
 
 def test_a_source_is_uploaded_trained_and_answers(reader: Reader) -> None:
     page = reader.sign_in("owner")
-    expect(reader.row(reader.world.source)).to_be_visible()
-    name = reader.world.name("upload")
+    expect(reader.row(reader.deployment.source)).to_be_visible()
+    name = reader.deployment.new_name("upload")
 
     upload(reader, name)
 
@@ -36,7 +36,7 @@ def test_a_source_is_uploaded_trained_and_answers(reader: Reader) -> None:
     expect(row).to_contain_text("waits for a worker")
     expect(row.get_by_role("progressbar")).to_be_visible()
     expect(row.get_by_role("checkbox")).to_be_disabled()
-    running = WorkerThread(make_worker(reader.world.registry, backbone()))
+    running = WorkerThread(make_worker(reader.deployment.registry, backbone()))
     try:
         expect(row).to_contain_text("ready")
         expect(row.get_by_role("progressbar")).to_be_hidden()
@@ -56,15 +56,15 @@ def test_an_upload_that_is_refused_says_why_and_can_be_mended(reader: Reader) ->
     problem = reader.dialog().get_by_role("alert")
     expect(problem).to_contain_text("Conflict")
     expect(problem).to_contain_text("choose another name")
-    name = reader.world.name("upload")
+    name = reader.deployment.new_name("upload")
     reader.dialog().get_by_label("Name", exact=True).fill(name)
     reader.dialog().get_by_role("button", name="Upload").click()
     expect(reader.dialog()).to_contain_text("taken in")
 
 
 def test_a_grant_is_given_and_taken_back(reader: Reader) -> None:
-    world = reader.world
-    source = world.add_source()
+    deployment = reader.deployment
+    source = deployment.add_source()
     reader.sign_in("admin")
     reader.row(source).get_by_role("button").click()
     dialog = reader.dialog()
@@ -74,17 +74,17 @@ def test_a_grant_is_given_and_taken_back(reader: Reader) -> None:
 
     revoke = dialog.get_by_role("button", name="Revoke stranger's right to use")
     expect(revoke).to_be_visible()
-    assert world.ask("stranger", "GET", f"/sources/{source}").json()["rights"] == ["use"]
+    assert deployment.request("stranger", "GET", f"/sources/{source}").json()["rights"] == ["use"]
     revoke.click()
     expect(revoke).to_have_count(0)
-    assert world.ask("stranger", "GET", f"/sources/{source}").status_code == 404
+    assert deployment.request("stranger", "GET", f"/sources/{source}").status_code == 404
 
 
 def test_a_forgotten_source_leaves_the_menu_and_its_receipt_is_offered(reader: Reader, tmp_path: Path) -> None:
-    world = reader.world
-    source = world.add_source()
-    world.publish(source, seed=9)
-    name = world.ask("owner", "GET", f"/sources/{source}").json()["name"]
+    deployment = reader.deployment
+    source = deployment.add_source()
+    deployment.publish(source, seed=9)
+    name = deployment.request("owner", "GET", f"/sources/{source}").json()["name"]
     page = reader.sign_in("owner")
     reader.row(source).get_by_role("button").click()
     reader.dialog().get_by_role("button", name="Forget the source…").click()
@@ -99,7 +99,7 @@ def test_a_forgotten_source_leaves_the_menu_and_its_receipt_is_offered(reader: R
     sure.click()
 
     expect(reader.row(source)).to_have_count(0)
-    assert world.ask("owner", "GET", f"/sources/{source}").status_code == 404
+    assert deployment.request("owner", "GET", f"/sources/{source}").status_code == 404
     expect(reader.dialog().locator(".steps > li.done")).to_have_count(6)
     with page.expect_download() as downloading:
         reader.dialog().get_by_role("button", name="Download the receipt").click()
@@ -114,11 +114,13 @@ def test_a_forgotten_source_leaves_the_menu_and_its_receipt_is_offered(reader: R
 
 
 def test_one_picture_is_forgotten_and_its_shard_is_trained_again(reader: Reader) -> None:
-    world = reader.world
-    said = {"task": TASK, "name": world.name("upload")}
+    deployment = reader.deployment
+    said = {"task": TASK, "name": deployment.new_name("upload")}
     headers = {"Content-Type": "application/zip"}
-    source = world.ask("owner", "POST", "/sources", params=said, content=archive(), headers=headers).json()["source_id"]
-    make_worker(world.registry, backbone()).run(Event(), once=True)
+    source = deployment.request("owner", "POST", "/sources", params=said, content=archive(), headers=headers).json()[
+        "source_id"
+    ]
+    make_worker(deployment.registry, backbone()).run(Event(), once=True)
     reader.sign_in("owner")
     reader.row(source).get_by_role("button").click()
     pictures = reader.page.locator("dialog.drawer")
@@ -130,5 +132,5 @@ def test_one_picture_is_forgotten_and_its_shard_is_trained_again(reader: Reader)
     reader.dialog().get_by_role("button", name="Forget the picture for good").click()
 
     expect(reader.dialog().locator(".steps > li").first).to_be_visible()
-    wait_for(lambda: world.ask("owner", "GET", f"/sources/{source}").json()["samples"] == 5)
+    wait_for(lambda: deployment.request("owner", "GET", f"/sources/{source}").json()["samples"] == 5)
     expect(pictures.locator(".samples > li")).to_have_count(5)

@@ -19,7 +19,7 @@ from schemathesis.specs.openapi.checks import (
 from service.app import create_app
 from service.http.openapi import ApiApp
 from service.settings import ServiceSettings
-from tests.service.deployment import World
+from tests.service.deployment import Deployment
 
 EXAMPLES = 6  # of each route: a look, not a siege
 PROBLEM = "application/problem+json"
@@ -38,12 +38,12 @@ def described() -> dict[str, Any]:
 
 
 def test_the_description_is_written_once(
-    world: World, described: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+    deployment: Deployment, described: dict[str, Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    first = world.ask("user", "GET", "/openapi.json")
+    first = deployment.request("user", "GET", "/openapi.json")
     monkeypatch.setattr(ApiApp, "openapi", lambda _: {})
 
-    again = world.ask("user", "GET", "/openapi.json")
+    again = deployment.request("user", "GET", "/openapi.json")
 
     assert first.json() == described
     assert again.content == first.content
@@ -103,9 +103,9 @@ def _made(operation: dict[str, Any]) -> set[str]:
     ],
 )
 def test_the_example_of_a_problem_is_of_its_kind(
-    status: int, method: str, path: str, request_: Any, world: World, described: dict[str, Any]
+    status: int, method: str, path: str, request_: Any, deployment: Deployment, described: dict[str, Any]
 ) -> None:
-    answer = world.ask("admin", method, path, **request_)
+    answer = deployment.request("admin", method, path, **request_)
 
     assert answer.status_code == status
     operation = described["paths"][path.replace("nope", "{task}")][method.lower()]
@@ -171,9 +171,9 @@ REACHED = {
 
 
 @pytest.mark.parametrize("mode", list(GenerationMode), ids=lambda mode: mode.value)
-def test_every_answer_is_one_that_the_description_has(mode: GenerationMode, world: World) -> None:
-    headers = {"Authorization": f"Bearer {world.tokens['admin']}"}
-    schema = schemathesis.openapi.from_url(f"{world.url}/openapi.json", headers=headers)
+def test_every_answer_is_one_that_the_description_has(mode: GenerationMode, deployment: Deployment) -> None:
+    headers = {"Authorization": f"Bearer {deployment.tokens['admin']}"}
+    schema = schemathesis.openapi.from_url(f"{deployment.url}/openapi.json", headers=headers)
     seen: dict[str, set[int]] = {}
     reading: set[str] = set()
     for found in schema.get_all_operations():

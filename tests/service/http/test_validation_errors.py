@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from service.http.problems import MAX_ERRORS
-from tests.service.deployment import TASK, World
+from tests.service.deployment import TASK, Deployment
 
 MIB = 2**20
 BRIEF_BYTES = 10_000
@@ -38,40 +38,42 @@ def strangers(count: int) -> dict[str, int]:
     ],
     ids=lambda value: value if isinstance(value, str) else "",
 )
-def test_many_faults_get_a_short_answer(path: str, document: dict[str, Any], world: World) -> None:
-    answer = world.ask("admin", "POST", path, json=document)
+def test_many_faults_get_a_short_answer(path: str, document: dict[str, Any], deployment: Deployment) -> None:
+    answer = deployment.request("admin", "POST", path, json=document)
 
     assert answer.status_code in (413, 422), answer.text[:1000]
     assert len(answer.content) < BRIEF_BYTES
 
 
-def test_many_fields_of_a_form_get_a_short_answer(world: World) -> None:
+def test_many_fields_of_a_form_get_a_short_answer(deployment: Deployment) -> None:
     fields = {f"x{number}": "1" for number in range(1900)}
 
-    answer = world.ask("user", "POST", "/predict", files={"image": b"x"}, data=fields)
+    answer = deployment.request("user", "POST", "/predict", files={"image": b"x"}, data=fields)
 
     assert answer.status_code == 422
     assert len(answer.content) < BRIEF_BYTES
 
 
-def test_the_first_faults_are_told_and_how_many_more_there_are(world: World) -> None:
-    answer = world.ask("admin", "POST", "/users", json=strangers(MAX_ERRORS)).json()
+def test_the_first_faults_are_told_and_how_many_more_there_are(deployment: Deployment) -> None:
+    answer = deployment.request("admin", "POST", "/users", json=strangers(MAX_ERRORS)).json()
 
     assert len(answer["errors"]) == MAX_ERRORS
     assert answer["detail"].endswith(f"(and {MAX_ERRORS} more)")  # the name is missing, too
 
 
-def test_a_document_of_one_thing_is_small(world: World) -> None:
-    answer = world.ask("admin", "POST", "/users", json={"name": "x" * 70_000})
+def test_a_document_of_one_thing_is_small(deployment: Deployment) -> None:
+    answer = deployment.request("admin", "POST", "/users", json={"name": "x" * 70_000})
 
     assert answer.status_code == 413
 
 
-def test_a_task_may_have_many_labels(world: World) -> None:
+def test_a_task_may_have_many_labels(deployment: Deployment) -> None:
     labels = [f"label {number:06} with the words of a person" for number in range(20_000)]
     assert len(json.dumps(labels)) > MIB // 2
 
-    made = world.ask("admin", "POST", "/tasks", json={"name": world.name(), "backbone": "vit", "labels": labels})
+    made = deployment.request(
+        "admin", "POST", "/tasks", json={"name": deployment.new_name(), "backbone": "vit", "labels": labels}
+    )
 
     assert made.status_code == 201, made.text[:1000]
-    assert world.ask("admin", "DELETE", f"/tasks/{made.json()['id']}").status_code == 204
+    assert deployment.request("admin", "DELETE", f"/tasks/{made.json()['id']}").status_code == 204

@@ -18,30 +18,30 @@ from service.http.request_context import cancel_on_disconnect
 from service.middleware import authentication
 from service.observability.logging import LOGGER, JsonLines, log
 from service.settings import read_service_settings
-from tests.service.conftest import MakeWorld
-from tests.service.deployment import GARBAGE, TASK, World, picture
+from tests.service.conftest import MakeDeployment
+from tests.service.deployment import GARBAGE, TASK, Deployment, picture
 from tests.service.waiting import wait_for
 
 
-def test_a_request_id_that_is_given_comes_back(world: World) -> None:
-    answer = world.ask("user", "GET", "/tasks", headers={"X-Request-ID": "abc-1.2_3"})
+def test_a_request_id_that_is_given_comes_back(deployment: Deployment) -> None:
+    answer = deployment.request("user", "GET", "/tasks", headers={"X-Request-ID": "abc-1.2_3"})
 
     assert answer.headers["x-request-id"] == "abc-1.2_3"
 
 
 @pytest.mark.parametrize("given", ["", "a" * 65, "a b", "a;b", "é".encode().decode("latin-1")])
-def test_another_request_id_is_replaced(given: str, world: World) -> None:
+def test_another_request_id_is_replaced(given: str, deployment: Deployment) -> None:
     headers = {"X-Request-ID": given.encode("latin-1")}
 
-    answer = world.ask("user", "GET", "/nowhere", headers=headers)
+    answer = deployment.request("user", "GET", "/nowhere", headers=headers)
 
     assert answer.headers["x-request-id"] != given
     assert answer.json()["request_id"] == answer.headers["x-request-id"]
 
 
 @pytest.mark.parametrize("path", ["/healthz", "/tasks", "/nowhere"])
-def test_every_answer_has_safe_headers(path: str, world: World) -> None:
-    headers = world.ask("user", "GET", path).headers
+def test_every_answer_has_safe_headers(path: str, deployment: Deployment) -> None:
+    headers = deployment.request("user", "GET", path).headers
 
     assert headers["x-content-type-options"] == "nosniff"
     assert headers["cache-control"] == "no-store"
@@ -53,8 +53,8 @@ def test_every_answer_has_safe_headers(path: str, world: World) -> None:
     ("method", "path", "status"),
     [("GET", "/nowhere", 404), ("PATCH", "/tasks", 405), ("GET", "/tasks/", 404), ("GET", "/sources/no-uuid", 422)],
 )
-def test_every_refusal_is_a_problem(method: str, path: str, status: int, world: World) -> None:
-    answer = world.ask("user", method, path)
+def test_every_refusal_is_a_problem(method: str, path: str, status: int, deployment: Deployment) -> None:
+    answer = deployment.request("user", method, path)
 
     assert answer.status_code == status
     assert answer.headers["content-type"] == "application/problem+json"
@@ -72,8 +72,10 @@ def test_every_refusal_is_a_problem(method: str, path: str, status: int, world: 
         ("HEAD", "/predict", "POST"),
     ],
 )
-def test_a_method_that_does_nothing_is_told_those_that_do(method: str, path: str, allowed: str, world: World) -> None:
-    answer = world.ask("user", method, path)
+def test_a_method_that_does_nothing_is_told_those_that_do(
+    method: str, path: str, allowed: str, deployment: Deployment
+) -> None:
+    answer = deployment.request("user", method, path)
 
     assert answer.status_code == 405
     assert answer.headers["allow"] == allowed
@@ -81,10 +83,10 @@ def test_a_method_that_does_nothing_is_told_those_that_do(method: str, path: str
 
 
 @pytest.mark.parametrize("path", ["/healthz", "/readyz", "/v2/health/live", "/tasks", "/openapi.json", "/"])
-def test_head_is_answered_as_get_without_the_body(path: str, world: World) -> None:
-    full = world.ask("user", "GET", path)
+def test_head_is_answered_as_get_without_the_body(path: str, deployment: Deployment) -> None:
+    full = deployment.request("user", "GET", path)
 
-    bare = world.ask("user", "HEAD", path)
+    bare = deployment.request("user", "HEAD", path)
 
     assert (bare.status_code, bare.content) == (full.status_code, b"")
     assert bare.headers["content-length"] == full.headers["content-length"]
@@ -96,17 +98,19 @@ def test_head_is_answered_as_get_without_the_body(path: str, world: World) -> No
     [("POST", "/users"), ("POST", "/tokens"), ("PUT", "/users/{}/quota"), ("POST", f"/v2/models/{TASK}/infer")],
 )
 @pytest.mark.parametrize("kind", ["text/plain", "text/html", "application/x-www-form-urlencoded"])
-def test_a_content_type_that_is_not_read_is_refused_as_such(kind: str, method: str, path: str, world: World) -> None:
+def test_a_content_type_that_is_not_read_is_refused_as_such(
+    kind: str, method: str, path: str, deployment: Deployment
+) -> None:
     headers = {"Content-Type": kind}
 
-    answer = world.ask("admin", method, path.format(world.users["user"]), content=b"{}", headers=headers)
+    answer = deployment.request("admin", method, path.format(deployment.users["user"]), content=b"{}", headers=headers)
 
     assert answer.status_code == 415, answer.text
     assert "application/json" in answer.json()["detail"]
 
 
-def test_a_fault_in_a_document_is_told_by_its_place_and_not_by_its_value(world: World) -> None:
-    answer = world.ask("admin", "POST", "/tasks", json={"name": {"secret": "hunter2"}, "backbone": "vit"})
+def test_a_fault_in_a_document_is_told_by_its_place_and_not_by_its_value(deployment: Deployment) -> None:
+    answer = deployment.request("admin", "POST", "/tasks", json={"name": {"secret": "hunter2"}, "backbone": "vit"})
 
     assert answer.status_code == 422
     assert answer.json()["errors"][0]["loc"] == ["body", "name"]
@@ -114,14 +118,14 @@ def test_a_fault_in_a_document_is_told_by_its_place_and_not_by_its_value(world: 
 
 
 def test_an_error_that_nobody_foresaw_tells_nothing_and_is_logged(
-    world: World, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+    deployment: Deployment, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     def fail(*_: object) -> None:
         raise RuntimeError("the password is hunter2")
 
     monkeypatch.setattr(tasks, "list_tasks", fail)
 
-    answer = world.ask("user", "GET", "/tasks")
+    answer = deployment.request("user", "GET", "/tasks")
 
     assert answer.status_code == 500
     assert answer.headers["content-type"] == "application/problem+json"
@@ -131,13 +135,15 @@ def test_an_error_that_nobody_foresaw_tells_nothing_and_is_logged(
     assert failed.exc_info is not None
 
 
-def test_a_database_that_is_away_is_a_503_for_everybody(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_database_that_is_away_is_a_503_for_everybody(
+    deployment: Deployment, monkeypatch: pytest.MonkeyPatch
+) -> None:
     def away(*_: object) -> None:
         raise DatabaseUnreachable("the database does not answer: 10.1.2.3 refused")
 
     monkeypatch.setattr(authentication, "authenticate", away)
 
-    answer = world.ask("user", "GET", "/tasks")
+    answer = deployment.request("user", "GET", "/tasks")
 
     assert answer.status_code == 503
     assert int(answer.headers["retry-after"]) >= 1
@@ -145,25 +151,27 @@ def test_a_database_that_is_away_is_a_503_for_everybody(world: World, monkeypatc
 
 
 def test_a_replica_without_its_database_lives_and_is_not_ready(
-    make_world: MakeWorld, monkeypatch: pytest.MonkeyPatch
+    make_deployment: MakeDeployment, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def away(self: Readiness) -> None:
         raise DatabaseUnreachable("away")
 
     monkeypatch.setattr(Readiness, "_check_database", away)
-    world = make_world()
+    deployment = make_deployment()
 
-    assert world.ask(None, "GET", "/healthz").status_code == 200
-    answer = world.ask(None, "GET", "/readyz")
+    assert deployment.request(None, "GET", "/healthz").status_code == 200
+    answer = deployment.request(None, "GET", "/readyz")
     assert answer.status_code == 503
     assert "the database" in answer.json()["detail"]
-    assert world.ask(None, "GET", "/v2/health/ready").status_code == 503
+    assert deployment.request(None, "GET", "/v2/health/ready").status_code == 503
 
 
-def test_a_request_is_one_line_without_secrets(world: World, caplog: pytest.LogCaptureFixture) -> None:
+def test_a_request_is_one_line_without_secrets(deployment: Deployment, caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.INFO, LOGGER)
 
-    world.ask("user", "POST", "/predict", files={"image": picture()}, data={"task": TASK, "sources": "private name"})
+    deployment.request(
+        "user", "POST", "/predict", files={"image": picture()}, data={"task": TASK, "sources": "private name"}
+    )
 
     def logged() -> list[str]:
         return [JsonLines().format(record) for record in caplog.records if record.name == LOGGER]
@@ -172,9 +180,9 @@ def test_a_request_is_one_line_without_secrets(world: World, caplog: pytest.LogC
     lines = logged()
     line = next(json.loads(line) for line in lines if '"request"' in line)
     assert (line["method"], line["route"], line["status"]) == ("POST", "/predict", 404)
-    assert line["user"] == str(world.users["user"])
+    assert line["user"] == str(deployment.users["user"])
     assert {"ms", "request_id", "at", "level"} <= line.keys()
-    assert not any(secret in text for text in lines for secret in (world.tokens["user"], "private name", "alc_"))
+    assert not any(secret in text for text in lines for secret in (deployment.tokens["user"], "private name", "alc_"))
 
 
 def test_a_line_of_the_log_stays_one_line(caplog: pytest.LogCaptureFixture) -> None:
@@ -188,30 +196,30 @@ def test_a_line_of_the_log_stays_one_line(caplog: pytest.LogCaptureFixture) -> N
     assert "missing" not in json.loads(line)
 
 
-def test_requests_are_measured_by_their_route(world: World) -> None:
-    world.ask("user", "GET", f"/sources/{world.source}")
+def test_requests_are_measured_by_their_route(deployment: Deployment) -> None:
+    deployment.request("user", "GET", f"/sources/{deployment.source}")
 
-    text = world.ask("admin", "GET", "/metrics").text
+    text = deployment.request("admin", "GET", "/metrics").text
 
     assert 'route="/sources/{source_id}"' in text
-    assert str(world.source) not in text
+    assert str(deployment.source) not in text
     for name in ("queue_seconds", "batch_pictures", "batch_pairs", "cached_prompts", "prompt_cache_hits_total"):
         assert f"alacarte_{name}" in text
 
 
-def test_a_request_of_nobody_is_measured_by_its_route_too(world: World) -> None:
-    world.ask(None, "GET", f"/erasures/{world.source}")
+def test_a_request_of_nobody_is_measured_by_its_route_too(deployment: Deployment) -> None:
+    deployment.request(None, "GET", f"/erasures/{deployment.source}")
 
-    text = world.ask("admin", "GET", "/metrics").text
+    text = deployment.request("admin", "GET", "/metrics").text
 
     assert 'method="GET",route="/erasures/{erasure_id}",status="401"' in text
 
 
-def test_methods_and_paths_of_strangers_are_no_labels(world: World) -> None:
+def test_methods_and_paths_of_strangers_are_no_labels(deployment: Deployment) -> None:
     for who in (None, "user"):
-        world.ask(who, "PROPFIND", "/pots/17")
+        deployment.request(who, "PROPFIND", "/pots/17")
 
-    text = world.ask("admin", "GET", "/metrics").text
+    text = deployment.request("admin", "GET", "/metrics").text
 
     assert 'method="other",route="unmatched"' in text
     assert "PROPFIND" not in text
@@ -219,12 +227,12 @@ def test_methods_and_paths_of_strangers_are_no_labels(world: World) -> None:
 
 
 @pytest.mark.parametrize("text", ["Bearer", "Basic abc", "Bearer a b", "bearer", "Bearer " + "x" * 10_000])
-def test_a_header_that_is_no_bearer_token_is_refused(text: str, world: World) -> None:
-    assert world.ask(None, "GET", "/tasks", headers={"Authorization": text}).status_code == 401
+def test_a_header_that_is_no_bearer_token_is_refused(text: str, deployment: Deployment) -> None:
+    assert deployment.request(None, "GET", "/tasks", headers={"Authorization": text}).status_code == 401
 
 
-def test_who_sends_no_token_is_told_that_one_is_wanted(world: World) -> None:
-    missing, wrong = world.ask(None, "GET", "/tasks"), world.ask(GARBAGE, "GET", "/tasks")
+def test_who_sends_no_token_is_told_that_one_is_wanted(deployment: Deployment) -> None:
+    missing, wrong = deployment.request(None, "GET", "/tasks"), deployment.request(GARBAGE, "GET", "/tasks")
 
     assert "is required" in missing.json()["detail"]
     assert missing.headers["www-authenticate"] == 'Bearer realm="alacarte"'
@@ -232,10 +240,10 @@ def test_who_sends_no_token_is_told_that_one_is_wanted(world: World) -> None:
     assert wrong.headers["www-authenticate"] == 'Bearer realm="alacarte", error="invalid_token"'
 
 
-def test_the_scheme_of_a_token_may_be_in_any_case(world: World) -> None:
-    headers = {"Authorization": f"bEARER {world.tokens['user']}"}
+def test_the_scheme_of_a_token_may_be_in_any_case(deployment: Deployment) -> None:
+    headers = {"Authorization": f"bEARER {deployment.tokens['user']}"}
 
-    assert world.ask(None, "GET", "/tasks", headers=headers).status_code == 200
+    assert deployment.request(None, "GET", "/tasks", headers=headers).status_code == 200
 
 
 def test_a_setting_that_cannot_be_read_is_named(monkeypatch: pytest.MonkeyPatch) -> None:

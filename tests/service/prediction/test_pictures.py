@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from PIL import ExifTags, Image
 
-from tests.service.deployment import TASK, World
+from tests.service.deployment import TASK, Deployment
 
 SIDE = 48
 LOSSY = 0.002  # how far a score may move by what JPEG and CMYK round
@@ -96,23 +96,23 @@ FORMS: dict[str, tuple[Callable[[], bytes], Callable[[], Image.Image], float]] =
 }
 
 
-def scores(world: World, content: bytes) -> dict[str, float]:
-    form = {"task": TASK, "sources": [str(world.source)], "top_k": "3"}
-    answer = world.ask("user", "POST", "/predict", files={"image": content}, data=form)
+def scores(deployment: Deployment, content: bytes) -> dict[str, float]:
+    form = {"task": TASK, "sources": [str(deployment.source)], "top_k": "3"}
+    answer = deployment.request("user", "POST", "/predict", files={"image": content}, data=form)
     assert answer.status_code == 200, answer.text
     return {scored["label"]: scored["score"] for scored in answer.json()["results"][0]["labels"]}
 
 
 @pytest.mark.parametrize("form", FORMS)
-def test_a_picture_is_answered_as_a_person_would_see_it(form: str, world: World) -> None:
+def test_a_picture_is_answered_as_a_person_would_see_it(form: str, deployment: Deployment) -> None:
     send, see, near = FORMS[form]
 
-    assert scores(world, send()) == pytest.approx(scores(world, encoded(see())), abs=near)
+    assert scores(deployment, send()) == pytest.approx(scores(deployment, encoded(see())), abs=near)
 
 
-def test_pictures_that_a_person_tells_apart_are_told_apart(world: World) -> None:
+def test_pictures_that_a_person_tells_apart_are_told_apart(deployment: Deployment) -> None:
     """Else the test above could not fail."""
-    seen = scores(world, encoded(scene()))
+    seen = scores(deployment, encoded(scene()))
     others = [
         scene().transpose(Image.Transpose.ROTATE_90),
         grey(),
@@ -122,4 +122,4 @@ def test_pictures_that_a_person_tells_apart_are_told_apart(world: World) -> None
     ]
 
     for other in others:
-        assert scores(world, encoded(other)) != pytest.approx(seen, abs=2 * LOSSY)
+        assert scores(deployment, encoded(other)) != pytest.approx(seen, abs=2 * LOSSY)

@@ -22,7 +22,7 @@ from registry.db.database import Database
 from registry.erasure.request import forget_source
 from registry.errors import DatabaseUnreachable
 from service.prediction import rights_recheck
-from tests.service.deployment import LABELS, TASK, World, backbone, picture, prompt_bytes
+from tests.service.deployment import LABELS, TASK, Deployment, backbone, picture, prompt_bytes
 
 
 def direct(pictures: Sequence[bytes], seeds: Sequence[int], *way: Any) -> list[ImagePrediction]:
@@ -34,22 +34,22 @@ def direct(pictures: Sequence[bytes], seeds: Sequence[int], *way: Any) -> list[I
     return Predictor(backbone(), prompts).predict(images, [list(prompts)] * len(pictures), *way)
 
 
-def new_source(world: World, *seeds: int) -> str:
-    source = world.add_source()
+def new_source(deployment: Deployment, *seeds: int) -> str:
+    source = deployment.add_source()
     for seed in seeds:
-        world.publish(source, seed)
+        deployment.publish(source, seed)
     return str(source)
 
 
-def predict(world: World, pictures: Sequence[bytes], who: str = "user", **said: Any) -> Any:
+def predict(deployment: Deployment, pictures: Sequence[bytes], who: str = "user", **said: Any) -> Any:
     images = [b64encode(one).decode() for one in pictures]
-    answer = world.ask(who, "POST", "/predict", json={"images": images, "task": TASK, **said})
+    answer = deployment.request(who, "POST", "/predict", json={"images": images, "task": TASK, **said})
     assert answer.status_code == 200, answer.text
     return answer.json()
 
 
-def refusal(world: World, status: int, who: str = "user", **request: Any) -> Any:
-    answer = world.ask(who, "POST", "/predict", **request)
+def refusal(deployment: Deployment, status: int, who: str = "user", **request: Any) -> Any:
+    answer = deployment.request(who, "POST", "/predict", **request)
     assert answer.status_code == status, answer.text
     assert answer.headers["content-type"] == "application/problem+json"
     return answer.json()
@@ -59,11 +59,11 @@ def rounded(document: Any) -> Any:
     return json.loads(json.dumps(document), parse_float=lambda text: round(float(text), 4))
 
 
-def test_the_answer_is_that_of_the_method(world: World) -> None:
-    source = new_source(world, 1, 2)
+def test_the_answer_is_that_of_the_method(deployment: Deployment) -> None:
+    source = new_source(deployment, 1, 2)
     pictures = [picture(3), picture(90)]
 
-    found = predict(world, pictures, sources=[source], top_k=3)
+    found = predict(deployment, pictures, sources=[source], top_k=3)
 
     assert found["sources"] == [source]
     for result, answer in zip(found["results"], direct(pictures, [1, 2]), strict=True):
@@ -72,13 +72,13 @@ def test_the_answer_is_that_of_the_method(world: World) -> None:
         assert found["set_digest"] == answer.set_digest
 
 
-def test_files_and_base64_get_the_same_answer(world: World) -> None:
-    source = new_source(world, 1)
+def test_files_and_base64_get_the_same_answer(deployment: Deployment) -> None:
+    source = new_source(deployment, 1)
     fields = {"task": TASK, "sources": source, "top_k": "2", "explain": "true"}
     files = [("image", ("a.png", picture(1))), ("image", ("b.png", picture(2)))]
 
-    by_form = world.ask("user", "POST", "/predict", data=fields, files=files).json()
-    by_json = predict(world, [picture(1), picture(2)], sources=[source], top_k=2, explain=True)
+    by_form = deployment.request("user", "POST", "/predict", data=fields, files=files).json()
+    by_json = predict(deployment, [picture(1), picture(2)], sources=[source], top_k=2, explain=True)
 
     # But for the last bits, which depend on whether the two were computed together.
     assert rounded(by_form) == rounded(by_json)
@@ -87,26 +87,26 @@ def test_files_and_base64_get_the_same_answer(world: World) -> None:
 @pytest.mark.parametrize(
     ("composition", "weighting"), [("concat", "none"), ("vote", "none"), ("average", "prototypes")]
 )
-def test_the_way_to_compose_can_be_chosen(composition: str, weighting: str, world: World) -> None:
-    source = new_source(world, 4, 5)
+def test_the_way_to_compose_can_be_chosen(composition: str, weighting: str, deployment: Deployment) -> None:
+    source = new_source(deployment, 4, 5)
 
-    found = predict(world, [picture(7)], sources=[source], composition=composition, weighting=weighting, top_k=3)
+    found = predict(deployment, [picture(7)], sources=[source], composition=composition, weighting=weighting, top_k=3)
 
     answer = direct([picture(7)], [4, 5], composition, weighting)[0]
     assert [one["label"] for one in found["results"][0]["labels"]] == list(answer.labels)
     assert (found["composition"], found["weighting"]) == (composition, weighting)
 
 
-def test_votes_cannot_be_weighted(world: World) -> None:
+def test_votes_cannot_be_weighted(deployment: Deployment) -> None:
     asked = {"images": [b64encode(picture()).decode()], "composition": "vote", "weighting": "prototypes"}
 
-    assert "votes cannot be weighted" in refusal(world, 422, json=asked)["detail"]
+    assert "votes cannot be weighted" in refusal(deployment, 422, json=asked)["detail"]
 
 
-def test_an_explanation_tells_each_source_and_its_prompts(world: World) -> None:
-    first, second = new_source(world, 1, 2), new_source(world, 3)
+def test_an_explanation_tells_each_source_and_its_prompts(deployment: Deployment) -> None:
+    first, second = new_source(deployment, 1, 2), new_source(deployment, 3)
 
-    found = predict(world, [picture(5)], sources=[first, second], explain=True, top_k=3)
+    found = predict(deployment, [picture(5)], sources=[first, second], explain=True, top_k=3)
 
     told = {one["source"]: one for one in found["results"][0]["explain"]}
     assert set(told) == {first, second}
@@ -117,54 +117,58 @@ def test_an_explanation_tells_each_source_and_its_prompts(world: World) -> None:
     assert [one["label"] for one in told[second]["labels"]] == list(own.labels)
 
 
-def test_as_many_labels_come_as_are_asked_for(world: World) -> None:
-    assert len(predict(world, [picture()], top_k=1)["results"][0]["labels"]) == 1
-    assert len(predict(world, [picture()], top_k=1000)["results"][0]["labels"]) == len(LABELS)
+def test_as_many_labels_come_as_are_asked_for(deployment: Deployment) -> None:
+    assert len(predict(deployment, [picture()], top_k=1)["results"][0]["labels"]) == 1
+    assert len(predict(deployment, [picture()], top_k=1000)["results"][0]["labels"]) == len(LABELS)
 
 
-def test_a_source_can_be_named_by_its_name(world: World) -> None:
-    source = new_source(world, 1)
-    name = world.ask("user", "GET", f"/sources/{source}").json()["name"]
+def test_a_source_can_be_named_by_its_name(deployment: Deployment) -> None:
+    source = new_source(deployment, 1)
+    name = deployment.request("user", "GET", f"/sources/{source}").json()["name"]
 
-    assert predict(world, [picture()], sources=[name])["sources"] == [source]
+    assert predict(deployment, [picture()], sources=[name])["sources"] == [source]
 
 
-def test_naming_a_source_never_widens_the_set(world: World) -> None:
-    source = new_source(world, 1)
+def test_naming_a_source_never_widens_the_set(deployment: Deployment) -> None:
+    source = new_source(deployment, 1)
     asked = {"images": [b64encode(picture()).decode()], "task": TASK, "sources": [source]}
 
-    assert source in refusal(world, 404, who="stranger", json=asked)["detail"]
+    assert source in refusal(deployment, 404, who="stranger", json=asked)["detail"]
 
 
-def test_a_release_answers_by_what_it_pins(world: World) -> None:
-    source = new_source(world, 1)
-    name = world.name("release")
-    assert world.ask("admin", "POST", "/releases", json={"task": TASK, "name": name}).status_code == 201
-    before = predict(world, [picture()], sources=[source], release=name)
+def test_a_release_answers_by_what_it_pins(deployment: Deployment) -> None:
+    source = new_source(deployment, 1)
+    name = deployment.new_name("release")
+    assert deployment.request("admin", "POST", "/releases", json={"task": TASK, "name": name}).status_code == 201
+    before = predict(deployment, [picture()], sources=[source], release=name)
 
-    world.publish(UUID(source), 2)
+    deployment.publish(UUID(source), 2)
 
-    assert predict(world, [picture()], sources=[source], release=name) == before
-    assert predict(world, [picture()], sources=[source])["set_digest"] != before["set_digest"]
+    assert predict(deployment, [picture()], sources=[source], release=name) == before
+    assert predict(deployment, [picture()], sources=[source])["set_digest"] != before["set_digest"]
 
 
-def test_a_caller_without_sources_gets_no_guess(world: World) -> None:
-    problem = refusal(world, 409, who="stranger", files={"image": picture()}, data={"task": TASK})
+def test_a_caller_without_sources_gets_no_guess(deployment: Deployment) -> None:
+    problem = refusal(deployment, 409, who="stranger", files={"image": picture()}, data={"task": TASK})
 
     assert problem["type"] == "urn:alacarte:problem:no-usable-prompts"
     assert "ask its owner or an admin for a grant" in problem["detail"]
 
 
-def test_an_admin_without_a_grant_is_told_to_give_it(world: World) -> None:
-    problem = refusal(world, 409, who="admin", files={"image": picture()}, data={"task": TASK})
+def test_an_admin_without_a_grant_is_told_to_give_it(deployment: Deployment) -> None:
+    problem = refusal(deployment, 409, who="admin", files={"image": picture()}, data={"task": TASK})
 
     assert "give yourself a grant" in problem["detail"]
 
 
-def test_a_source_that_has_learnt_nothing_gives_no_guess(world: World) -> None:
-    asked = {"images": [b64encode(picture()).decode()], "task": TASK, "sources": [str(world.add_source(samples=1))]}
+def test_a_source_that_has_learnt_nothing_gives_no_guess(deployment: Deployment) -> None:
+    asked = {
+        "images": [b64encode(picture()).decode()],
+        "task": TASK,
+        "sources": [str(deployment.add_source(samples=1))],
+    }
 
-    assert "trained" in refusal(world, 409, json=asked)["detail"]
+    assert "trained" in refusal(deployment, 409, json=asked)["detail"]
 
 
 def bomb() -> bytes:
@@ -180,11 +184,11 @@ def bomb() -> bytes:
 
 
 @pytest.mark.parametrize("bad", [b"", b"no picture", picture()[:60], bomb()], ids=["empty", "text", "cut", "bomb"])
-def test_what_is_no_picture_is_refused_and_the_next_request_is_served(bad: bytes, world: World) -> None:
-    problem = refusal(world, 422, files=[("image", picture()), ("image", bad)], data={"task": TASK})
+def test_what_is_no_picture_is_refused_and_the_next_request_is_served(bad: bytes, deployment: Deployment) -> None:
+    problem = refusal(deployment, 422, files=[("image", picture()), ("image", bad)], data={"task": TASK})
 
     assert "picture 2" in problem["detail"]
-    assert predict(world, [picture()])["results"]
+    assert predict(deployment, [picture()])["results"]
 
 
 @pytest.mark.parametrize(
@@ -210,8 +214,10 @@ def test_what_is_no_picture_is_refused_and_the_next_request_is_served(bad: bytes
         (404, {"content": b'{"images": ["eHh4"], "task": "\\ud800"}', "headers": {"Content-Type": "application/json"}}),
     ],
 )
-def test_a_request_that_cannot_be_read_is_refused(status: int, request_: dict[str, Any], world: World) -> None:
-    refusal(world, status, **request_)
+def test_a_request_that_cannot_be_read_is_refused(
+    status: int, request_: dict[str, Any], deployment: Deployment
+) -> None:
+    refusal(deployment, status, **request_)
 
 
 def after_first_look(monkeypatch: pytest.MonkeyPatch, *happenings: Any) -> None:
@@ -229,70 +235,74 @@ def after_first_look(monkeypatch: pytest.MonkeyPatch, *happenings: Any) -> None:
 
 
 def test_a_source_that_is_forgotten_in_flight_is_not_in_the_answer(
-    world: World, monkeypatch: pytest.MonkeyPatch
+    deployment: Deployment, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    first, second = new_source(world, 1), new_source(world, 2)
-    after_first_look(monkeypatch, lambda: forget_source(world.registry, OPERATOR, UUID(second)))
+    first, second = new_source(deployment, 1), new_source(deployment, 2)
+    after_first_look(monkeypatch, lambda: forget_source(deployment.registry, OPERATOR, UUID(second)))
 
-    found = predict(world, [picture(9)])
+    found = predict(deployment, [picture(9)])
 
     assert first in found["sources"]
     assert second not in found["sources"]
 
 
-def test_a_grant_that_is_revoked_in_flight_is_not_in_the_answer(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
-    first, second = new_source(world, 1), new_source(world, 2)
+def test_a_grant_that_is_revoked_in_flight_is_not_in_the_answer(
+    deployment: Deployment, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    first, second = new_source(deployment, 1), new_source(deployment, 2)
 
     def take_back() -> None:
-        with world.registry.database.write_transaction() as session:
-            revoke_right(session, OPERATOR, world.users["user"], UUID(second), "use")
+        with deployment.registry.database.write_transaction() as session:
+            revoke_right(session, OPERATOR, deployment.users["user"], UUID(second), "use")
 
     after_first_look(monkeypatch, take_back)
 
-    found = predict(world, [picture(9)])
+    found = predict(deployment, [picture(9)])
 
     assert first in found["sources"]
     assert second not in found["sources"]
 
 
-def test_a_token_that_is_revoked_in_flight_gets_no_answer(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
-    issued = world.ask("admin", "POST", "/tokens", json={"user": str(world.users["user"])}).json()
-    after_first_look(monkeypatch, lambda: world.ask("user", "DELETE", f"/tokens/{issued['id']}"))
+def test_a_token_that_is_revoked_in_flight_gets_no_answer(
+    deployment: Deployment, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    issued = deployment.request("admin", "POST", "/tokens", json={"user": str(deployment.users["user"])}).json()
+    after_first_look(monkeypatch, lambda: deployment.request("user", "DELETE", f"/tokens/{issued['id']}"))
 
-    refusal(world, 401, who=issued["text"], files={"image": picture()}, data={"task": TASK})
+    refusal(deployment, 401, who=issued["text"], files={"image": picture()}, data={"task": TASK})
 
 
-def test_a_set_that_never_rests_is_given_up(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
-    doomed = [new_source(world, number) for number in range(3)]
+def test_a_set_that_never_rests_is_given_up(deployment: Deployment, monkeypatch: pytest.MonkeyPatch) -> None:
+    doomed = [new_source(deployment, number) for number in range(3)]
     # The first two looks are that of admission and the one before the answer; each finds less than the one before.
     after_first_look(
-        monkeypatch, *(lambda one=one: forget_source(world.registry, OPERATOR, UUID(one)) for one in doomed)
+        monkeypatch, *(lambda one=one: forget_source(deployment.registry, OPERATOR, UUID(one)) for one in doomed)
     )
 
-    problem = refusal(world, 503, files={"image": picture()}, data={"task": TASK})
+    problem = refusal(deployment, 503, files={"image": picture()}, data={"task": TASK})
 
     assert problem["type"] == "urn:alacarte:problem:rights-changed"
 
 
-def test_without_the_database_there_is_no_answer(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_the_database_there_is_no_answer(deployment: Deployment, monkeypatch: pytest.MonkeyPatch) -> None:
     def unreachable(*_: object, **__: object) -> UsablePromptSet:
         raise DatabaseUnreachable("the database does not answer: 10.1.2.3 refused")
 
     monkeypatch.setattr(rights_recheck, "read_usable_prompts", unreachable)
 
-    answer = world.ask("user", "POST", "/predict", files={"image": picture()}, data={"task": TASK})
+    answer = deployment.request("user", "POST", "/predict", files={"image": picture()}, data={"task": TASK})
 
     assert answer.status_code == 503
     assert int(answer.headers["retry-after"]) >= 1
     assert "10.1.2.3" not in answer.text
 
 
-def test_a_new_grant_counts_at_once(world: World) -> None:
-    source = new_source(world, 1)
-    with world.registry.database.write_transaction() as session:
-        grant_right(session, OPERATOR, world.users["stranger"], UUID(source), "use")
+def test_a_new_grant_counts_at_once(deployment: Deployment) -> None:
+    source = new_source(deployment, 1)
+    with deployment.registry.database.write_transaction() as session:
+        grant_right(session, OPERATOR, deployment.users["stranger"], UUID(source), "use")
     try:
-        assert predict(world, [picture()], who="stranger")["sources"] == [source]
+        assert predict(deployment, [picture()], who="stranger")["sources"] == [source]
     finally:
-        with world.registry.database.write_transaction() as session:
-            revoke_right(session, OPERATOR, world.users["stranger"], UUID(source), "use")
+        with deployment.registry.database.write_transaction() as session:
+            revoke_right(session, OPERATOR, deployment.users["stranger"], UUID(source), "use")

@@ -16,17 +16,17 @@ from registry.db.models.prompts import Prompt
 from registry.erasure.request import forget_source
 from service.prediction import predict as prediction
 from service.prediction import rights_recheck
-from tests.service.conftest import MakeWorld
-from tests.service.deployment import TASK, World, backbone, picture
+from tests.service.conftest import MakeDeployment
+from tests.service.deployment import TASK, Deployment, backbone, picture
 
 
-def ask(world: World, files: Any, **fields: str) -> httpx.Response:  # Any: as httpx has it
-    return world.ask("user", "POST", "/predict", files=files, data={"task": TASK, **fields})
+def ask(deployment: Deployment, files: Any, **fields: str) -> httpx.Response:  # Any: as httpx has it
+    return deployment.request("user", "POST", "/predict", files=files, data={"task": TASK, **fields})
 
 
 @pytest.mark.parametrize(("path", "serialize"), [("predict", "serialize_prediction"), ("oip", "serialize_inference")])
 def test_the_document_is_finished_before_the_last_look(
-    path: str, serialize: str, world: World, monkeypatch: pytest.MonkeyPatch
+    path: str, serialize: str, deployment: Deployment, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     story: list[str] = []
 
@@ -44,9 +44,9 @@ def test_the_document_is_finished_before_the_last_look(
 
     if path == "oip":
         tensor = {"name": "image", "datatype": "BYTES", "shape": [1], "data": [b64encode(picture()).decode()]}
-        answer = world.ask("user", "POST", f"/v2/models/{TASK}/infer", json={"inputs": [tensor]})
+        answer = deployment.request("user", "POST", f"/v2/models/{TASK}/infer", json={"inputs": [tensor]})
     else:
-        answer = ask(world, {"image": picture()})
+        answer = ask(deployment, {"image": picture()})
 
     assert answer.status_code == 200
     assert story == ["look", "document", "last look"]
@@ -65,38 +65,38 @@ def looks_of(monkeypatch: pytest.MonkeyPatch) -> list[None]:
 
 
 def test_a_failure_that_nothing_forgotten_can_cause_costs_no_second_look(
-    world: World, monkeypatch: pytest.MonkeyPatch
+    deployment: Deployment, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     looks = looks_of(monkeypatch)
 
-    assert ask(world, {"image": b"no picture"}).status_code == 422
+    assert ask(deployment, {"image": b"no picture"}).status_code == 422
 
     assert len(looks) == 1
 
 
-def test_an_object_that_is_missing_is_looked_for_again(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
-    source = world.add_source()
-    world.publish(source, 9)
-    with world.registry.database.read_transaction() as session:
+def test_an_object_that_is_missing_is_looked_for_again(deployment: Deployment, monkeypatch: pytest.MonkeyPatch) -> None:
+    source = deployment.add_source()
+    deployment.publish(source, 9)
+    with deployment.registry.database.read_transaction() as session:
         prompt = session.scalars(select(Prompt).where(Prompt.source_id == source)).one()
-    world.registry.objects.remove(prompt.key)
+    deployment.registry.objects.remove(prompt.key)
     looks = looks_of(monkeypatch)
 
-    assert ask(world, {"image": picture()}, sources=str(source)).status_code == 500
+    assert ask(deployment, {"image": picture()}, sources=str(source)).status_code == 500
 
     assert len(looks) == 2
-    forget_source(world.registry, OPERATOR, source)
+    forget_source(deployment.registry, OPERATOR, source)
 
 
 def test_weights_that_do_not_fit_are_told_to_the_operator_alone(
-    make_world: MakeWorld, caplog: pytest.LogCaptureFixture
+    make_deployment: MakeDeployment, caplog: pytest.LogCaptureFixture
 ) -> None:
-    world = make_world()
+    deployment = make_deployment()
     identity = "ab" * 32
-    with world.registry.database.write_transaction() as session:
+    with deployment.registry.database.write_transaction() as session:
         session.execute(update(Task).values(identity=identity))
 
-    answer = ask(world, {"image": picture()})
+    answer = ask(deployment, {"image": picture()})
 
     assert answer.status_code == 503
     assert answer.json()["type"] == "urn:alacarte:problem:backbone-weights-mismatch"

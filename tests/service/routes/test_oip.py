@@ -9,18 +9,18 @@ import pytest
 import tritonclient.http as triton  # type: ignore[import-untyped]
 from tritonclient.utils import InferenceServerException  # type: ignore[import-untyped]
 
-from tests.service.deployment import LABELS, TASK, World, picture
+from tests.service.deployment import LABELS, TASK, Deployment, picture
 
 
 @pytest.fixture
-def client(world: World) -> Iterator[Any]:  # Any: the client is untyped
-    client = triton.InferenceServerClient(world.url.removeprefix("http://"))
+def client(deployment: Deployment) -> Iterator[Any]:  # Any: the client is untyped
+    client = triton.InferenceServerClient(deployment.url.removeprefix("http://"))
     yield client
     client.close()
 
 
-def headers(world: World, who: str = "user") -> dict[str, str]:
-    return {"Authorization": f"Bearer {world.tokens[who]}"}
+def headers(deployment: Deployment, who: str = "user") -> dict[str, str]:
+    return {"Authorization": f"Bearer {deployment.tokens[who]}"}
 
 
 def image_input(pictures: list[bytes], *, is_binary: bool) -> Any:
@@ -30,24 +30,26 @@ def image_input(pictures: list[bytes], *, is_binary: bool) -> Any:
     return image
 
 
-def test_the_client_gets_health_and_metadata(client: Any, world: World) -> None:
+def test_the_client_gets_health_and_metadata(client: Any, deployment: Deployment) -> None:
     assert client.is_server_live()
     assert client.is_server_ready()
-    assert client.get_server_metadata(headers=headers(world))["name"] == "alacarte"
-    model = client.get_model_metadata(TASK, headers=headers(world))
+    assert client.get_server_metadata(headers=headers(deployment))["name"] == "alacarte"
+    model = client.get_model_metadata(TASK, headers=headers(deployment))
     assert model["inputs"] == [{"name": "image", "datatype": "BYTES", "shape": [-1]}]
-    assert client.is_model_ready(TASK, headers=headers(world))
-    assert not client.is_model_ready(TASK, headers=headers(world, "stranger"))
+    assert client.is_model_ready(TASK, headers=headers(deployment))
+    assert not client.is_model_ready(TASK, headers=headers(deployment, "stranger"))
 
 
 @pytest.mark.parametrize("is_binary", [True, False], ids=["binary", "json"])
-def test_the_client_gets_the_labels_that_predict_gives(is_binary: bool, client: Any, world: World) -> None:
+def test_the_client_gets_the_labels_that_predict_gives(is_binary: bool, client: Any, deployment: Deployment) -> None:
     pictures = [picture(4), picture(150)]
 
-    result = client.infer(TASK, [image_input(pictures, is_binary=is_binary)], headers=headers(world), request_id="7")
+    result = client.infer(
+        TASK, [image_input(pictures, is_binary=is_binary)], headers=headers(deployment), request_id="7"
+    )
 
     files = [("image", one) for one in pictures]
-    told = world.ask("user", "POST", "/predict", files=files, data={"task": TASK, "top_k": "1"}).json()
+    told = deployment.request("user", "POST", "/predict", files=files, data={"task": TASK, "top_k": "1"}).json()
     assert [str(label) for label in result.as_numpy("label")] == [one["labels"][0]["label"] for one in told["results"]]
     assert result.as_numpy("score").tolist() == pytest.approx(
         [one["labels"][0]["score"] for one in told["results"]], abs=1e-4
@@ -56,36 +58,36 @@ def test_the_client_gets_the_labels_that_predict_gives(is_binary: bool, client: 
     assert result.get_response()["parameters"]["set_digest"] == told["set_digest"]
 
 
-def test_the_version_that_the_metadata_names_can_be_asked(client: Any, world: World) -> None:
-    [version] = client.get_model_metadata(TASK, headers=headers(world))["versions"]
+def test_the_version_that_the_metadata_names_can_be_asked(client: Any, deployment: Deployment) -> None:
+    [version] = client.get_model_metadata(TASK, headers=headers(deployment))["versions"]
     asked = [image_input([picture(4)], is_binary=True)]
 
-    assert client.get_model_metadata(TASK, version, headers=headers(world))["name"] == TASK
-    assert client.is_model_ready(TASK, version, headers=headers(world))
-    answer = client.infer(TASK, asked, model_version=version, headers=headers(world)).get_response()
+    assert client.get_model_metadata(TASK, version, headers=headers(deployment))["name"] == TASK
+    assert client.is_model_ready(TASK, version, headers=headers(deployment))
+    answer = client.infer(TASK, asked, model_version=version, headers=headers(deployment)).get_response()
     assert answer["model_version"] == version
     assert [output["name"] for output in answer["outputs"]] == ["label", "score"]
-    assert not client.is_model_ready(TASK, "2", headers=headers(world))
+    assert not client.is_model_ready(TASK, "2", headers=headers(deployment))
 
 
-def test_more_labels_come_as_a_second_dimension(client: Any, world: World) -> None:
+def test_more_labels_come_as_a_second_dimension(client: Any, deployment: Deployment) -> None:
     asked = [image_input([picture(1), picture(2)], is_binary=True)]
     wanted = [triton.InferRequestedOutput("label", binary_data=False)]
 
-    result = client.infer(TASK, asked, outputs=wanted, headers=headers(world), parameters={"top_k": 3})
+    result = client.infer(TASK, asked, outputs=wanted, headers=headers(deployment), parameters={"top_k": 3})
 
     assert result.as_numpy("label").shape == (2, 3)
     assert set(result.as_numpy("label")[0]) == set(LABELS)
     assert result.as_numpy("score") is None
 
 
-def test_the_client_is_told_what_is_wrong(client: Any, world: World) -> None:
+def test_the_client_is_told_what_is_wrong(client: Any, deployment: Deployment) -> None:
     with pytest.raises(InferenceServerException, match="no task 'nope'"):
-        client.get_model_metadata("nope", headers=headers(world))
+        client.get_model_metadata("nope", headers=headers(deployment))
     with pytest.raises(InferenceServerException, match="grant"):
-        client.infer(TASK, [image_input([picture()], is_binary=True)], headers=headers(world, "stranger"))
+        client.infer(TASK, [image_input([picture()], is_binary=True)], headers=headers(deployment, "stranger"))
     with pytest.raises(InferenceServerException, match="cannot be read"):
-        client.infer(TASK, [image_input([b"no picture"], is_binary=True)], headers=headers(world))
+        client.infer(TASK, [image_input([b"no picture"], is_binary=True)], headers=headers(deployment))
     with pytest.raises(InferenceServerException, match="token"):
         client.get_server_metadata()
 
@@ -118,37 +120,39 @@ def asked(**changes: Any) -> dict[str, Any]:
         {**asked(), "parameters": {"composition": "guess"}},
     ],
 )
-def test_a_request_that_means_nothing_is_refused(body: dict[str, Any], world: World) -> None:
-    answer = world.ask("user", "POST", f"/v2/models/{TASK}/infer", json=body)
+def test_a_request_that_means_nothing_is_refused(body: dict[str, Any], deployment: Deployment) -> None:
+    answer = deployment.request("user", "POST", f"/v2/models/{TASK}/infer", json=body)
 
     assert answer.status_code == 422, answer.text
     assert answer.json()["error"] == answer.json()["detail"]
 
 
 @pytest.mark.parametrize("length", ["100000", "-1", "x"])
-def test_a_header_length_that_cannot_be_is_refused(length: str, world: World) -> None:
+def test_a_header_length_that_cannot_be_is_refused(length: str, deployment: Deployment) -> None:
     told = {"Inference-Header-Content-Length": length}
 
-    assert world.ask("user", "POST", f"/v2/models/{TASK}/infer", json=asked(), headers=told).status_code == 422
+    assert deployment.request("user", "POST", f"/v2/models/{TASK}/infer", json=asked(), headers=told).status_code == 422
 
 
 @pytest.mark.parametrize("tail", [b"\x04\x00\x00", b"\x09\x00\x00\x00ab"])
-def test_binary_data_that_is_cut_short_is_refused(tail: bytes, world: World) -> None:
+def test_binary_data_that_is_cut_short_is_refused(tail: bytes, deployment: Deployment) -> None:
     import json
 
     header = json.dumps(asked(data=None, parameters={"binary_data_size": len(tail)})).encode()
     told = {"Inference-Header-Content-Length": str(len(header)), "Content-Type": "application/octet-stream"}
 
-    answer = world.ask("user", "POST", f"/v2/models/{TASK}/infer", content=header + tail, headers=told)
+    answer = deployment.request("user", "POST", f"/v2/models/{TASK}/infer", content=header + tail, headers=told)
 
     assert answer.status_code == 422
     assert "truncated" in answer.json()["detail"]
 
 
-def test_data_may_be_nested_as_the_shape_is(world: World) -> None:
+def test_data_may_be_nested_as_the_shape_is(deployment: Deployment) -> None:
     text = b64encode(picture()).decode()
 
-    answer = world.ask("user", "POST", f"/v2/models/{TASK}/infer", json=asked(shape=[2, 1], data=[[text], [text]]))
+    answer = deployment.request(
+        "user", "POST", f"/v2/models/{TASK}/infer", json=asked(shape=[2, 1], data=[[text], [text]])
+    )
 
     assert answer.status_code == 200, answer.text
     assert answer.json()["outputs"][0]["shape"] == [2]

@@ -11,35 +11,35 @@ from safetensors.torch import load, save
 from alacarte.prompting.prompt.artifact import prompt_digest, prompt_to_bytes
 from alacarte.prompting.prompt.tensors import TrainedPrompt
 from tests.prompting.reference import small_backbone, small_prompt
-from tests.service.deployment import TASK, World, backbone, picture, prompt_bytes
+from tests.service.deployment import TASK, Deployment, backbone, picture, prompt_bytes
 
 RAW = {"Content-Type": "application/octet-stream"}
 
 
-def send(world: World, source: UUID, content: bytes) -> Any:
-    return world.ask("manager", "PUT", f"/sources/{source}/prompt", content=content, headers=RAW)
+def send(deployment: Deployment, source: UUID, content: bytes) -> Any:
+    return deployment.request("manager", "PUT", f"/sources/{source}/prompt", content=content, headers=RAW)
 
 
-def test_a_sound_prompt_is_served_from_now_on(world: World) -> None:
-    source = world.add_source()
+def test_a_sound_prompt_is_served_from_now_on(deployment: Deployment) -> None:
+    source = deployment.add_source()
 
-    answer = send(world, source, prompt_bytes(7))
+    answer = send(deployment, source, prompt_bytes(7))
 
     assert answer.status_code == 200, answer.text
     assert answer.json()["digest"] == prompt_digest(prompt_bytes(7))
     asked = {"images": [b64encode(picture()).decode()], "task": TASK, "sources": [str(source)]}
-    assert world.ask("user", "POST", "/predict", json=asked).json()["sources"] == [str(source)]
-    assert world.ask("user", "GET", f"/sources/{source}").json()["shards"][0]["state"] == "remote"
+    assert deployment.request("user", "POST", "/predict", json=asked).json()["sources"] == [str(source)]
+    assert deployment.request("user", "GET", f"/sources/{source}").json()["shards"][0]["state"] == "remote"
 
 
-def test_what_is_kept_is_the_one_way_to_write_the_prompt(world: World) -> None:
-    source = world.add_source()
+def test_what_is_kept_is_the_one_way_to_write_the_prompt(deployment: Deployment) -> None:
+    source = deployment.add_source()
     text = prompt_bytes(8)
     size = int.from_bytes(text[:8], "little")
     # The same prompt with spaces behind its header, which safetensors allows.
     spaced = (size + 8).to_bytes(8, "little") + text[8 : 8 + size] + b" " * 8 + text[8 + size :]
 
-    answer = send(world, source, spaced)
+    answer = send(deployment, source, spaced)
 
     assert answer.json()["digest"] == prompt_digest(text)
 
@@ -72,12 +72,12 @@ BAD = {
 
 
 @pytest.mark.parametrize("kind", BAD)
-def test_an_unsound_prompt_does_not_count(kind: str, world: World) -> None:
+def test_an_unsound_prompt_does_not_count(kind: str, deployment: Deployment) -> None:
     content, status = BAD[kind]
-    source = world.add_source()
+    source = deployment.add_source()
 
-    answer = send(world, source, content)
+    answer = send(deployment, source, content)
 
     assert answer.status_code == status, answer.text
     assert answer.headers["content-type"] == "application/problem+json"
-    assert world.ask("user", "GET", f"/sources/{source}").json()["shards"] == []
+    assert deployment.request("user", "GET", f"/sources/{source}").json()["shards"] == []

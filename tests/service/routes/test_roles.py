@@ -10,10 +10,10 @@ from starlette.routing import Route
 
 from service.app import ROUTES, create_app
 from service.settings import ServiceSettings
-from tests.service.deployment import GARBAGE, PEOPLE, TASK, World, archive, picture, prompt_bytes
+from tests.service.deployment import GARBAGE, PEOPLE, TASK, Deployment, archive, picture, prompt_bytes
 
 # What httpx is told beside the method: the path, and whatever else the request has.
-Arrange = Callable[[World], tuple[str, dict[str, Any]]]
+Arrange = Callable[[Deployment], tuple[str, dict[str, Any]]]
 OPEN = "open to everybody"
 
 
@@ -32,74 +32,78 @@ def _plain(path: str) -> Arrange:
 
 def _source(path: str, **options: Any) -> Arrange:
     """A request to a new source."""
-    return lambda world: (path.format(source=world.add_source(samples=2)), options)
+    return lambda deployment: (path.format(source=deployment.add_source(samples=2)), options)
 
 
-def _body(path: str, body: Callable[[World], dict[str, Any]]) -> Arrange:
-    return lambda world: (path, {"json": body(world)})
+def _body(path: str, body: Callable[[Deployment], dict[str, Any]]) -> Arrange:
+    return lambda deployment: (path, {"json": body(deployment)})
 
 
-def _shard(world: World) -> tuple[str, dict[str, Any]]:
-    source = world.add_source(samples=2)
-    return f"/sources/{source}/shards/{world.shard_of(source)}", {}
+def _shard(deployment: Deployment) -> tuple[str, dict[str, Any]]:
+    source = deployment.add_source(samples=2)
+    return f"/sources/{source}/shards/{deployment.shard_of(source)}", {}
 
 
-def _sample(world: World) -> tuple[str, dict[str, Any]]:
-    source = world.add_source(samples=2)
-    return f"/sources/{source}/samples/{world.sample_of(source)}", {}
+def _sample(deployment: Deployment) -> tuple[str, dict[str, Any]]:
+    source = deployment.add_source(samples=2)
+    return f"/sources/{source}/samples/{deployment.sample_of(source)}", {}
 
 
 def _erasure(end: str = "") -> Arrange:
-    def arrange(world: World) -> tuple[str, dict[str, Any]]:
-        begun = world.ask("owner", "DELETE", f"/sources/{world.add_source()}").json()
+    def arrange(deployment: Deployment) -> tuple[str, dict[str, Any]]:
+        begun = deployment.request("owner", "DELETE", f"/sources/{deployment.add_source()}").json()
         return f"/erasures/{begun['id']}{end}", {}
 
     return arrange
 
 
-def _release(world: World) -> tuple[str, dict[str, Any]]:
-    made = world.ask("admin", "POST", "/releases", json={"task": TASK, "name": world.name("release")}).json()
+def _release(deployment: Deployment) -> tuple[str, dict[str, Any]]:
+    made = deployment.request(
+        "admin", "POST", "/releases", json={"task": TASK, "name": deployment.new_name("release")}
+    ).json()
     return f"/releases/{made['id']}", {}
 
 
-def _task(world: World) -> tuple[str, dict[str, Any]]:
-    made = world.ask("admin", "POST", "/tasks", json={"name": world.name("task"), "backbone": "vit"}).json()
+def _task(deployment: Deployment) -> tuple[str, dict[str, Any]]:
+    made = deployment.request(
+        "admin", "POST", "/tasks", json={"name": deployment.new_name("task"), "backbone": "vit"}
+    ).json()
     return f"/tasks/{made['id']}", {}
 
 
-def _token(world: World) -> tuple[str, dict[str, Any]]:
-    made = world.ask("admin", "POST", "/tokens", json={"user": str(world.add_user())}).json()
+def _token(deployment: Deployment) -> tuple[str, dict[str, Any]]:
+    made = deployment.request("admin", "POST", "/tokens", json={"user": str(deployment.add_user())}).json()
     return f"/tokens/{made['id']}", {}
 
 
-def _member(world: World) -> tuple[str, dict[str, Any]]:
-    group, user = world.add_user(is_group=True), world.add_user()
+def _member(deployment: Deployment) -> tuple[str, dict[str, Any]]:
+    group, user = deployment.add_user(is_group=True), deployment.add_user()
     return f"/users/{group}/members/{user}", {}
 
 
-def _present_member(world: World) -> tuple[str, dict[str, Any]]:
-    path, options = _member(world)
-    world.ask("admin", "PUT", path)
+def _present_member(deployment: Deployment) -> tuple[str, dict[str, Any]]:
+    path, options = _member(deployment)
+    deployment.request("admin", "PUT", path)
     return path, options
 
 
-def _bound(world: World) -> tuple[str, dict[str, Any]]:
-    path = f"/users/{world.add_user()}/subject"
-    world.ask("admin", "PUT", path, json={"subject": world.name(), "issuer": "https://id.example"})
+def _bound(deployment: Deployment) -> tuple[str, dict[str, Any]]:
+    path = f"/users/{deployment.add_user()}/subject"
+    deployment.request("admin", "PUT", path, json={"subject": deployment.new_name(), "issuer": "https://id.example"})
     return path, {}
 
 
-def _grant(world: World) -> tuple[str, dict[str, Any]]:
-    return "/grants", {"json": {"user": str(world.users["stranger"]), "source": str(world.add_source())}}
+def _grant(deployment: Deployment) -> tuple[str, dict[str, Any]]:
+    return "/grants", {"json": {"user": str(deployment.users["stranger"]), "source": str(deployment.add_source())}}
 
 
-def _present_grant(world: World) -> tuple[str, dict[str, Any]]:
-    source = world.add_source()
-    return "/grants", {"params": {"user": str(world.users["user"]), "source": str(source), "right": "use"}}
+def _present_grant(deployment: Deployment) -> tuple[str, dict[str, Any]]:
+    source = deployment.add_source()
+    return "/grants", {"params": {"user": str(deployment.users["user"]), "source": str(source), "right": "use"}}
 
 
-def _upload(world: World) -> tuple[str, dict[str, Any]]:
-    said = {"task": TASK, "name": world.name("upload")}
+def _upload(deployment: Deployment) -> tuple[str, dict[str, Any]]:
+    said = {"task": TASK, "name": deployment.new_name("upload")}
     return "/sources", {"params": said, "content": archive(), "headers": {"Content-Type": "application/zip"}}
 
 
@@ -114,7 +118,7 @@ ADMIN_ONLY_204 = (204, 403, 403, 403, 403, 403)
 CASES = [
     Case("POST /predict", lambda _: ("/predict", ASK), (409, 200, 200, 409, 409, 409)),
     Case("GET /tasks", _plain("/tasks"), ALL_200),
-    Case("POST /tasks", _body("/tasks", lambda w: {"name": w.name(), "backbone": "vit"}), (201, *(403,) * 5)),
+    Case("POST /tasks", _body("/tasks", lambda w: {"name": w.new_name(), "backbone": "vit"}), (201, *(403,) * 5)),
     Case("GET /tasks/{task}", _plain(f"/tasks/{TASK}"), ALL_200),
     Case("DELETE /tasks/{task_id}", _task, ADMIN_ONLY_204),
     Case("GET /sources", _plain("/sources"), ALL_200),
@@ -140,7 +144,7 @@ CASES = [
     Case("GET /erasures/{erasure_id}", _erasure(), (200, 200, 404, 404, 404, 404)),
     Case("GET /erasures/{erasure_id}/verification", _erasure("/verification"), (-1, -1, 404, 404, 404, 404)),
     Case("GET /users", _plain("/users"), ALL_200),
-    Case("POST /users", _body("/users", lambda w: {"name": w.name()}), (201, *(403,) * 5)),
+    Case("POST /users", _body("/users", lambda w: {"name": w.new_name()}), (201, *(403,) * 5)),
     Case("GET /users/me", _plain("/users/me"), ALL_200),
     Case("GET /users/{user_id}", lambda w: (f"/users/{w.users['owner']}", {}), (200, 200, 404, 404, 404, 404)),
     Case("DELETE /users/{user_id}", lambda w: (f"/users/{w.add_user()}", {}), ADMIN_ONLY_204),
@@ -158,7 +162,7 @@ CASES = [
     Case("DELETE /users/{group_id}/members/{user_id}", _present_member, ADMIN_ONLY_204),
     Case(
         "PUT /users/{user_id}/subject",
-        lambda w: (f"/users/{w.add_user()}/subject", {"json": {"subject": w.name(), "issuer": "https://id.example"}}),
+        lambda w: (f"/users/{w.add_user()}/subject", {"json": {"subject": w.new_name(), "issuer": "https://id.example"}}),
         (200, *(403,) * 5),
     ),
     Case("DELETE /users/{user_id}/subject", _bound, ADMIN_ONLY_204),
@@ -177,7 +181,7 @@ CASES = [
     Case("POST /grants", _grant, (201, 201, 403, 201, 403, 404)),
     Case("DELETE /grants", _present_grant, (204, 204, 403, 204, 403, 404)),
     Case("GET /releases", _plain("/releases"), ALL_200),
-    Case("POST /releases", _body("/releases", lambda w: {"task": TASK, "name": w.name()}), (201, *(403,) * 5)),
+    Case("POST /releases", _body("/releases", lambda w: {"task": TASK, "name": w.new_name()}), (201, *(403,) * 5)),
     Case("GET /releases/{release_id}", _release, ALL_200),
     Case("DELETE /releases/{release_id}", _release, ADMIN_ONLY_204),
     Case("GET /healthz", _plain("/healthz"), OPEN),
@@ -223,18 +227,18 @@ def expected(case: Case, who: str) -> tuple[int, ...]:
 
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.route)
-def test_a_route_answers_each_role_as_the_table_says(case: Case, world: World) -> None:
+def test_a_route_answers_each_role_as_the_table_says(case: Case, deployment: Deployment) -> None:
     method = case.route.partition(" ")[0]
-    path, options = case.arrange(world)
+    path, options = case.arrange(deployment)
     for who, token in ROLES.items():
-        answer = world.ask(token, method, path, **options)
+        answer = deployment.request(token, method, path, **options)
 
         assert answer.status_code in expected(case, who), f"{who}: {answer.text}"
         if answer.status_code >= 400:
             assert answer.headers["content-type"] == "application/problem+json"
             assert answer.json()["status"] == answer.status_code
         elif method != "GET":
-            path, options = case.arrange(world)  # what was there may be gone
+            path, options = case.arrange(deployment)  # what was there may be gone
         if answer.status_code == 401:
             assert answer.headers["www-authenticate"].startswith("Bearer")
 
@@ -256,16 +260,18 @@ FOREIGN = ["/sources/{}", "/sources/{}/samples", "/erasures/{}", "/users/{}", "/
 
 
 @pytest.mark.parametrize("path", FOREIGN)
-def test_what_is_not_there_and_what_may_not_be_seen_look_alike(path: str, world: World) -> None:
+def test_what_is_not_there_and_what_may_not_be_seen_look_alike(path: str, deployment: Deployment) -> None:
     hidden = {
-        "/erasures/{}": lambda: world.ask("owner", "DELETE", f"/sources/{world.add_source()}").json()["id"],
-        "/users/{}": world.add_user,
-        "/users/{}/groups": world.add_user,
-    }.get(path, world.add_source)()
+        "/erasures/{}": lambda: deployment.request("owner", "DELETE", f"/sources/{deployment.add_source()}").json()[
+            "id"
+        ],
+        "/users/{}": deployment.add_user,
+        "/users/{}/groups": deployment.add_user,
+    }.get(path, deployment.add_source)()
     missing = uuid4()
 
-    there = world.ask("stranger", "GET", path.format(hidden)).json()
-    not_there = world.ask("stranger", "GET", path.format(missing)).json()
+    there = deployment.request("stranger", "GET", path.format(hidden)).json()
+    not_there = deployment.request("stranger", "GET", path.format(missing)).json()
 
     for problem in (there, not_there):
         del problem["request_id"]

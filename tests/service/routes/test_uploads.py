@@ -14,16 +14,16 @@ import httpx
 import pytest
 
 from service.middleware import body_limit
-from tests.service.conftest import MakeWorld
-from tests.service.deployment import TASK, World, archive, picture
+from tests.service.conftest import MakeDeployment
+from tests.service.deployment import TASK, Deployment, archive, picture
 from tests.service.waiting import wait_for
 
 ZIP = {"Content-Type": "application/zip"}
 MIB = 2**20
 
 
-def upload(world: World, content: Any, who: str = "owner", **said: Any) -> httpx.Response:
-    return world.ask(who, "POST", "/sources", params={"task": TASK, **said}, content=content, headers=ZIP)
+def upload(deployment: Deployment, content: Any, who: str = "owner", **said: Any) -> httpx.Response:
+    return deployment.request(who, "POST", "/sources", params={"task": TASK, **said}, content=content, headers=ZIP)
 
 
 def refused(answer: httpx.Response, status: int) -> Any:
@@ -32,31 +32,31 @@ def refused(answer: httpx.Response, status: int) -> Any:
     return answer.json()
 
 
-def rooms(world: World) -> list[Path]:
+def rooms(deployment: Deployment) -> list[Path]:
     """Whatever lies in the scratch folder."""
-    return [path for path in world.registry.scratch.folder.glob("*") if path.name != "home-id"]
+    return [path for path in deployment.registry.scratch.folder.glob("*") if path.name != "home-id"]
 
 
-def test_an_archive_becomes_a_source_that_waits_for_training(world: World) -> None:
-    name = world.name("source")
+def test_an_archive_becomes_a_source_that_waits_for_training(deployment: Deployment) -> None:
+    name = deployment.new_name("source")
 
-    answer = upload(world, archive(), name=name, shards=2)
+    answer = upload(deployment, archive(), name=name, shards=2)
 
     assert answer.status_code == 202
     told = answer.json()
     assert (told["samples"], told["skipped_files"]) == (6, [])
-    shown = world.ask("owner", "GET", answer.headers["location"]).json()
+    shown = deployment.request("owner", "GET", answer.headers["location"]).json()
     assert (shown["name"], shown["samples"], shown["labels"]) == (name, 6, ["cat", "dog", "owl"])
     assert [shard["id"] for shard in shown["shards"]] == told["shards"]
     assert {shard["state"] for shard in shown["shards"]} == {"waiting"}
-    assert rooms(world) == []
+    assert rooms(deployment) == []
 
 
-def test_a_form_with_the_archive_last_does_the_same(world: World) -> None:
-    fields = {"task": TASK, "name": world.name("source"), "unreadable": "skip"}
+def test_a_form_with_the_archive_last_does_the_same(deployment: Deployment) -> None:
+    fields = {"task": TASK, "name": deployment.new_name("source"), "unreadable": "skip"}
     pictures = archive({"cat/1.png": picture(1), "cat/2.png": b"no picture", "dog/1.png": picture(2)})
 
-    answer = world.ask("owner", "POST", "/sources", data=fields, files={"archive": ("a.zip", pictures)})
+    answer = deployment.request("owner", "POST", "/sources", data=fields, files={"archive": ("a.zip", pictures)})
 
     assert answer.status_code == 202, answer.text
     told = answer.json()
@@ -64,7 +64,7 @@ def test_a_form_with_the_archive_last_does_the_same(world: World) -> None:
     assert told["skipped_files"][0]["name"] == "cat/2.png"
 
 
-def test_a_compressed_tar_is_read_too(world: World) -> None:
+def test_a_compressed_tar_is_read_too(deployment: Deployment) -> None:
     file = io.BytesIO()
     with tarfile.open(fileobj=file, mode="w:gz") as packed:
         for number, label in enumerate(("cat", "dog")):
@@ -72,40 +72,40 @@ def test_a_compressed_tar_is_read_too(world: World) -> None:
             info.size = len(picture(number))
             packed.addfile(info, io.BytesIO(picture(number)))
 
-    answer = upload(world, file.getvalue(), name=world.name("source"))
+    answer = upload(deployment, file.getvalue(), name=deployment.new_name("source"))
 
     assert answer.json()["samples"] == 2
 
 
-def test_json_makes_a_source_without_pictures(world: World) -> None:
-    asked = {"task": TASK, "name": world.name("source")}
+def test_json_makes_a_source_without_pictures(deployment: Deployment) -> None:
+    asked = {"task": TASK, "name": deployment.new_name("source")}
 
-    answer = world.ask("owner", "POST", "/sources", json=asked)
+    answer = deployment.request("owner", "POST", "/sources", json=asked)
 
     assert answer.status_code == 201
-    assert world.ask("owner", "GET", answer.headers["location"]).json()["shards"] == []
+    assert deployment.request("owner", "GET", answer.headers["location"]).json()["shards"] == []
 
 
-def test_pictures_are_added_as_new_shards(world: World) -> None:
-    source = upload(world, archive(), name=world.name("source")).json()["source_id"]
+def test_pictures_are_added_as_new_shards(deployment: Deployment) -> None:
+    source = upload(deployment, archive(), name=deployment.new_name("source")).json()["source_id"]
     more = archive({"cat/new.png": picture(200), "cat/old.png": picture(99 + 3)})  # the second is there already
 
-    answer = world.ask("manager", "POST", f"/sources/{source}/samples", content=more, headers=ZIP)
+    answer = deployment.request("manager", "POST", f"/sources/{source}/samples", content=more, headers=ZIP)
     assert answer.status_code == 404  # the manager has no grant to this one
-    answer = world.ask("owner", "POST", f"/sources/{source}/samples", content=more, headers=ZIP)
+    answer = deployment.request("owner", "POST", f"/sources/{source}/samples", content=more, headers=ZIP)
 
     assert answer.status_code == 202, answer.text
     assert (answer.json()["samples"], answer.json()["skipped"]) == (1, 1)
-    assert len(world.ask("owner", "GET", f"/sources/{source}").json()["shards"]) == 2
+    assert len(deployment.request("owner", "GET", f"/sources/{source}").json()["shards"]) == 2
 
 
-def test_samples_are_listed_page_by_page(world: World) -> None:
-    source = upload(world, archive(), name=world.name("source")).json()["source_id"]
+def test_samples_are_listed_page_by_page(deployment: Deployment) -> None:
+    source = upload(deployment, archive(), name=deployment.new_name("source")).json()["source_id"]
     seen: list[str] = []
     after: str | None = None
     while True:
         query = {"limit": "4", **({} if after is None else {"after": after})}
-        page = world.ask("owner", "GET", f"/sources/{source}/samples", params=query).json()
+        page = deployment.request("owner", "GET", f"/sources/{source}/samples", params=query).json()
         seen += [sample["digest"] for sample in page["items"]]
         after = page["next"]
         if after is None:
@@ -120,28 +120,28 @@ def test_samples_are_listed_page_by_page(world: World) -> None:
     [(b"no archive", 422), (archive()[:-40], 422), (archive({"cat/1.png": b"x"}), 422), (b"", 422)],
     ids=["text", "cut", "no picture", "empty"],
 )
-def test_what_cannot_be_read_leaves_nothing(content: bytes, status: int, world: World) -> None:
-    before = world.ask("admin", "GET", "/sources").json()
+def test_what_cannot_be_read_leaves_nothing(content: bytes, status: int, deployment: Deployment) -> None:
+    before = deployment.request("admin", "GET", "/sources").json()
 
-    refused(upload(world, content, name=world.name("source")), status)
+    refused(upload(deployment, content, name=deployment.new_name("source")), status)
 
-    assert world.ask("admin", "GET", "/sources").json() == before
-    assert rooms(world) == []
+    assert deployment.request("admin", "GET", "/sources").json() == before
+    assert rooms(deployment) == []
 
 
-def test_a_name_that_is_taken_is_refused_before_the_archive_is_read(world: World) -> None:
-    name = world.name("source")
-    assert upload(world, archive(), name=name).status_code == 202
+def test_a_name_that_is_taken_is_refused_before_the_archive_is_read(deployment: Deployment) -> None:
+    name = deployment.new_name("source")
+    assert upload(deployment, archive(), name=name).status_code == 202
 
-    refused(upload(world, b"not even an archive", name=name), 409)
+    refused(upload(deployment, b"not even an archive", name=name), 409)
 
 
 @pytest.mark.parametrize(
     ("said", "status"),
     [({"task": "nope", "name": "a"}, 404), ({"task": TASK}, 422), ({"task": TASK, "name": "a", "shards": "0"}, 422)],
 )
-def test_what_is_said_of_an_upload_is_checked(said: dict[str, str], status: int, world: World) -> None:
-    refused(world.ask("owner", "POST", "/sources", params=said, content=archive(), headers=ZIP), status)
+def test_what_is_said_of_an_upload_is_checked(said: dict[str, str], status: int, deployment: Deployment) -> None:
+    refused(deployment.request("owner", "POST", "/sources", params=said, content=archive(), headers=ZIP), status)
 
 
 @pytest.mark.parametrize(
@@ -155,25 +155,27 @@ def test_what_is_said_of_an_upload_is_checked(said: dict[str, str], status: int,
     ],
 )
 def test_what_is_said_twice_or_wrongly_is_told_where_it_was_said(
-    query: list[tuple[str, str]], fields: list[tuple[str, bytes]] | None, loc: list[str], world: World
+    query: list[tuple[str, str]], fields: list[tuple[str, bytes]] | None, loc: list[str], deployment: Deployment
 ) -> None:
     raw = {"content": archive(), "headers": ZIP}
     body = raw if fields is None else form(*fields, ("archive", archive()))
 
-    answer = world.ask("owner", "POST", "/sources", params=[("task", TASK), *query], **body)
+    answer = deployment.request("owner", "POST", "/sources", params=[("task", TASK), *query], **body)
 
     assert refused(answer, 422)["errors"][0]["loc"] == loc
 
 
-def test_a_misspelt_setting_is_refused(world: World) -> None:
-    refused(upload(world, archive(), name=world.name("source"), shard="2"), 422)
+def test_a_misspelt_setting_is_refused(deployment: Deployment) -> None:
+    refused(upload(deployment, archive(), name=deployment.new_name("source"), shard="2"), 422)
 
 
 @pytest.mark.parametrize("kind", ["text/plain", "image/png", ""])
-def test_other_content_types_are_refused(kind: str, world: World) -> None:
-    said = {"task": TASK, "name": world.name("source")}
+def test_other_content_types_are_refused(kind: str, deployment: Deployment) -> None:
+    said = {"task": TASK, "name": deployment.new_name("source")}
 
-    refused(world.ask("owner", "POST", "/sources", params=said, content=b"x", headers={"Content-Type": kind}), 415)
+    refused(
+        deployment.request("owner", "POST", "/sources", params=said, content=b"x", headers={"Content-Type": kind}), 415
+    )
 
 
 def form(*parts: tuple[str, bytes]) -> dict[str, Any]:
@@ -192,10 +194,10 @@ def form(*parts: tuple[str, bytes]) -> dict[str, Any]:
     ],
     ids=["field after", "no archive", "long field", "no boundary", "damaged"],
 )
-def test_a_form_that_is_not_in_order_is_refused(request_: dict[str, Any], status: int, world: World) -> None:
-    refused(world.ask("owner", "POST", "/sources", **request_), status)
+def test_a_form_that_is_not_in_order_is_refused(request_: dict[str, Any], status: int, deployment: Deployment) -> None:
+    refused(deployment.request("owner", "POST", "/sources", **request_), status)
 
-    assert rooms(world) == []
+    assert rooms(deployment) == []
 
 
 class Faucet:
@@ -211,9 +213,9 @@ class Faucet:
 
 
 @pytest.fixture(scope="module")
-def small(make_world: MakeWorld) -> World:
+def small(make_deployment: MakeDeployment) -> Deployment:
     """A service with narrow limits."""
-    return make_world(
+    return make_deployment(
         max_upload_bytes=MIB,
         max_body_bytes=MIB,
         max_prompt_bytes=MIB,
@@ -235,24 +237,24 @@ def small(make_world: MakeWorld) -> World:
         ("POST", f"/v2/models/{TASK}/infer", {"Content-Type": "application/json"}),
     ],
 )
-def test_a_body_without_an_end_is_cut_off(method: str, path: str, headers: dict[str, str], small: World) -> None:
+def test_a_body_without_an_end_is_cut_off(method: str, path: str, headers: dict[str, str], small: Deployment) -> None:
     faucet = Faucet()
 
-    answer = small.ask("owner", method, path.format(source=small.source), content=faucet, headers=headers)
+    answer = small.request("owner", method, path.format(source=small.source), content=faucet, headers=headers)
 
     assert answer.status_code in (400, 413)  # a form of zeros is no form, which is seen even earlier
     assert faucet.taken_bytes < 100 * MIB
     assert rooms(small) == []
 
 
-def test_a_body_that_says_it_is_too_large_is_not_read(small: World) -> None:
+def test_a_body_that_says_it_is_too_large_is_not_read(small: Deployment) -> None:
     with connection(small) as wire:
         wire.sendall(head(small, "POST", "/predict", "Content-Type: application/json", f"Content-Length: {10 * MIB}"))
 
         assert b" 413 " in wire.recv(4096)
 
 
-def test_an_upload_of_nobody_is_not_read(small: World) -> None:
+def test_an_upload_of_nobody_is_not_read(small: Deployment) -> None:
     with connection(small) as wire:
         wire.sendall(f"POST /sources HTTP/1.1\r\nHost: x\r\nContent-Length: {MIB}\r\n\r\n".encode())
 
@@ -269,7 +271,7 @@ def test_an_upload_of_nobody_is_not_read(small: World) -> None:
         ("/tasks", "application/json"),
     ],
 )
-def test_a_client_that_falls_silent_is_let_go(path: str, kind: str, small: World) -> None:
+def test_a_client_that_falls_silent_is_let_go(path: str, kind: str, small: Deployment) -> None:
     with connection(small) as wire:
         wire.sendall(head(small, "POST", path, f"Content-Type: {kind}", "Content-Length: 100") + b"--b")
         answer = wire.recv(4096)
@@ -278,35 +280,35 @@ def test_a_client_that_falls_silent_is_let_go(path: str, kind: str, small: World
     assert rooms(small) == []
 
 
-def test_more_uploads_than_there_is_room_for_are_asked_to_come_again(small: World) -> None:
+def test_more_uploads_than_there_is_room_for_are_asked_to_come_again(small: Deployment) -> None:
     with connection(small) as wire:
         path = "/sources?task=animals&name=claim"
         wire.sendall(head(small, "POST", path, "Content-Type: application/zip", "Content-Length: 100") + b"PK")
         wait_for(lambda: rooms(small) != [])
 
-        answer = upload(small, archive(), name=small.name("source"))
+        answer = upload(small, archive(), name=small.new_name("source"))
 
     refused(answer, 503)
     assert int(answer.headers["retry-after"]) >= 1
 
 
-def test_one_user_has_at_most_half_of_the_places(make_world: MakeWorld) -> None:
-    world = make_world(max_uploads=2)
-    with connection(world) as wire:
+def test_one_user_has_at_most_half_of_the_places(make_deployment: MakeDeployment) -> None:
+    deployment = make_deployment(max_uploads=2)
+    with connection(deployment) as wire:
         path = "/sources?task=animals&name=claim"
-        wire.sendall(head(world, "POST", path, "Content-Type: application/zip", "Content-Length: 100") + b"PK")
-        wait_for(lambda: rooms(world) != [])
+        wire.sendall(head(deployment, "POST", path, "Content-Type: application/zip", "Content-Length: 100") + b"PK")
+        wait_for(lambda: rooms(deployment) != [])
 
-        refused(upload(world, archive(), name=world.name("source")), 503)
-        assert upload(world, archive(), who="admin", name=world.name("source")).status_code == 202
+        refused(upload(deployment, archive(), name=deployment.new_name("source")), 503)
+        assert upload(deployment, archive(), who="admin", name=deployment.new_name("source")).status_code == 202
 
 
-def test_an_upload_that_trickles_is_let_go(make_world: MakeWorld, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_upload_that_trickles_is_let_go(make_deployment: MakeDeployment, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(body_limit, "GRACE_SECONDS", 0.5)
-    world = make_world()
-    with connection(world) as wire:
+    deployment = make_deployment()
+    with connection(deployment) as wire:
         path = "/sources?task=animals&name=trickle"
-        wire.sendall(head(world, "POST", path, "Content-Type: application/zip", f"Content-Length: {MIB}") + b"PK")
+        wire.sendall(head(deployment, "POST", path, "Content-Type: application/zip", f"Content-Length: {MIB}") + b"PK")
         sent = 2
         while not select([wire], [], [], 0.05)[0]:
             assert sent < MIB // 2  # long after a patient service would have let it go
@@ -315,10 +317,10 @@ def test_an_upload_that_trickles_is_let_go(make_world: MakeWorld, monkeypatch: p
         answer = wire.recv(4096)
 
     assert b" 408 " in answer
-    wait_for(lambda: rooms(world) == [])
+    wait_for(lambda: rooms(deployment) == [])
 
 
-def test_a_client_that_leaves_in_the_middle_leaves_nothing(small: World) -> None:
+def test_a_client_that_leaves_in_the_middle_leaves_nothing(small: Deployment) -> None:
     with connection(small) as wire:
         path = "/sources?task=animals&name=leaving"
         wire.sendall(head(small, "POST", path, "Content-Type: application/zip", "Content-Length: 100") + b"PK")
@@ -327,19 +329,19 @@ def test_a_client_that_leaves_in_the_middle_leaves_nothing(small: World) -> None
     wait_for(lambda: rooms(small) == [])
 
 
-def connection(world: World) -> socket.socket:
-    place = urlsplit(world.url)
+def connection(deployment: Deployment) -> socket.socket:
+    place = urlsplit(deployment.url)
     assert place.hostname is not None
     return socket.create_connection((place.hostname, place.port or 80), timeout=30)
 
 
-def head(world: World, method: str, path: str, *lines: str) -> bytes:
-    token = f"Authorization: Bearer {world.tokens['owner']}"
+def head(deployment: Deployment, method: str, path: str, *lines: str) -> bytes:
+    token = f"Authorization: Bearer {deployment.tokens['owner']}"
     return "\r\n".join([f"{method} {path} HTTP/1.1", "Host: x", token, *lines, "", ""]).encode()
 
 
-def test_a_prompt_is_no_upload_of_pictures(world: World) -> None:
-    answer = world.ask("owner", "PUT", f"/sources/{world.source}/prompt", content=archive(), headers=ZIP)
+def test_a_prompt_is_no_upload_of_pictures(deployment: Deployment) -> None:
+    answer = deployment.request("owner", "PUT", f"/sources/{deployment.source}/prompt", content=archive(), headers=ZIP)
 
     refused(answer, 415)
-    assert UUID(world.ask("owner", "GET", f"/sources/{world.source}").json()["id"]) == world.source
+    assert UUID(deployment.request("owner", "GET", f"/sources/{deployment.source}").json()["id"]) == deployment.source

@@ -62,8 +62,8 @@ def _sample_memory(
 @contextmanager
 def client_of(server: ServerProcess, who: str) -> Iterator[httpx.Client]:
     """Yield a client of the user that keeps its connections open."""
-    headers = {"Authorization": f"Bearer {server.world.tokens[who]}"}
-    with httpx.Client(base_url=server.world.url, headers=headers, timeout=300, verify=False) as client:
+    headers = {"Authorization": f"Bearer {server.deployment.tokens[who]}"}
+    with httpx.Client(base_url=server.deployment.url, headers=headers, timeout=300, verify=False) as client:
         yield client
 
 

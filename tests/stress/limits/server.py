@@ -17,7 +17,7 @@ from service.settings import ServiceSettings
 from tests.e2e.cluster import ROOT, SERVE
 from tests.e2e.process import ManagedProcess, answers
 from tests.servers.processes import free_ports
-from tests.service.deployment import World
+from tests.service.deployment import Deployment
 from tests.stress.limits.memory import Memory, memory_of
 
 
@@ -25,7 +25,7 @@ from tests.stress.limits.memory import Memory, memory_of
 class ServerProcess:
     """A registry, the process that serves it, and its port."""
 
-    world: World
+    deployment: Deployment
     part: ManagedProcess
     port: int
 
@@ -47,7 +47,7 @@ class ServerProcess:
 
     def metric(self, name: str) -> float:
         """Read a metric without labels."""
-        text = self.world.ask("admin", "GET", "/metrics").text
+        text = self.deployment.request("admin", "GET", "/metrics").text
         [line] = [line for line in text.splitlines() if line.startswith(f"alacarte_{name} ")]
         return float(line.split()[1])
 
@@ -66,18 +66,18 @@ def start_server(
     database = Database(service_settings.database_url)
     mark_store(database, objects)
     signer = open_signer(service_settings.signing_key_file)
-    world = World(Registry(database, objects, ScratchSpace(service_settings.scratch_folder), signer))
+    deployment = Deployment(Registry(database, objects, ScratchSpace(service_settings.scratch_folder), signer))
     [port] = free_ports(1)
-    world.url = f"http://127.0.0.1:{port}"
+    deployment.url = f"http://127.0.0.1:{port}"
     part = ManagedProcess(
-        "service", command, folder, _environment(home, port, settings), answers(f"{world.url}/readyz")
+        "service", command, folder, _environment(home, port, settings), answers(f"{deployment.url}/readyz")
     )
     try:
         part.start()
-        yield ServerProcess(world, part, port)
+        yield ServerProcess(deployment, part, port)
     finally:
         part.kill()
-        world.client.close()
+        deployment.client.close()
         database.close()
 
 
