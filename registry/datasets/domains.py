@@ -5,13 +5,13 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
+from alacarte.api.literals import UnreadablePolicy
 from registry.datasets.dataset import Dataset, SkippedFile
 from registry.datasets.file_tree import FileTree
 from registry.datasets.label_layouts import unwrap_single_folder
 from registry.datasets.limits import DEFAULT_LIMITS, DatasetLimits
 from registry.datasets.loader import is_csv, open_dataset, open_file_tree, validate_tree
 from registry.datasets.member_names import quote
-from registry.datasets.validate import Unreadable
 from registry.errors import DatasetRejected
 
 TRAIN_FOLDERS = ("train", "training")
@@ -33,7 +33,7 @@ def open_domains(
     *,
     scratch: Path | None = None,
     limits: DatasetLimits = DEFAULT_LIMITS,
-    unreadable: Unreadable = "refuse",
+    unreadable: UnreadablePolicy = "refuse",
 ) -> Iterator[tuple[Domain, ...]]:
     """Yield the domains of the dataset at `path`; their files exist until the block ends.
 
@@ -48,7 +48,7 @@ def open_domains(
         yield _read_domains(tree, limits, unreadable)
 
 
-def _read_domains(tree: FileTree, limits: DatasetLimits, unreadable: Unreadable) -> tuple[Domain, ...]:
+def _read_domains(tree: FileTree, limits: DatasetLimits, unreadable: UnreadablePolicy) -> tuple[Domain, ...]:
     tree = unwrap_single_folder(tree.without_readmes())
     if _has_train_and_test(tree):
         return (_read_domain("", tree, limits, unreadable),)
@@ -67,7 +67,7 @@ def _has_train_and_test(tree: FileTree) -> bool:
     return not folders.isdisjoint(TRAIN_FOLDERS) and not folders.isdisjoint(TEST_FOLDERS)
 
 
-def _read_domain(name: str, tree: FileTree, limits: DatasetLimits, unreadable: Unreadable) -> Domain:
+def _read_domain(name: str, tree: FileTree, limits: DatasetLimits, unreadable: UnreadablePolicy) -> Domain:
     train = validate_tree(_select_folder(tree, TRAIN_FOLDERS), limits, unwrap=False, unreadable=unreadable)
     test = validate_tree(_select_folder(tree, TEST_FOLDERS), limits, unwrap=False, unreadable=unreadable)
     trained = {sample.digest for sample in train.samples}

@@ -7,6 +7,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Literal
 
+from alacarte.api.literals import UnreadablePolicy
 from registry.datasets.csv_labels import annotate_from_csv, read_csv
 from registry.datasets.dataset import AnnotationSet, Dataset
 from registry.datasets.file_tree import FileTree, PathParts, UnpackDir
@@ -16,7 +17,7 @@ from registry.datasets.label_layouts import annotate
 from registry.datasets.limits import DEFAULT_LIMITS, DatasetLimits, SizeMeter
 from registry.datasets.member_names import quote
 from registry.datasets.tar_reader import read_tar
-from registry.datasets.validate import Unreadable, reject_nested_archives, validate
+from registry.datasets.validate import reject_nested_archives, validate
 from registry.datasets.zip_reader import read_zip
 from registry.errors import DatasetRejected
 
@@ -30,7 +31,7 @@ def open_dataset(
     scratch: Path | None = None,
     limits: DatasetLimits = DEFAULT_LIMITS,
     within: str | None = None,
-    unreadable: Unreadable = "refuse",
+    unreadable: UnreadablePolicy = "refuse",
 ) -> Iterator[Dataset]:
     """Yield the validated pictures at `path`; their files exist until the block ends.
 
@@ -67,7 +68,7 @@ def is_csv(path: Path) -> bool:
     return _inspect(path)[0] == "other"
 
 
-def validate_tree(tree: FileTree, limits: DatasetLimits, *, unwrap: bool, unreadable: Unreadable) -> Dataset:
+def validate_tree(tree: FileTree, limits: DatasetLimits, *, unwrap: bool, unreadable: UnreadablePolicy) -> Dataset:
     """Annotate the tree's files and validate every picture."""
     reject_nested_archives(tree)
     return validate(annotate(tree, limits, unwrap=unwrap), limits, unreadable=unreadable)

@@ -1,8 +1,9 @@
 """Validates a dataset: every annotated picture is hashed and decoded before it counts as a sample."""
 
 import hashlib
-from typing import BinaryIO, Literal
+from typing import BinaryIO
 
+from alacarte.api.literals import UnreadablePolicy
 from registry.datasets.dataset import Annotation, AnnotationSet, Dataset, LabelledPicture, SkippedFile
 from registry.datasets.file_tree import CHUNK_BYTES, FileTree
 from registry.datasets.filetype import HEAD_BYTES, detect_file_type
@@ -11,8 +12,6 @@ from registry.datasets.limits import DatasetLimits, SizeMeter
 from registry.datasets.member_names import quote
 from registry.datasets.picture import decode_picture
 from registry.errors import DatasetRejected, InvalidPicture
-
-Unreadable = Literal["refuse", "skip"]
 
 
 def reject_nested_archives(tree: FileTree) -> None:
@@ -23,7 +22,7 @@ def reject_nested_archives(tree: FileTree) -> None:
                 raise DatasetRejected(f"{quote(file.name)} is an archive inside the dataset: unpack it")
 
 
-def validate(annotated: AnnotationSet, limits: DatasetLimits, *, unreadable: Unreadable) -> Dataset:
+def validate(annotated: AnnotationSet, limits: DatasetLimits, *, unreadable: UnreadablePolicy) -> Dataset:
     """Decode every picture and return the samples; DatasetRejected if the dataset as a whole cannot be used."""
     by_digest: dict[str, list[Annotation]] = {}
     broken: dict[str, str] = {}  # digest -> reason

@@ -7,9 +7,9 @@ from uuid import UUID
 from sqlalchemy import select
 from sqlalchemy.orm import Session
 
+from alacarte.api.literals import UnreadablePolicy
 from registry.datasets.dataset import LabelledPicture, SkippedFile
 from registry.datasets.member_names import quote
-from registry.datasets.validate import Unreadable
 from registry.db.models.catalog import Sample, Source, Tombstone
 from registry.db.paging import batched
 from registry.errors import DatasetRejected
@@ -49,7 +49,7 @@ def deduplicate(
     known: KnownSamples,
     *,
     readmitted: Mapping[str, UUID],
-    unreadable: Unreadable,
+    unreadable: UnreadablePolicy,
 ) -> NewSamples:
     """Return the new pictures; forgotten or contradicting ones reject the upload, unless they are to be skipped.
 

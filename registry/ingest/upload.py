@@ -5,6 +5,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from uuid import UUID
 
+from alacarte.api.limits import MAX_SHARDS
+from alacarte.api.literals import UnreadablePolicy
 from registry.access.caller import Caller
 from registry.access.quotas import require_quota, reserve_quota
 from registry.catalog.names import validate_name
@@ -13,7 +15,6 @@ from registry.datasets.dataset import Dataset, LabelledPicture, SkippedFile
 from registry.datasets.limits import DEFAULT_LIMITS, DatasetLimits
 from registry.datasets.loader import open_dataset
 from registry.datasets.member_names import quote
-from registry.datasets.validate import Unreadable
 from registry.errors import DatasetRejected, Invalid
 from registry.failpoints import hit_failpoint
 from registry.ids import new_id
@@ -29,8 +30,6 @@ from registry.storage import write_claims
 from registry.storage.keys import sample_key
 from registry.storage.ownership import require_own_store
 
-MAX_SHARDS = 1000  # of one upload: each is trained by itself
-
 
 @dataclass(frozen=True)
 class UploadSpec:
@@ -40,7 +39,7 @@ class UploadSpec:
     shards: int
     limits: DatasetLimits
     within: str | None
-    unreadable: Unreadable
+    unreadable: UnreadablePolicy
     scratch: Path | None
 
 
@@ -76,7 +75,7 @@ def upload_source(
     owner_id: UUID | None = None,
     limits: DatasetLimits = DEFAULT_LIMITS,
     within: str | None = None,
-    unreadable: Unreadable = "refuse",
+    unreadable: UnreadablePolicy = "refuse",
     report: ProgressCallback | None = None,
     scratch: Path | None = None,
 ) -> IngestResult:
@@ -99,7 +98,7 @@ def add_samples(
     readmit: bool = False,
     limits: DatasetLimits = DEFAULT_LIMITS,
     within: str | None = None,
-    unreadable: Unreadable = "refuse",
+    unreadable: UnreadablePolicy = "refuse",
     report: ProgressCallback | None = None,
     scratch: Path | None = None,
 ) -> IngestResult:

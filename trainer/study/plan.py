@@ -6,10 +6,10 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from alacarte.api.literals import UnreadablePolicy
 from registry.catalog.shards import assign_shard, split_into_shards
 from registry.datasets.dataset import LabelledPicture
 from registry.datasets.domains import Domain, open_domains
-from registry.datasets.validate import Unreadable
 from trainer.recipe import Recipe
 from trainer.study.training_spec import TrainingSpec
 
@@ -78,7 +78,7 @@ class StudyPlan:
 
 @contextmanager
 def open_domain_splits(
-    path: Path, scratch: Path | None, unreadable: Unreadable, seed: int, log: Callable[[str], None]
+    path: Path, scratch: Path | None, unreadable: UnreadablePolicy, seed: int, log: Callable[[str], None]
 ) -> Iterator[tuple[DomainSplit, ...]]:
     """Open the data set at `path`; its files exist until the context is left. Without test pictures, hold some out."""
     with open_domains(path, scratch=scratch, unreadable=unreadable) as domains:

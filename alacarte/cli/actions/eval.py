@@ -6,11 +6,11 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, fields, replace
 from pathlib import Path
 
+from alacarte.api.literals import UnreadablePolicy
 from alacarte.cli.backbones import Wanted, build
 from alacarte.cli.errors import CommandError
 from alacarte.cli.progress import watch_study
 from alacarte.prompting.backbone.vit import Backbone
-from registry.datasets.validate import Unreadable
 from trainer.recipe import Recipe
 from trainer.state_cache import StateCache
 from trainer.study.plan import DomainSplit, StudyPlan, open_domain_splits
@@ -54,7 +54,7 @@ def evaluate(order: Order, say: Callable[[str], None]) -> StudyReport:
     """The report, which is also in the folder; what was trained is cached there for the next run."""
     _make_folder(order.out)
     start = time.monotonic()
-    unreadable: Unreadable = "skip" if order.skip_unreadable else "refuse"
+    unreadable: UnreadablePolicy = "skip" if order.skip_unreadable else "refuse"
     with open_domain_splits(order.data, order.scratch, unreadable, order.recipe.seed, say) as parts:
         orders = _by_seed(order)
         names, impossible = select_experiments(order.experiments, [make_plan(each, parts) for each in orders])
