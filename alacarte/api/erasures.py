@@ -38,7 +38,7 @@ class ErasureResponse(ResponseModel):
                 "completed_at": None,
                 "steps": [
                     {
-                        "name": "serving",
+                        "name": "unserve",
                         "attempts": 1,
                         "error": None,
                         "found": {"prompts": 2},

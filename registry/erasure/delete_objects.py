@@ -1,4 +1,4 @@
-"""Removing an erasure's objects, after counting what there is."""
+"""Deletes an erasure's objects, after counting them."""
 
 import hashlib
 
@@ -14,44 +14,44 @@ _MODULUS = 1 << 256
 
 
 class ObjectsReappeared(Conflict):
-    """Something was written below a prefix while it was emptied."""
+    """Something was written below a prefix while its objects were deleted."""
 
 
 def delete_objects(registry: Registry, erasure: Erasure) -> None:
-    """Nothing lies under the erasure's prefixes any more, and the first attempt has noted what did."""
+    """Delete everything under the erasure's prefixes; the first attempt records what was there."""
     require_own_store(registry.database, registry.objects)
-    # A prompt's folder first, if there is one: what was learnt goes before what it was learnt from.
-    for number, part in enumerate((*_count(registry, erasure), *erasure.prefixes)):
+    # A folder of prompts first, if there is one: prompts go before the pictures that they were trained on.
+    for number, part in enumerate((*_record_counts(registry, erasure), *erasure.prefixes)):
         if number == 1:
             failpoints.hit_failpoint("erasure: half the objects")
         registry.objects.remove(part)
     for prefix in erasure.prefixes:
         if any(True for _ in registry.objects.list_all(prefix)):
-            raise ObjectsReappeared(f"{registry.objects.name} still fills below {prefix}: it is emptied again")
+            raise ObjectsReappeared(f"objects are still written to {registry.objects.name} below {prefix}")
 
 
-def _count(registry: Registry, erasure: Erasure) -> list[str]:
-    """Notes, once, what lies there before any of it goes; returns the first folder of it, if there is one."""
+def _record_counts(registry: Registry, erasure: Erasure) -> list[str]:
+    """Record, once, what is there before any of it is deleted; return its first folder, if there is one."""
     first: list[str] = []
-    things = size_bytes = total = 0
+    objects = size_bytes = digest_sum = 0
     for prefix in erasure.prefixes:
         for found in registry.objects.list_all(prefix):
-            things, size_bytes = things + 1, size_bytes + found.size_bytes
-            # A sum of digests does not depend on the order of a listing, nor does it need all keys at once.
-            total += int.from_bytes(hashlib.sha256(found.key.encode()).digest(), "big")
+            objects, size_bytes = objects + 1, size_bytes + found.size_bytes
+            # A sum of digests depends neither on the order of a listing nor on having all keys at once.
+            digest_sum += int.from_bytes(hashlib.sha256(found.key.encode()).digest(), "big")
             if prefix.endswith("/"):
-                folder = _part(found.key, prefix)
+                folder = _shard_folder(found.key, prefix)
                 first = [min(*first, folder)] if first else [folder]
     with registry.database.write_transaction() as session:
         step = lock_step(session, erasure.id, "objects")
         if not step.found:
-            keys = f"{total % _MODULUS:064x}"
-            step.found = {"store": registry.objects.name, "objects": things, "bytes": size_bytes, "keys": keys}
+            keys = f"{digest_sum % _MODULUS:064x}"
+            step.found = {"store": registry.objects.name, "objects": objects, "bytes": size_bytes, "keys": keys}
     return first
 
 
-def _part(key: str, prefix: str) -> str:
-    """The folder of a shard that the key lies in, or the whole prefix if it lies elsewhere."""
+def _shard_folder(key: str, prefix: str) -> str:
+    """Return the folder of the shard that has the key, or the whole prefix if the key is elsewhere."""
     place = parse_key(key)
     if place is None:
         return prefix

@@ -1,4 +1,4 @@
-"""Receipts: what was removed, when, and from where, signed in the transaction that completes the erasure."""
+"""Receipts: what was removed, when and from where, signed in the transaction that completes the erasure."""
 
 import hashlib
 import json
@@ -31,12 +31,12 @@ NOT_COVERED = (
 Sha256 = Annotated[str, StringConstraints(pattern=r"^[0-9a-f]{64}$")]
 
 
-class _Part(BaseModel):
+class _ReceiptModel(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True)
 
 
-class StepReceipt(_Part):
-    """One step: when a look found it done, after how many attempts, and what it removed."""
+class StepReceipt(_ReceiptModel):
+    """One step: when it was verified, after how many attempts, and what it removed."""
 
     name: str
     done_at: datetime
@@ -44,17 +44,17 @@ class StepReceipt(_Part):
     found: dict[str, int | str]
 
 
-class AuditReceipt(_Part):
-    """Where the log speaks of the erasure; the line after the head carries this receipt's digest."""
+class AuditReceipt(_ReceiptModel):
+    """The log entry of the request, and the head of the log; the entry after it has this receipt's digest."""
 
     line: int
-    line_hash: Sha256 | None  # None: somebody had taken the line out
+    line_hash: Sha256 | None  # None: the entry had been removed from the log
     head: int
     head_hash: Sha256
 
 
-class Receipt(_Part):
-    """The document as it is written and read."""
+class Receipt(_ReceiptModel):
+    """The signed document."""
 
     version: Literal[1]
     erasure: UUID
@@ -76,12 +76,12 @@ class Receipt(_Part):
 
     @property
     def target(self) -> ErasureTarget:
-        """What is to be looked for."""
+        """What the erasure removed."""
         return ErasureTarget(self.source, self.shard, self.sample, tuple(self.prefixes))
 
 
 def complete_erasure(registry: Registry, erasure_id: UUID) -> None:
-    """Signs the receipt of an erasure whose steps are all done; one that has its receipt keeps it."""
+    """Sign the receipt of an erasure whose steps are all done; an existing receipt is kept."""
     failpoints.hit_failpoint("erasure: before the receipt")
     with registry.database.write_transaction() as session:
         erasure = session.scalars(select(Erasure).where(Erasure.id == erasure_id).with_for_update()).one()
@@ -89,12 +89,12 @@ def complete_erasure(registry: Registry, erasure_id: UUID) -> None:
             return
         undone = select(ErasureStep.name).where(ErasureStep.erasure_id == erasure_id, ErasureStep.done_at.is_(None))
         if names := session.scalars(undone).all():
-            raise Conflict(f"there is no receipt before all is done: {', '.join(names)} must be tried again")
-        # From here on the log stands still, so that its next line is the one that carries this receipt.
+            raise Conflict(f"the receipt is signed once all steps are done; not done: {', '.join(names)}")
+        # The lock keeps the log as it is, so that its next entry is the one with this receipt.
         head = session.scalars(select(LogHead).with_for_update()).one()
         signing.register_key(session, registry.signer)
         erasure.completed_at = session.execute(select(now())).scalar_one()
-        document = _document(session, registry, erasure, head)
+        document = _build_document(session, registry, erasure, head)
         session.execute(update(ErasureStep).where(ErasureStep.erasure_id == erasure_id).values(error=None))
         erasure.receipt = document | {"signature": registry.signer.sign(canonical_json(document))}
         chain.append_entry(
@@ -104,33 +104,33 @@ def complete_erasure(registry: Registry, erasure_id: UUID) -> None:
 
 
 def canonical_json(document: dict[str, Any]) -> bytes:
-    """The bytes that are signed: the document as JSON, without its signature, in the one way to write it."""
+    """Return the bytes that are signed: the document without its signature as canonical JSON."""
     unsigned = {name: value for name, value in document.items() if name != "signature"}
     return json.dumps(unsigned, sort_keys=True, separators=(",", ":"), ensure_ascii=True, allow_nan=False).encode()
 
 
 def receipt_digest(document: dict[str, Any]) -> str:
-    """The digest by which the log names a receipt."""
+    """Return the digest by which the log names a receipt."""
     return hashlib.sha256(canonical_json(document)).hexdigest()
 
 
 def parse_receipt(document: object) -> Receipt:
-    """The receipt, if it has the shape of one; Invalid says what is wrong with it."""
+    """Parse a receipt; Invalid says what is wrong with it."""
     if not isinstance(document, dict):
-        raise Invalid("this is no receipt: a receipt is a JSON object")
+        raise Invalid("not a receipt: a receipt is a JSON object")
     try:
         receipt = Receipt.model_validate(document)
     except ValidationError as error:
         first = error.errors(include_url=False, include_input=False)[0]
-        where = ".".join(str(part) for part in first["loc"]) or "it"
-        raise Invalid(f"this is no receipt: {where}: {first['msg']}") from error
+        where = ".".join(str(part) for part in first["loc"]) or "the document"
+        raise Invalid(f"not a receipt: {where}: {first['msg']}") from error
     if not all(prefix.startswith(source_prefix(receipt.source)) for prefix in receipt.prefixes):
-        raise Invalid("this is no receipt: its prefixes are not those of its source")
+        raise Invalid("not a receipt: its prefixes are not those of its source")
     return receipt
 
 
-def _document(session: Session, registry: Registry, erasure: Erasure, head: LogHead) -> dict[str, Any]:
-    began = session.get(LogEntry, erasure.epoch)
+def _build_document(session: Session, registry: Registry, erasure: Erasure, head: LogHead) -> dict[str, Any]:
+    request_entry = session.get(LogEntry, erasure.epoch)
     steps = select(ErasureStep).where(ErasureStep.erasure_id == erasure.id).order_by(ErasureStep.number)
     return {
         "version": VERSION,
@@ -138,20 +138,20 @@ def _document(session: Session, registry: Registry, erasure: Erasure, head: LogH
         "scope": erasure.scope,
         "task": str(erasure.task_id),
         "source": str(erasure.source_id),
-        "shard": _text(erasure.shard_id),
+        "shard": _to_text(erasure.shard_id),
         "sample": erasure.sample,
-        "requested_at": _text(erasure.requested_at),
-        "requested_by": _text(erasure.requested_by),
-        "completed_at": _text(erasure.completed_at),
+        "requested_at": _to_text(erasure.requested_at),
+        "requested_by": _to_text(erasure.requested_by),
+        "completed_at": _to_text(erasure.completed_at),
         "steps": [
-            {"name": step.name, "done_at": _text(step.done_at), "attempts": step.attempts, "found": step.found}
+            {"name": step.name, "done_at": _to_text(step.done_at), "attempts": step.attempts, "found": step.found}
             for step in session.scalars(steps)
         ],
         "prefixes": list(erasure.prefixes),
         "stores": {"rows": describe_database(registry.database), "objects": registry.objects.name},
         "audit": {
             "line": erasure.epoch,
-            "line_hash": None if began is None else began.hash,
+            "line_hash": None if request_entry is None else request_entry.hash,
             "head": head.number,
             "head_hash": head.hash,
         },
@@ -161,14 +161,14 @@ def _document(session: Session, registry: Registry, erasure: Erasure, head: LogH
 
 
 def describe_database(database: Database) -> str:
-    """What to call the database in a receipt: neither a user nor a path of the machine."""
+    """Return a name of the database for receipts, without user names and paths."""
     url = database.engine.url
     if database.is_sqlite:
         return f"sqlite {Path(url.database or '').name}"
     return f"postgresql {url.host or 'local'}/{url.database}"
 
 
-def _text(value: UUID | datetime | None) -> str | None:
+def _to_text(value: UUID | datetime | None) -> str | None:
     if isinstance(value, datetime):
         return value.isoformat()
     return None if value is None else str(value)

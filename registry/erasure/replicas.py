@@ -1,4 +1,4 @@
-"""Replicas: who keeps prompts in memory, and how far each has let go of what was forgotten."""
+"""Replicas: the processes that keep prompts in memory, and up to which erasure each has evicted them."""
 
 from dataclasses import dataclass
 from uuid import UUID
@@ -16,7 +16,7 @@ from registry.ids import new_id
 
 @dataclass(frozen=True)
 class Eviction:
-    """What to let go of: all of a source, or one shard of it."""
+    """What to evict: all of a source, or one shard of it."""
 
     epoch: int
     source_id: UUID
@@ -24,13 +24,13 @@ class Eviction:
 
 
 def current_epoch(session: Session) -> int:
-    """The last line of the log. Lines are committed in their order: all erasures up to here can be seen."""
+    """Return the number of the last log entry; entries are committed in order, so all erasures up to it are visible."""
     return session.scalars(select(LogHead.number)).one()
 
 
 def register_replica(session: Session, name: str, seconds: float) -> Replica:
-    """A replica that begins with nothing in memory; forgetting waits for it for as long as its heartbeat goes on."""
-    session.execute(delete(Replica).where(Replica.expires_at <= now()))  # nobody waits for the dead
+    """Register a replica with nothing in memory; erasures wait for it as long as its heartbeat goes on."""
+    session.execute(delete(Replica).where(Replica.expires_at <= now()))  # no erasure waits for dead replicas
     replica = Replica(id=new_id(), name=name, epoch=current_epoch(session), expires_at=seconds_from_now(seconds))
     session.add(replica)
     session.flush()
@@ -39,9 +39,9 @@ def register_replica(session: Session, name: str, seconds: float) -> Replica:
 
 
 def report_epoch(session: Session, replica_id: UUID, epoch: int, seconds: float) -> None:
-    """The replica lives, and holds nothing that was forgotten up to this epoch.
+    """Record that the replica is alive and has evicted everything that was forgotten up to this epoch.
 
-    LeaseLost if it was late: it counted as dead, so it must let go of everything and enrol anew.
+    LeaseLost if it is late: erasures did not wait for it, so it must evict all prompts and register again.
     """
     mine = update(Replica).where(Replica.id == replica_id, Replica.expires_at > now())
     newest = case((Replica.epoch < epoch, epoch), else_=Replica.epoch)
@@ -51,15 +51,15 @@ def report_epoch(session: Session, replica_id: UUID, epoch: int, seconds: float)
         ).one_or_none()
         is None
     ):
-        raise LeaseLost("this replica counts as dead: let go of all prompts in memory, and enrol again")
+        raise LeaseLost("this replica's registration has expired: evict all prompts from memory, and register again")
 
 
 def unregister_replica(session: Session, replica_id: UUID) -> None:
-    """The replica holds nothing any more, and nobody waits for it."""
+    """Remove the replica, which has nothing in memory any more."""
     session.execute(delete(Replica).where(Replica.id == replica_id))
 
 
 def erasures_since(session: Session, epoch: int) -> list[Eviction]:
-    """What was forgotten after this epoch, in order; a forgotten sample takes its shard's prompt with it."""
+    """Return what was forgotten after this epoch, in order; a forgotten sample evicts its shard's prompt."""
     newer = select(Erasure.epoch, Erasure.source_id, Erasure.shard_id).where(Erasure.epoch > epoch)
     return [Eviction(*row) for row in session.execute(newer.order_by(Erasure.epoch))]

@@ -1,6 +1,6 @@
-"""Beginning to forget: one transaction that stops serving and records the request; the rest is work for later.
+"""Requests an erasure: one transaction stops serving and records the request; the runner does the rest.
 
-Whoever did not hear the answer asks again, and so does a proxy whose replica died: then the same erasure is found.
+A repeated request, by a client or a proxy that got no answer, returns the same erasure.
 """
 
 from uuid import UUID
@@ -28,61 +28,61 @@ from registry.registry import Registry
 from registry.storage.keys import prompts_prefix, sample_key, shard_prefix, source_prefix
 from registry.training.lease import UNLEASED, clear_lease
 
-RETRAIN_PRIORITY = 10  # the priority of training again: a shard that served yesterday goes before new ones
+RETRAIN_PRIORITY = 10  # of a shard that was already served: it goes before new ones
 
 
 def forget_source(registry: Registry, caller: Caller, source_id: UUID) -> Erasure:
-    """Nobody sees or uses the source from here on; its erasure is on record and will be carried out."""
+    """Stop serving the source, hide it, and record its erasure."""
     with registry.database.write_transaction() as session:
         try:
             source = require_right(session, caller, "forget", source_id)
         except NotFound:
-            if (begun := find_requested(session, caller, "source", source_id)) is not None:
-                return begun
+            if (earlier := find_requested(session, caller, "source", source_id)) is not None:
+                return earlier
             raise
-        erasure = _new(session, caller, "source", source, prefixes=[source_prefix(source.id)])
-        found = _stop_serving(session, erasure, Prompt.source_id == source.id)
-        found["grants"] = _count(session, Grant.source_id == source.id)
+        erasure = _new_erasure(session, caller, "source", source, prefixes=[source_prefix(source.id)])
+        removed = _stop_serving(session, erasure, Prompt.source_id == source.id)
+        removed["grants"] = _count_grants(session, source)
         session.execute(delete(Grant).where(Grant.source_id == source.id))
         _clear_leases(session, Shard.source_id == source.id)
         source.name, source.erasure_id = None, erasure.id
-        _record(session, caller, erasure, found, true())
+        _record(session, caller, erasure, removed, true())
     failpoints.hit_failpoint("erasure: requested")
     return erasure
 
 
 def forget_shard(registry: Registry, caller: Caller, source_id: UUID, shard_id: UUID) -> Erasure:
-    """Nobody uses the shard from here on, and none of its samples comes back unasked."""
+    """Stop serving the shard, record its erasure, and leave tombstones of its samples."""
     with registry.database.write_transaction() as session:
         source = require_right(session, caller, "forget", source_id)
-        if (begun := find_requested(session, caller, "shard", source.id, shard=shard_id)) is not None:
-            return begun
-        shard = _shard(session, source, shard_id)
+        if (earlier := find_requested(session, caller, "shard", source.id, shard=shard_id)) is not None:
+            return earlier
+        shard = _lock_shard(session, source, shard_id)
         prefixes = [shard_prefix(source.id, shard.id)]
-        erasure = _new(session, caller, "shard", source, shard=shard.id, prefixes=prefixes)
-        found = _stop_serving(session, erasure, Prompt.shard_id == shard.id)
+        erasure = _new_erasure(session, caller, "shard", source, shard=shard.id, prefixes=prefixes)
+        removed = _stop_serving(session, erasure, Prompt.shard_id == shard.id)
         digests = session.scalars(select(Sample.digest).where(Sample.shard_id == shard.id)).all()
         add_tombstones(session, source, erasure.id, digests)
-        # At once, so that a picture that is uploaded again finds no row of its forgotten self.
+        # Now, and not in a later step, so that the same picture can be uploaded again.
         session.execute(delete(Sample).where(Sample.shard_id == shard.id))
-        found["samples"] = len(digests)
+        removed["samples"] = len(digests)
         _clear_leases(session, Shard.id == shard.id)
         shard.erasure_id = erasure.id
-        _record(session, caller, erasure, found, _may_hold(shard.id))
+        _record(session, caller, erasure, removed, _claims_of_shard(shard.id))
     failpoints.hit_failpoint("erasure: requested")
     return erasure
 
 
 def forget_sample(registry: Registry, caller: Caller, source_id: UUID, digest: str) -> Erasure:
-    """The picture is no sample any more; its shard serves again once it is trained without it."""
+    """Delete the sample's row and record its erasure; its shard is served again once it is trained without it."""
     with registry.database.write_transaction() as session:
         source = require_right(session, caller, "forget", source_id)
         sample = session.get(Sample, (source.id, digest))
         if sample is None:
-            if (begun := find_requested(session, caller, "sample", source.id, sample=digest)) is not None:
-                return begun
+            if (earlier := find_requested(session, caller, "sample", source.id, sample=digest)) is not None:
+                return earlier
             raise NotFound("sample", digest)
-        shard = _shard(session, source, sample.shard_id)
+        shard = _lock_shard(session, source, sample.shard_id)
         session.delete(sample)
         session.flush()
         is_empty = not session.scalar(select(exists().where(Sample.shard_id == shard.id)))
@@ -91,30 +91,30 @@ def forget_sample(registry: Registry, caller: Caller, source_id: UUID, digest: s
             if is_empty
             else [sample_key(source.id, shard.id, digest), prompts_prefix(source.id, shard.id, shard.generation)]
         )
-        erasure = _new(session, caller, "sample", source, shard=shard.id, sample=digest, prefixes=prefixes)
-        found = _stop_serving(session, erasure, Prompt.shard_id == shard.id)
+        erasure = _new_erasure(session, caller, "sample", source, shard=shard.id, sample=digest, prefixes=prefixes)
+        removed = _stop_serving(session, erasure, Prompt.shard_id == shard.id)
         add_tombstones(session, source, erasure.id, [digest])
-        found["samples"] = 1
+        removed["samples"] = 1
         _clear_leases(session, Shard.id == shard.id)
         if is_empty:  # a shard without samples does not exist
             session.execute(delete(Shard).where(Shard.id == shard.id))
         else:
             retrain(shard)
-        _record(session, caller, erasure, found, _may_hold(shard.id))
+        _record(session, caller, erasure, removed, _claims_of_shard(shard.id))
     failpoints.hit_failpoint("erasure: requested")
     return erasure
 
 
-def _shard(session: Session, source: Source, shard_id: UUID) -> Shard:
+def _lock_shard(session: Session, source: Source, shard_id: UUID) -> Shard:
     known = select(Shard).where(Shard.id == shard_id, Shard.source_id == source.id, Shard.erasure_id.is_(None))
-    # Locked by itself too: whoever leases work locks shards, and not their source.
+    # Locked too, because a lease locks shards but not their source.
     shard = session.scalars(known.with_for_update(), execution_options={"populate_existing": True}).one_or_none()
     if shard is None:
         raise NotFound("shard", shard_id)
     return shard
 
 
-def _new(
+def _new_erasure(
     session: Session,
     caller: Caller,
     scope: ErasureScope,
@@ -135,7 +135,7 @@ def _new(
         write_claims=[],
         requested_by=caller.user_id,
         requested_at=now(),
-        epoch=0,  # the log tells it at the end
+        epoch=0,  # set with the log entry
         not_before=now(),
     )
     session.add(erasure)
@@ -144,8 +144,8 @@ def _new(
 
 
 def _stop_serving(session: Session, erasure: Erasure, prompts: ColumnElement[bool]) -> dict[str, int]:
-    """Deletes the prompts' rows, and with them the right to be served; releases note what they lose."""
-    # A release that pins one of them right now is waited for, and a later one finds it gone.
+    """Delete the prompts' rows, which are the right to be served, and record the loss of releases; return counts."""
+    # Waits for a release that is pinning one of them; a later release does not find it.
     locked = session.scalars(select(Prompt.id).where(prompts).with_for_update()).all()
     pinned = select(ReleasePrompt).join(Prompt, Prompt.id == ReleasePrompt.prompt_id).where(prompts)
     losses = session.scalar(select(func.count()).select_from(pinned.subquery()))
@@ -162,12 +162,12 @@ def _stop_serving(session: Session, erasure: Erasure, prompts: ColumnElement[boo
             ),
         )
     )
-    session.execute(delete(Prompt).where(prompts))  # and what pinned them, by cascade
+    session.execute(delete(Prompt).where(prompts))  # and their pins, by cascade
     return {"prompts": len(locked), "pinned": losses or 0}
 
 
-def _count(session: Session, grants: ColumnElement[bool]) -> int:
-    return session.scalar(select(func.count()).select_from(Grant).where(grants)) or 0
+def _count_grants(session: Session, source: Source) -> int:
+    return session.scalar(select(func.count()).select_from(Grant).where(Grant.source_id == source.id)) or 0
 
 
 def _clear_leases(session: Session, shards: ColumnElement[bool]) -> None:
@@ -175,28 +175,28 @@ def _clear_leases(session: Session, shards: ColumnElement[bool]) -> None:
 
 
 def retrain(shard: Shard) -> None:
-    """Begins a new generation of the shard, which is work and goes before others; who works on the old one has lost."""
+    """Begin a new generation of the shard, to be trained before others; leases on the old one are lost."""
     shard.generation += 1
     shard.attempts, shard.error, shard.not_before = 0, None, None
     shard.priority = RETRAIN_PRIORITY
     clear_lease(shard)
 
 
-def _may_hold(shard: UUID) -> ColumnElement[bool]:
-    # An upload of the source has no shard, and may hold the very picture that is forgotten.
+def _claims_of_shard(shard: UUID) -> ColumnElement[bool]:
+    # The claim of an upload names no shard, and the upload may contain the forgotten picture.
     return or_(WriteClaim.shard_id == shard, WriteClaim.shard_id.is_(None))
 
 
 def _record(
-    session: Session, caller: Caller, erasure: Erasure, found: dict[str, int], holders: ColumnElement[bool]
+    session: Session, caller: Caller, erasure: Erasure, removed: dict[str, int], claims: ColumnElement[bool]
 ) -> None:
-    """The steps, whom to wait for, and, last, the line of the log, whose number is the erasure's epoch."""
-    held = session.scalars(select(WriteClaim.id).where(WriteClaim.source_id == erasure.source_id, holders)).all()
-    erasure.write_claims = [str(claim) for claim in held]
+    """Record the steps, the claims to wait for, and, last, the log entry, whose number is the erasure's epoch."""
+    claim_ids = session.scalars(select(WriteClaim.id).where(WriteClaim.source_id == erasure.source_id, claims)).all()
+    erasure.write_claims = [str(claim) for claim in claim_ids]
     for number, name in enumerate(STEPS):
         step = ErasureStep(erasure_id=erasure.id, number=number, name=name, attempts=0, found={})
         if name == UNSERVE:
-            step.attempts, step.found, step.done_at = 1, found, now()
+            step.attempts, step.found, step.done_at = 1, removed, now()
         session.add(step)
     session.flush()
     erasure.epoch = chain.append_entry(
@@ -207,7 +207,7 @@ def _record(
         scope=erasure.scope,
         source=erasure.source_id,
         shard=erasure.shard_id,
-        **found,
+        **removed,
     )
     session.flush()
     session.refresh(erasure)

@@ -1,4 +1,4 @@
-"""How erasures stand: what is done, what each step waits for, and the receipt."""
+"""The progress of erasures: which steps are done, what the others wait for, and the receipt."""
 
 from dataclasses import dataclass
 from datetime import datetime
@@ -17,7 +17,7 @@ from registry.errors import NotFound
 
 @dataclass(frozen=True)
 class StepProgress:
-    """One step: how often it was tried, what it found, and why it is not done, if it is not."""
+    """One step: how often it was tried, what it removed, and why it is not done yet."""
 
     name: str
     attempts: int
@@ -28,7 +28,7 @@ class StepProgress:
 
 @dataclass(frozen=True)
 class ErasureProgress:
-    """An erasure as people see it."""
+    """An erasure with its steps."""
 
     id: UUID
     scope: str
@@ -45,18 +45,18 @@ class ErasureProgress:
 
     @property
     def state(self) -> Literal["running", "complete"]:
-        """Complete once the receipt is there; until then serving has stopped, and the rest is tried again and again."""
+        """Complete once the receipt is signed; until then serving has stopped and the other steps are retried."""
         return "running" if self.completed_at is None else "complete"
 
     @property
     def waits_for(self) -> tuple[str, ...]:
-        """One line for each step that was tried in vain."""
+        """One line for each step that failed."""
         return tuple(f"{step.name}: {step.error}" for step in self.steps if step.error is not None)
 
 
 def show_erasure(session: Session, caller: Caller, erasure_id: UUID) -> ErasureProgress:
-    """The erasure, for those who asked for it and for admins."""
-    erasure = session.scalars(_seen_by(caller).where(Erasure.id == erasure_id)).one_or_none()
+    """Return the erasure, for the user who requested it and for admins."""
+    erasure = session.scalars(_visible_to(caller).where(Erasure.id == erasure_id)).one_or_none()
     if erasure is None:
         raise NotFound("erasure", erasure_id)
     return progress_of(session, erasure)
@@ -65,8 +65,8 @@ def show_erasure(session: Session, caller: Caller, erasure_id: UUID) -> ErasureP
 def list_erasures(
     session: Session, caller: Caller, *, after: str | None = None, limit: int = DEFAULT_LIMIT
 ) -> Page[ErasureProgress]:
-    """The caller's erasures, or all for an admin, oldest first."""
-    found = read_page(session, _seen_by(caller), Erasure.id, after=after, limit=limit)
+    """Return the caller's erasures, or all for an admin, oldest first."""
+    found = read_page(session, _visible_to(caller), Erasure.id, after=after, limit=limit)
     return found.map(lambda erasure: progress_of(session, erasure))
 
 
@@ -79,8 +79,8 @@ def find_requested(
     shard: UUID | None = None,
     sample: str | None = None,
 ) -> Erasure | None:
-    """The last erasure of exactly this that the caller may see, if there is one."""
-    mine = _seen_by(caller).where(Erasure.scope == scope, Erasure.source_id == source)
+    """Return the last erasure of exactly this target that the caller may see."""
+    mine = _visible_to(caller).where(Erasure.scope == scope, Erasure.source_id == source)
     if shard is not None:
         mine = mine.where(Erasure.shard_id == shard)
     if sample is not None:
@@ -89,7 +89,7 @@ def find_requested(
 
 
 def progress_of(session: Session, erasure: Erasure) -> ErasureProgress:
-    """How an erasure stands, whoever asks."""
+    """Return the progress of an erasure without checking rights."""
     steps = select(ErasureStep).where(ErasureStep.erasure_id == erasure.id).order_by(ErasureStep.number)
     return ErasureProgress(
         id=erasure.id,
@@ -110,9 +110,9 @@ def progress_of(session: Session, erasure: Erasure) -> ErasureProgress:
     )
 
 
-def _seen_by(caller: Caller) -> Select[Erasure]:
-    every = select(Erasure)
-    return every if caller.is_admin else every.where(Erasure.requested_by == caller.user_id)
+def _visible_to(caller: Caller) -> Select[Erasure]:
+    erasures = select(Erasure)
+    return erasures if caller.is_admin else erasures.where(Erasure.requested_by == caller.user_id)
 
 
 def add_counts(session: Session, erasure_id: UUID, step: str, **counts: int) -> None:

@@ -1,4 +1,4 @@
-"""The steps of an erasure: each may be tried often, by several at once, and is done when a look says so."""
+"""The steps of an erasure. Each can be retried, also by several processes at once, and is done once it is verified."""
 
 from collections.abc import Callable
 from uuid import UUID
@@ -24,31 +24,33 @@ from registry.registry import Registry
 from registry.storage import write_claims
 from registry.storage.ownership import require_own_store
 
-BATCH = 5000  # rows deleted in one transaction, so that nobody waits long for it
-UNSERVE = "serving"
-VERIFY = "look"  # the last: everything once more, together
+BATCH = 5000  # rows deleted in one transaction, to keep it short
+UNSERVE = "unserve"
+VERIFY = "verify"  # the last: everything once more, together
 
 
 class StepNotDone(Conflict):
-    """The step waits for something, which the message names, and is tried again."""
+    """The step waits for something, which the message names, and is retried."""
 
 
 def check_unserved(registry: Registry, erasure: Erasure) -> None:
-    """No prompt and no grant of the target is left; they went in the transaction that began the erasure."""
+    """Check that no prompt and no grant is left; the transaction of the request deleted them."""
     with registry.database.read_transaction() as session:
         left = count_rows(session, target_of(erasure))
     if serving := [name for name in (Prompt.__tablename__, Grant.__tablename__) if name in left]:
-        raise StepNotDone(f"{' and '.join(serving)} are left, which should have gone at once: run `alacarte doctor`")
+        raise StepNotDone(
+            f"{' and '.join(serving)} are left that the request should have deleted: run `alacarte doctor`"
+        )
 
 
 def run_delete_objects(registry: Registry, erasure: Erasure) -> None:
-    """Nothing lies under the prefixes; what did is counted before the first of it goes."""
+    """Count and delete everything under the prefixes."""
     delete_objects(registry, erasure)
     failpoints.hit_failpoint("erasure: objects removed")
 
 
 def wait_for_write_claims(registry: Registry, erasure: Erasure) -> None:
-    """Nobody who held bytes when the erasure began holds them any more, and the dead are cleared up after."""
+    """Wait for the processes that had bytes of the target at the request, and clean up after dead ones."""
     write_claims.clean_up_abandoned(registry.database, registry.objects, registry.scratch)
     with registry.database.read_transaction() as session:
         at = session.execute(select(now())).scalar_one()
@@ -56,24 +58,26 @@ def wait_for_write_claims(registry: Registry, erasure: Erasure) -> None:
     if left:
         first = min(left, key=lambda claim: claim.id)
         others = f" (and {len(left) - 1} more)" if len(left) > 1 else ""
-        raise StepNotDone(_reason(first, first.expires_at > at, registry, erasure) + others)
+        raise StepNotDone(_describe_claim(first, first.expires_at > at, registry, erasure) + others)
 
 
 def wait_for_memory(registry: Registry, erasure: Erasure) -> None:
-    """Every replica that lives has let go of what was forgotten up to this erasure."""
+    """Wait until every live replica has evicted what was forgotten up to this erasure."""
     with registry.database.read_transaction() as session:
         late = select(Replica).where(Replica.expires_at > now(), Replica.epoch < erasure.epoch).order_by(Replica.name)
         names = [replica.name for replica in session.scalars(late)]
     if names:
-        raise StepNotDone(f"in the memory of {', '.join(names[:5])}: it lets go within seconds, or counts as dead soon")
+        raise StepNotDone(
+            f"in the memory of {', '.join(names[:5])}: a replica evicts it within seconds, or its registration expires"
+        )
 
 
 def delete_rows(registry: Registry, erasure: Erasure) -> None:
-    """No table speaks of the target any more, and the database has given up the place where it did."""
+    """Delete all rows of the target, and make the database overwrite them."""
     target = target_of(erasure)
-    # The row that the others hang on goes last, so that every one is counted.
+    # The row that the others refer to goes last, so that every one is counted.
     for table, condition in reversed(list(rows_of(target))):
-        while _delete_some(registry.database, erasure, table, condition):
+        while _delete_batch(registry.database, erasure, table, condition):
             pass
     failpoints.hit_failpoint("erasure: rows removed")
     with registry.database.read_transaction() as session:
@@ -81,11 +85,11 @@ def delete_rows(registry: Registry, erasure: Erasure) -> None:
     if left:
         raise StepNotDone(f"rows are left in {', '.join(sorted(left))}")
     if not vacuum(registry.database):
-        raise StepNotDone("a reader keeps the database from giving up what was deleted: it is tried again")
+        raise StepNotDone("a long-running reader keeps deleted rows in the database: it is tried again")
 
 
 def verify(registry: Registry, erasure: Erasure) -> None:
-    """Everything is verified once more, together; what a late writer left is removed, and counted by itself."""
+    """Verify everything once more, together; what a late writer left is removed, and counted separately."""
     check_unserved(registry, erasure)
     wait_for_write_claims(registry, erasure)
     wait_for_memory(registry, erasure)
@@ -102,13 +106,13 @@ def verify(registry: Registry, erasure: Erasure) -> None:
             add_counts(session, erasure.id, VERIFY, late=late)
     # A removal is not proof: only a listing that shows nothing is.
     if any(True for prefix in erasure.prefixes for _ in registry.objects.list_all(prefix)):
-        raise StepNotDone("somebody still writes objects of what is forgotten: stop it")
+        raise StepNotDone("some process still writes objects of what is forgotten: stop it")
 
 
 STEPS: dict[str, Callable[[Registry, Erasure], None]] = {
     UNSERVE: check_unserved,
     "objects": run_delete_objects,
-    "holdings": wait_for_write_claims,
+    "write_claims": wait_for_write_claims,
     "memory": wait_for_memory,
     "rows": delete_rows,
     VERIFY: verify,
@@ -136,30 +140,30 @@ def confirm_scratch(session: Session, caller: Caller, erasure_id: UUID) -> int:
         raise Conflict("no scratch folder is missing: every process with files of it is alive or has finished")
     for claim in lost:
         claim.scratch_id = None
-    add_counts(session, erasure.id, "holdings", **{"confirmed by hand": len(lost)})
+    add_counts(session, erasure.id, "write_claims", confirmed_by_hand=len(lost))
     chain.append_entry(session, caller.user_id, "erasure.confirmed", erasure=erasure.id, write_claims=len(lost))
     return len(lost)
 
 
-def _reason(claim: WriteClaim, is_alive: bool, registry: Registry, erasure: Erasure) -> str:
-    who = f"{claim.process} ({claim.purpose})"
+def _describe_claim(claim: WriteClaim, is_alive: bool, registry: Registry, erasure: Erasure) -> str:
+    process = f"{claim.process} ({claim.purpose})"
     if is_alive:
-        return f"held by {who}: it lets go when its work ends or its heartbeat stops"
+        return f"{process} has bytes of it: it removes them when its work ends or its heartbeat stops"
     if claim.scratch_id == registry.scratch.id:
-        return f"held by {who}, which is late but still there: end that process"
+        return f"{process} has bytes of it, and is still running although its heartbeat stopped: end that process"
     return (
-        f"files of {who} lie in a scratch folder that is not here: start a worker on that folder again, "
-        f"or, if its disk is gone, `alacarte erasure confirm {erasure.id}`"
+        f"files of {process} are in a scratch folder that is not on this host: start a worker on that folder again, "
+        f"or, if its disk is gone, run `alacarte erasure confirm {erasure.id}`"
     )
 
 
-def _delete_some(database: Database, erasure: Erasure, table: Table, condition: ColumnElement[bool]) -> bool:
-    """Deletes and counts a batch in one transaction; whether there was any."""
+def _delete_batch(database: Database, erasure: Erasure, table: Table, condition: ColumnElement[bool]) -> bool:
+    """Delete and count a batch of rows in one transaction; return whether there were any."""
     key = table.primary_key.columns
     with database.write_transaction() as session:
-        lock_step(session, erasure.id, "rows")  # of two that run at once, one counts each row
-        some = [tuple(row) for row in session.execute(select(*key).where(condition).limit(BATCH))]
-        if some:
-            session.execute(delete(table).where(tuple_(*key).in_(some)))
-            add_counts(session, erasure.id, "rows", **{table.name: len(some)})
-    return bool(some)
+        lock_step(session, erasure.id, "rows")  # of two processes at once, one counts each row
+        batch = [tuple(row) for row in session.execute(select(*key).where(condition).limit(BATCH))]
+        if batch:
+            session.execute(delete(table).where(tuple_(*key).in_(batch)))
+            add_counts(session, erasure.id, "rows", **{table.name: len(batch)})
+    return bool(batch)

@@ -1,4 +1,4 @@
-"""What an erasure is to remove, and where to look for it: in every table and under its prefixes."""
+"""What an erasure removes, and in which tables rows of it can be."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -9,17 +9,15 @@ from sqlalchemy.orm import Session
 
 from registry.db.models.base import Base
 from registry.db.models.erasures import Erasure
-from registry.db.models.prompts import ReleaseLoss
-from registry.db.models.write_claims import WriteClaim
 from registry.storage.keys import shard_prefix
 
-# These keep ids of what is gone, and nothing else of it; write claims are released by a step of their own.
-KEPT_TABLES = frozenset(model.__tablename__ for model in (Erasure, ReleaseLoss, WriteClaim))
+# The first two keep ids of what is gone, and nothing else of it; write claims have a step of their own.
+KEPT_TABLES = frozenset({"erasures", "release_losses", "write_claims"})
 
 
 @dataclass(frozen=True)
 class ErasureTarget:
-    """The ids of what is forgotten: a source, or a shard of it, or a sample of that."""
+    """The ids of what is forgotten: a source, a shard of it, or a sample of that."""
 
     source: UUID
     shard: UUID | None
@@ -27,35 +25,35 @@ class ErasureTarget:
     prefixes: tuple[str, ...]
 
     @property
-    def is_a_whole_shard(self) -> bool:
-        """Whether nothing of the shard is left: it was forgotten itself, or with its last sample."""
+    def is_whole_shard(self) -> bool:
+        """Whether the whole shard goes: it was forgotten itself, or with its last sample."""
         return self.shard is not None and self.prefixes == (shard_prefix(self.source, self.shard),)
 
 
 def target_of(erasure: Erasure) -> ErasureTarget:
-    """What this erasure is to remove."""
+    """Return what this erasure removes."""
     return ErasureTarget(erasure.source_id, erasure.shard_id, erasure.sample, tuple(erasure.prefixes))
 
 
 def rows_of(target: ErasureTarget) -> Iterator[tuple[Table, ColumnElement[bool]]]:
-    """Every table that may speak of the target, with the condition on the rows that do."""
+    """Yield every table that can have rows of the target, with the condition on those rows."""
     tables = Base.metadata.tables
     if target.shard is None:
         yield tables["sources"], tables["sources"].c.id == target.source
-        yield from _naming("source_id", target.source)
-    elif target.is_a_whole_shard:
+        yield from _tables_with("source_id", target.source)
+    elif target.is_whole_shard:
         yield tables["shards"], tables["shards"].c.id == target.shard
-        yield from _naming("shard_id", target.shard)
+        yield from _tables_with("shard_id", target.shard)
     else:
         samples, prompts = tables["samples"].c, tables["prompts"].c
-        # In another shard it would be one that was uploaded again.
+        # In another shard, it is a picture that was uploaded again.
         yield tables["samples"], and_(samples.shard_id == target.shard, samples.digest == target.sample)
-        taught = [prompts.key.startswith(prefix, autoescape=True) for prefix in target.prefixes]
-        yield tables["prompts"], and_(prompts.shard_id == target.shard, or_(*taught))
+        trained_from = [prompts.key.startswith(prefix, autoescape=True) for prefix in target.prefixes]
+        yield tables["prompts"], and_(prompts.shard_id == target.shard, or_(*trained_from))
 
 
 def count_rows(session: Session, target: ErasureTarget) -> dict[str, int]:
-    """How many rows are left in each table that has any."""
+    """Return the number of rows left, by table, without the tables that have none."""
     counts = {
         table.name: session.execute(select(func.count()).select_from(table).where(condition)).scalar_one()
         for table, condition in rows_of(target)
@@ -63,7 +61,7 @@ def count_rows(session: Session, target: ErasureTarget) -> dict[str, int]:
     return {name: count for name, count in counts.items() if count}
 
 
-def _naming(column: str, value: UUID) -> Iterator[tuple[Table, ColumnElement[bool]]]:
+def _tables_with(column: str, value: UUID) -> Iterator[tuple[Table, ColumnElement[bool]]]:
     for table in Base.metadata.sorted_tables:
         if table.name not in KEPT_TABLES and column in table.c:
             yield table, table.c[column] == value

@@ -1,4 +1,4 @@
-"""Checking a receipt: that it is genuine, and, by looking again, that what it says still holds."""
+"""Verifies a receipt: its signature, and that everything it says still holds."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -21,12 +21,12 @@ from registry.storage.keys import InvalidKey
 from registry.storage.ownership import require_own_store
 from registry.storage.store import ObjectStore
 
-MANY = 1000  # leftovers are counted up to here
+MAX_COUNTED = 1000  # remaining objects are counted up to here
 
 
 @dataclass(frozen=True)
 class ReceiptCheck:
-    """One thing that was looked at."""
+    """The result of one check."""
 
     name: str
     ok: bool
@@ -35,31 +35,31 @@ class ReceiptCheck:
 
 @dataclass(frozen=True)
 class ReceiptVerification:
-    """All that was looked at. A receipt that is not genuine says nothing, so then nothing else was."""
+    """All checks of a receipt; after a wrong signature nothing else is checked."""
 
     checks: tuple[ReceiptCheck, ...]
 
     @property
     def holds(self) -> bool:
-        """Whether the receipt is genuine and everything it says is still so."""
+        """Whether the receipt is genuine and everything it says still holds."""
         return all(check.ok for check in self.checks)
 
 
 def verify_receipt(registry: Registry, receipt: dict[str, Any], *, public: str | None = None) -> ReceiptVerification:
-    """Checks the signature, by the key given or one the registry knows, and looks in the live stores and the log.
+    """Check the signature, by the given key or a known one, and then the database, the store and the log.
 
-    Raises Invalid for what has not even the shape of a receipt.
+    Raises Invalid if the document is not a receipt.
     """
-    read = parse_receipt(receipt)
+    parsed = parse_receipt(receipt)
     with registry.database.read_transaction() as session:
-        genuine = _check_signature(session, receipt, read, public)
+        genuine = _check_signature(session, receipt, parsed, public)
         if not genuine.ok:
             return ReceiptVerification((genuine,))
-        in_rows = [_check_rows(session, read), _check_holdings(session, read), *_check_sample(session, read)]
-        in_log = [_check_log(session, receipt, read)]
-    # Listing a store takes a while: no transaction stays open for it.
+        in_rows = [_check_rows(session, parsed), _check_write_claims(session, parsed), *_check_sample(session, parsed)]
+        in_log = [_check_log(session, receipt, parsed)]
+    # Listing a store takes long: no transaction stays open for it.
     require_own_store(registry.database, registry.objects)
-    return ReceiptVerification((genuine, _check_objects(registry.objects, read), *in_rows, *in_log))
+    return ReceiptVerification((genuine, _check_objects(registry.objects, parsed), *in_rows, *in_log))
 
 
 def _check_signature(session: Session, document: dict[str, Any], receipt: Receipt, public: str | None) -> ReceiptCheck:
@@ -72,22 +72,22 @@ def _check_signature(session: Session, document: dict[str, Any], receipt: Receip
     elif signing.key_fingerprint(public) != receipt.key:
         return ReceiptCheck(name, False, f"not signed by the key given, but by {receipt.key[:16]}")
     if not signing.is_signature_valid(canonical_json(document), receipt.signature, public):
-        return ReceiptCheck(name, False, "the receipt was changed after it was signed, or never signed")
+        return ReceiptCheck(name, False, "the receipt was changed after it was signed, or was never signed")
     return ReceiptCheck(name, True, f"signed by the key {receipt.key[:16]}")
 
 
 def _check_objects(objects: ObjectStore, receipt: Receipt) -> ReceiptCheck:
     name = "objects"
     try:
-        left = list(islice((found for prefix in receipt.prefixes for found in objects.list_all(prefix)), MANY))
+        left = list(islice((found for prefix in receipt.prefixes for found in objects.list_all(prefix)), MAX_COUNTED))
     except InvalidKey as error:
-        raise Invalid("this is no receipt: one of its prefixes cannot be looked under") from error
+        raise Invalid("not a receipt: one of its prefixes is not a valid key") from error
     if left:
-        count = f"{MANY} or more" if len(left) == MANY else str(len(left))
+        count = f"{MAX_COUNTED} or more" if len(left) == MAX_COUNTED else str(len(left))
         return ReceiptCheck(name, False, f"{count} left in {objects.name}, {left[0].key} ({left[0].kind}) first")
     elsewhere = receipt.stores.get("objects", objects.name)
     moved = "" if elsewhere == objects.name else f"; at that time the store was {elsewhere}"
-    return ReceiptCheck(name, True, f"nothing lies under its prefixes in {objects.name}{moved}")
+    return ReceiptCheck(name, True, f"nothing is left under its prefixes in {objects.name}{moved}")
 
 
 def _check_rows(session: Session, receipt: Receipt) -> ReceiptCheck:
@@ -96,19 +96,19 @@ def _check_rows(session: Session, receipt: Receipt) -> ReceiptCheck:
         return ReceiptCheck(
             "rows", False, "left in " + ", ".join(f"{table} ({count})" for table, count in left.items())
         )
-    return ReceiptCheck("rows", True, "no table speaks of it")
+    return ReceiptCheck("rows", True, "no table has rows of it")
 
 
-def _check_holdings(session: Session, receipt: Receipt) -> ReceiptCheck:
-    held = select(WriteClaim.process).where(
+def _check_write_claims(session: Session, receipt: Receipt) -> ReceiptCheck:
+    claims = select(WriteClaim.process).where(
         WriteClaim.source_id == receipt.source, WriteClaim.started_at < receipt.requested_at
     )
     if receipt.shard is not None:
-        held = held.where(WriteClaim.shard_id == receipt.shard)
-    holders = session.scalars(held).all()
-    if holders:
-        return ReceiptCheck("holdings", False, f"bytes of it may be held by {holders[0]}")
-    return ReceiptCheck("holdings", True, "nobody holds bytes of it")
+        claims = claims.where(WriteClaim.shard_id == receipt.shard)
+    processes = session.scalars(claims).all()
+    if processes:
+        return ReceiptCheck("write_claims", False, f"{processes[0]} may have bytes of it")
+    return ReceiptCheck("write_claims", True, "no process has bytes of it")
 
 
 def _check_sample(session: Session, receipt: Receipt) -> Iterator[ReceiptCheck]:
@@ -116,7 +116,7 @@ def _check_sample(session: Session, receipt: Receipt) -> Iterator[ReceiptCheck]:
         return
     sample = session.get(Sample, (receipt.source, receipt.sample))
     if sample is None:
-        yield ReceiptCheck("sample", True, "the picture is no sample of its source")
+        yield ReceiptCheck("sample", True, "the picture is not a sample of its source")
     elif sample.shard_id != receipt.shard and sample.added_at >= receipt.requested_at:
         yield ReceiptCheck(
             "sample", True, f"the picture was uploaded again, and admitted, at {sample.added_at.isoformat()}"
@@ -127,16 +127,16 @@ def _check_sample(session: Session, receipt: Receipt) -> Iterator[ReceiptCheck]:
 
 def _check_log(session: Session, document: dict[str, Any], receipt: Receipt) -> ReceiptCheck:
     name = "log"
-    began, head, completed = (
+    requested, head, completed = (
         session.get(LogEntry, number) for number in (receipt.audit.line, receipt.audit.head, receipt.audit.head + 1)
     )
-    if began is None or head is None or completed is None:
-        return ReceiptCheck(name, False, "lines that the receipt names are not in the log")
-    if (began.hash, head.hash) != (receipt.audit.line_hash, receipt.audit.head_hash):
-        return ReceiptCheck(name, False, "lines that the receipt names were changed in the log")
-    told = completed.subject
-    if completed.action != "erasure.completed" or told.get("erasure") != str(receipt.erasure):
-        return ReceiptCheck(name, False, f"line {completed.number} of the log does not complete this erasure")
-    if told.get("receipt") != receipt_digest(document):
-        return ReceiptCheck(name, False, f"line {completed.number} of the log names another receipt")
-    return ReceiptCheck(name, True, f"lines {began.number} and {completed.number} of the log name it")
+    if requested is None or head is None or completed is None:
+        return ReceiptCheck(name, False, "entries that the receipt names are not in the log")
+    if (requested.hash, head.hash) != (receipt.audit.line_hash, receipt.audit.head_hash):
+        return ReceiptCheck(name, False, "entries that the receipt names were changed in the log")
+    subject = completed.subject
+    if completed.action != "erasure.completed" or subject.get("erasure") != str(receipt.erasure):
+        return ReceiptCheck(name, False, f"entry {completed.number} of the log does not complete this erasure")
+    if subject.get("receipt") != receipt_digest(document):
+        return ReceiptCheck(name, False, f"entry {completed.number} of the log names another receipt")
+    return ReceiptCheck(name, True, f"entries {requested.number} and {completed.number} of the log name it")

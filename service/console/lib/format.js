@@ -24,12 +24,12 @@ export function moment(text) {
 
 /** The steps of an erasure, as they stand in its receipt, in words. */
 export const STEPS = {
-  serving: "No answer uses it any more",
+  unserve: "No answer uses it any more",
   objects: "Its pictures and prompts are removed from the store",
-  holdings: "Whoever was working with it has let go",
+  write_claims: "No process works with its files any more",
   memory: "Every replica has dropped it from memory",
   rows: "Its rows are deleted, and their place in the database is scrubbed",
-  look: "Everything was looked at once more",
+  verify: "Everything was verified once more",
 };
 
 export const SHARD_STATES = {

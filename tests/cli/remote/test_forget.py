@@ -32,7 +32,7 @@ def test_a_source_is_forgotten_with_a_receipt_that_verifies(
     assert "404" in ask("admin", "source", source).error
     assert gone["id"] in {one["id"] for one in told("admin", "erasures")["erasures"]}
     shown = ask("admin", "erasure", gone["id"], "--receipt", again)
-    assert (shown.code, "holdings" in shown.out) == (0, True)
+    assert (shown.code, "write_claims" in shown.out) == (0, True)
     assert json.loads(again.read_text()) == gone["receipt"]
     assert told("admin", "verify", gone["id"])["holds"] is True
     assert "signature" in ask("admin", "verify", gone["id"]).out
@@ -66,7 +66,7 @@ def test_an_erasure_that_somebody_holds_up_is_told_by_the_exit_code(
 
     assert (ended.code, ended.out) == (75, "")
     assert "the erasure waits for " in ended.error
-    assert "holdings (" in ended.error
+    assert "write_claims (" in ended.error
     assert "the erasure goes on: `alacarte remote erasure " in ended.error
     [erasure] = [one for one in told("admin", "erasures")["erasures"] if one["source_id"] == str(source)]
     assert erasure["id"] in ended.error

@@ -127,6 +127,25 @@ def test_the_migrations_arrive_at_the_tables_of_the_code(empty: Database) -> Non
         assert compare_metadata(context, tables.metadata()) == []
 
 
+def test_the_steps_of_running_erasures_get_their_new_names(empty: Database) -> None:
+    migrate.upgrade(empty, "0007")
+    steps = tables.metadata().tables["erasure_steps"]
+    old = ["serving", "objects", "holdings", "memory", "rows", "look"]
+    with empty.engine.begin() as connection:
+        erasure = fill(connection)["erasures"]["id"]
+        connection.execute(steps.delete())
+        rows = [
+            {"erasure_id": erasure, "number": i, "name": name, "attempts": 0, "found": {}} for i, name in enumerate(old)
+        ]
+        connection.execute(insert(steps), rows)
+
+    migrate.upgrade(empty)
+
+    with empty.engine.connect() as connection:
+        names = connection.scalars(select(steps.c.name).order_by(steps.c.number)).all()
+    assert names == ["unserve", "objects", "write_claims", "memory", "rows", "verify"]
+
+
 def test_upgrading_twice_changes_nothing(empty: Database) -> None:
     assert migrate.upgrade(empty) == (None, REVISIONS[-1])
     assert migrate.upgrade(empty) == (REVISIONS[-1], REVISIONS[-1])

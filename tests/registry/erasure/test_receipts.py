@@ -17,6 +17,7 @@ from sqlalchemy import update
 from registry.access.caller import OPERATOR
 from registry.db.clock import now
 from registry.db.models.catalog import Shard, Source, Tombstone
+from registry.db.models.erasures import ErasureStep
 from registry.db.models.log import LogEntry
 from registry.erasure.receipts import NOT_COVERED, canonical_json, complete_erasure
 from registry.erasure.request import forget_sample, forget_shard, forget_source
@@ -30,7 +31,7 @@ from registry.registry import Registry
 from registry.storage.keys import sample_key
 from registry.storage.ownership import mark_store
 from registry.storage.s3 import S3Store
-from tests.registry.erasure.fixtures import Planted, plant
+from tests.registry.erasure.fixtures import Died, Planted, dying_at, plant
 from tests.registry.factories import make_sample, make_shard
 
 if TYPE_CHECKING:
@@ -65,11 +66,27 @@ def test_a_receipt_holds(registry: Registry, scope: str) -> None:
     verdict = verify_receipt(registry, receipt)
 
     assert verdict.holds, failed(verdict)
-    assert {"signature", "objects", "rows", "holdings", "log"} <= {check.name for check in verdict.checks}
+    assert {"signature", "objects", "rows", "write_claims", "log"} <= {check.name for check in verdict.checks}
     assert (receipt["scope"], receipt["source"]) == (scope, str(planted.source))
     assert receipt["requested_by"] == str(planted.owner.user_id)
     assert receipt["not_covered"] == NOT_COVERED
     assert verify_receipt(registry, receipt, public=registry.signer.public).holds
+
+
+def test_a_receipt_with_earlier_names_of_steps_still_verifies(registry: Registry) -> None:
+    erasure = forget_source(registry, (planted := plant(registry)).owner, planted.source)
+    with dying_at("erasure: before the receipt"), pytest.raises(Died):
+        finish_erasure(registry, erasure.id)
+    with registry.database.write_transaction() as session:
+        for old, new in {"serving": "unserve", "holdings": "write_claims", "look": "verify"}.items():
+            session.execute(update(ErasureStep).where(ErasureStep.name == new).values(name=old))
+
+    complete_erasure(registry, erasure.id)
+
+    receipt = finish_erasure(registry, erasure.id).receipt
+    assert receipt is not None
+    assert [step["name"] for step in receipt["steps"]] == ["serving", "objects", "holdings", "memory", "rows", "look"]
+    assert verify_receipt(registry, receipt).holds
 
 
 def test_a_receipt_tells_no_name_label_or_credential(registry: Registry) -> None:
@@ -101,7 +118,7 @@ def test_there_is_no_receipt_before_all_steps_are_done(registry: Registry) -> No
     planted = plant(registry)
     erasure = forget_source(registry, planted.owner, planted.source)
 
-    with pytest.raises(Conflict, match="objects, holdings, memory, rows, look"):
+    with pytest.raises(Conflict, match="objects, write_claims, memory, rows, verify"):
         complete_erasure(registry, erasure.id)
 
     assert finish_erasure(registry, erasure.id).receipt is not None
@@ -140,7 +157,7 @@ def test_an_edited_receipt_is_not_genuine_and_garbage_is_refused(registry: Regis
         edit(edited)
         assert [check.name for check in verify_receipt(registry, edited).checks if not check.ok] == ["signature"]
     for make in GARBAGE.values():
-        with pytest.raises(Invalid, match="this is no receipt"):
+        with pytest.raises(Invalid, match="not a receipt"):
             verify_receipt(registry, make(copy.deepcopy(receipt)))  # type: ignore[arg-type]  # which is the point
     with pytest.raises(SigningKeyUnusable):
         verify_receipt(registry, receipt, public="no key")

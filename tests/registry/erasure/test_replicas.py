@@ -45,7 +45,7 @@ def test_a_live_holder_is_waited_for(registry: Registry) -> None:
     waiting = finish_erasure(registry, erasure.id)
 
     assert waiting.state == "running"
-    assert [line for line in waiting.waits_for if "(train): it lets go" in line] == list(waiting.waits_for)
+    assert [line for line in waiting.waits_for if "(train) has bytes of it" in line] == list(waiting.waits_for)
     assert keys_of(registry) == []  # everything else is gone by then
     with registry.database.write_transaction() as session:
         write_claims.release_claim(session, claim)
@@ -104,7 +104,7 @@ def test_a_room_that_is_still_used_here_is_waited_for(registry: Registry) -> Non
     kill(registry, claim)
 
     with registry.scratch.job_folder(claim):
-        assert "late but still there" in finish_erasure(registry, erasure.id).waits_for[0]
+        assert "still running although its heartbeat stopped" in finish_erasure(registry, erasure.id).waits_for[0]
 
     assert finish_erasure(registry, erasure.id).state == "complete"
 
@@ -113,7 +113,7 @@ def test_a_lost_disk_is_confirmed_by_hand_and_the_receipt_says_so(registry: Regi
     planted = plant(registry)
     claim = hold(registry, planted, new_id())
     erasure = forget_source(registry, planted.owner, planted.source)
-    with registry.database.write_transaction() as session, pytest.raises(Conflict, match="still live"):
+    with registry.database.write_transaction() as session, pytest.raises(Conflict, match="is alive or has finished"):
         confirm_scratch(session, OPERATOR, erasure.id)
     kill(registry, claim)
     with registry.database.write_transaction() as session, pytest.raises(Forbidden):
@@ -127,7 +127,7 @@ def test_a_lost_disk_is_confirmed_by_hand_and_the_receipt_says_so(registry: Regi
     receipt = finish_erasure(registry, erasure.id).receipt
     assert receipt is not None
     found = {step["name"]: step["found"] for step in receipt["steps"]}
-    assert found["holdings"] == {"confirmed by hand": 1}
+    assert found["write_claims"] == {"confirmed_by_hand": 1}
     with registry.database.write_transaction() as session, pytest.raises(Conflict, match="complete"):
         confirm_scratch(session, OPERATOR, erasure.id)
 

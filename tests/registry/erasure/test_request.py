@@ -307,7 +307,7 @@ def test_an_erasure_is_seen_by_who_asked_for_it_and_by_admins(registry: Registry
         page = list_erasures(session, OPERATOR, limit=1)
         assert [seen.id for seen in list_erasures(session, OPERATOR, after=page.next).items] == [second.id]
         shown = show_erasure(session, planted.owner, first.id)
-        assert (shown.state, shown.receipt, shown.steps[0].name) == ("running", None, "serving")
+        assert (shown.state, shown.receipt, shown.steps[0].name) == ("running", None, "unserve")
         for caller, erasure in ((nobody, first), (planted.owner, second)):
             with pytest.raises(NotFound):
                 show_erasure(session, caller, erasure.id)

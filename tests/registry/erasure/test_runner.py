@@ -121,10 +121,10 @@ def test_the_steps_say_what_they_removed(registry: Registry, monkeypatch: pytest
     progress = finish_erasure(registry, forget_source(registry, planted.owner, planted.source).id)
 
     found = {step.name: step.found for step in progress.steps}
-    assert found["serving"] == {"prompts": 2, "pinned": 2, "grants": 1}
+    assert found["unserve"] == {"prompts": 2, "pinned": 2, "grants": 1}
     assert found["objects"] | {"keys": "", "store": ""} == {"objects": 10, "bytes": size_bytes, "keys": "", "store": ""}
     assert found["rows"] == {"samples": 8, "shards": 2, "sources": 1}
-    assert found["look"] == {}
+    assert found["verify"] == {}
 
 
 @pytest.mark.parametrize(
@@ -313,7 +313,7 @@ def test_a_reader_in_the_way_of_the_scrubbing_is_waited_for(
     planted = plant(registry)
     erasure = forget_source(registry, planted.owner, planted.source)
     monkeypatch.setattr(steps, "vacuum", lambda _: False)
-    assert "a reader keeps the database" in finish_erasure(registry, erasure.id).waits_for[0]
+    assert "reader keeps deleted rows in the database" in finish_erasure(registry, erasure.id).waits_for[0]
     monkeypatch.undo()
 
     assert finish_erasure(registry, erasure.id).state == "complete"

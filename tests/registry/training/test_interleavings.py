@@ -97,7 +97,7 @@ def test_no_lease_slips_into_a_source_that_is_just_being_forgotten(
     registry: Registry, pool: ThreadPoolExecutor, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     shard = add_shard(registry.database)
-    record: Callable[..., Erasure] = request._new
+    record: Callable[..., Erasure] = request._new_erasure
     asked: list[Future[Lease | None]] = []
 
     def ask_meanwhile(*args: object, **kwargs: object) -> Erasure:
@@ -106,7 +106,7 @@ def test_no_lease_slips_into_a_source_that_is_just_being_forgotten(
         await_waiting(registry.database)
         return record(*args, **kwargs)
 
-    monkeypatch.setattr("registry.erasure.request._new", ask_meanwhile)
+    monkeypatch.setattr("registry.erasure.request._new_erasure", ask_meanwhile)
     erasure = forget_source(registry, OPERATOR, shard.source_id)
 
     assert asked[0].result() is None

@@ -44,7 +44,7 @@ def test_a_forgotten_source_is_gone_from_answers_memory_and_stores(make_deployme
     answer = deployment.request("forgetter", "DELETE", f"/sources/{source}")
 
     assert answer.status_code == 202
-    assert answer.json()["steps"][0]["name"] == "serving"
+    assert answer.json()["steps"][0]["name"] == "unserve"
     assert sources_used(deployment) == [str(deployment.source)]
     erasure = complete(deployment, "forgetter", answer.headers["location"])
     assert erasure["receipt"]["source"] == str(source)
