@@ -26,7 +26,7 @@ from alacarte.prompting.prompt.tensors import PromptTensors, TrainedPrompt
 from bench.serving.pictures import make_pictures
 from bench.serving.report import Line, show_tables
 from bench.serving.stats import percentile, ratio
-from registry.access.usable_set import TaskConfig, UsablePrompt
+from registry.access.usable_prompts import TaskConfig, UsablePrompt
 from registry.storage.folder import FolderStore
 from service.engine.backbone_cache import BackboneCache
 from service.engine.compose import compose

@@ -16,8 +16,8 @@ from uuid import UUID
 from sqlalchemy import text
 
 from bench.timing import show
-from registry.access.rights import read_usable_prompts
 from registry.access.tokens import parse_token
+from registry.access.usable_prompts import read_usable_prompts
 from registry.db import migrate
 from registry.db.database import Database
 from tests.registry.access.fixtures import RELEASE, TASK, seed

@@ -1,44 +1,44 @@
-"""The errors of the domain: each carries the status it has over HTTP and one line for a person to read."""
+"""The errors of the domain. Each has an HTTP status and a message of one line."""
 
 
 class DomainError(Exception):
-    """What was asked cannot be done, and the message says why and what to do."""
+    """The request cannot be fulfilled; the message says why and what to do."""
 
     status: int = 400
 
 
 class DatasetRejected(DomainError):
-    """A collection of labelled pictures was refused as a whole, and nothing of it was kept."""
+    """A dataset of labelled pictures was refused as a whole; nothing of it was stored."""
 
     status = 422
 
 
 class LimitExceeded(DatasetRejected):
-    """A collection is larger, in some measure, than this installation reads."""
+    """A dataset exceeds one of the limits of this installation."""
 
     status = 413
 
 
 class InvalidPicture(DomainError):
-    """Bytes that should be a picture are none, are cut off, or are too large to be decoded."""
+    """A picture cannot be decoded, is truncated, or is too large."""
 
     status = 422
 
 
 class DatabaseUnreachable(DomainError):
-    """The database does not answer, or not in time; nothing was changed."""
+    """The database does not answer, or not in time."""
 
     status = 503
 
 
 class DatabaseUnusable(DomainError):
-    """The database that the settings name cannot be used as it is."""
+    """The configured database cannot be used as it is."""
 
     status = 500
 
 
 class NotFound(DomainError):
-    """There is no such thing, or none that the caller may see: the two look alike."""
+    """It does not exist, or the caller may not see it; the two are not told apart."""
 
     status = 404
 
@@ -47,13 +47,13 @@ class NotFound(DomainError):
 
 
 class Forbidden(DomainError):
-    """The caller may see this, and may not do that."""
+    """The caller may see the object but lacks the right to do this."""
 
     status = 403
 
 
 class Unauthenticated(DomainError):
-    """The token is missing, unknown, expired or revoked: which of them is not told."""
+    """The credential is missing, unknown, expired or revoked; the message does not say which."""
 
     status = 401
 
@@ -62,16 +62,16 @@ class Unauthenticated(DomainError):
 
 
 class Conflict(DomainError):
-    """What was asked collides with what there is."""
+    """The request conflicts with the current state."""
 
     status = 409
 
 
 class Invalid(DomainError):
-    """A value is of the wrong kind; the message says which would do."""
+    """A value is not allowed; the message says which values are."""
 
     status = 422
 
 
 class LeaseLost(Conflict):
-    """The work belongs to somebody else by now, or to nobody: stop, and wipe what was fetched for it."""
+    """The lease or write claim has ended: stop the work and remove its files."""

@@ -1,29 +1,29 @@
-"""Named places where a process may die in the middle of something: nothing happens there, unless a test says so."""
+"""Failpoints: named places in the code where a test can interrupt or kill the process. They do nothing otherwise."""
 
 from collections.abc import Callable
 
-# Every place that `hit_failpoint` is called with, in the order of the work.
+# All failpoints, in the order in which the work passes them.
 FAILPOINTS = (
-    "upload: claimed",  # the claim is written, no object yet
+    "upload: claimed",  # the write claim is committed, no object is written
     "upload: half the objects",
     "upload: objects written",
-    "upload: committed",  # rows are there, scratch is not wiped yet
+    "upload: committed",  # the rows are committed, the job folder is not removed
     "publish: object written",
     "publish: committed",
-    "erasure: requested",  # serving has stopped, no step has run
+    "erasure: requested",  # prompts are no longer served, no step has run
     "erasure: half the objects",
-    "erasure: objects removed",  # removed, and the step not yet noted
+    "erasure: objects removed",  # the step is not recorded as done
     "erasure: rows removed",
     "erasure: before the receipt",
     "erasure: complete",
 )
 
-# What a test puts here runs at every point; the product never sets it.
+# Set by tests only; called with the name of each failpoint that is passed.
 on_hit: Callable[[str], None] | None = None
 
 
 def hit_failpoint(point: str) -> None:
-    """Marks that the process is at a named point."""
+    """Call `on_hit`, if a test has set it."""
     assert point in FAILPOINTS, point
     if on_hit is not None:
         on_hit(point)

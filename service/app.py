@@ -13,8 +13,8 @@ from starlette.middleware import Middleware
 from starlette.types import Lifespan
 
 from alacarte.prompting.errors import PromptingError
-from registry.bootstrap import open_registry
 from registry.errors import DomainError
+from registry.registry import open_registry
 from service.auth.oidc import open_issuer
 from service.auth.rate_limit import RateLimiter
 from service.auth.token_cache import TokenCache

@@ -17,7 +17,7 @@ T = TypeVar("T")
 @contextmanager
 def opened() -> "Iterator[Registry]":
     """The registry that the settings name."""
-    from registry.bootstrap import open_registry
+    from registry.registry import open_registry
     from registry.settings import load_registry_settings
 
     registry = open_registry(load_registry_settings())

@@ -11,7 +11,7 @@ import service.prediction.predict
 from alacarte.api.literals import Composition, Weighting
 from alacarte.cli.commands.serve import serve
 from alacarte.prompting.predict import ImagePrediction
-from registry.access.usable_set import TaskConfig, UsablePrompt
+from registry.access.usable_prompts import TaskConfig, UsablePrompt
 from service.engine.engine import Engine
 from service.engine.job import PictureLogits
 

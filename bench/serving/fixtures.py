@@ -12,9 +12,9 @@ from registry.access.caller import OPERATOR
 from registry.access.grants import grant_right
 from registry.access.tokens import issue_token
 from registry.access.users import create_user
-from registry.bootstrap import open_registry, upgrade_registry
 from registry.catalog.sources import create_source
 from registry.catalog.tasks import create_task
+from registry.registry import open_registry, upgrade_registry
 from registry.settings import RegistrySettings
 from registry.training.publish import PublishedMetadata, publish_remote
 

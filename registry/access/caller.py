@@ -1,4 +1,4 @@
-"""On whose behalf something is done."""
+"""The caller of an operation: an authenticated user, or the operator."""
 
 from dataclasses import dataclass
 from uuid import UUID
@@ -9,14 +9,14 @@ from registry.errors import Forbidden
 
 @dataclass(frozen=True)
 class Caller:
-    """A user proved by a token, or the operator at the machine itself, who has no user and may do everything."""
+    """An authenticated user; or the operator at the machine itself, who has no user row and all rights of an admin."""
 
     user_id: UUID | None
     role: Role
 
     @property
     def is_admin(self) -> bool:
-        """Whether every source may be seen, managed and forgotten; using one still takes a grant."""
+        """Return whether the caller may see, manage and forget every source; using one still requires a grant."""
         return self.role == "admin"
 
 
@@ -24,6 +24,6 @@ OPERATOR = Caller(user_id=None, role="admin")
 
 
 def require_admin(caller: Caller) -> None:
-    """Refuses everybody else."""
+    """Raise Forbidden unless the caller is an admin."""
     if not caller.is_admin:
-        raise Forbidden("this is for admins: ask one")
+        raise Forbidden("only admins may do this: ask an admin")

@@ -1,4 +1,4 @@
-"""Grants: one right of one user or group to one source, given and taken back by those who may."""
+"""Grants: give a user or group one right to one source, revoke it, and list grants."""
 
 from uuid import UUID
 
@@ -20,12 +20,12 @@ from registry.log import chain
 
 
 def grant_right(session: Session, caller: Caller, user_id: UUID, source_id: UUID, right: Right) -> Grant:
-    """Gives a user or group a right to a source; one that they have already stays as it is."""
-    source = _source_to_grant(session, caller, source_id, right)
+    """Grant a right to a source; an existing grant is returned unchanged."""
+    source = _lock_grantable_source(session, caller, source_id, right)
     user = require_user(session, user_id)
-    if (held := _held(session, user_id, source_id, right)) is not None:
-        return held
-    given = Grant(
+    if (existing := _find_grant(session, user_id, source_id, right)) is not None:
+        return existing
+    grant = Grant(
         id=new_id(),
         user_id=user.id,
         source_id=source.id,
@@ -33,24 +33,24 @@ def grant_right(session: Session, caller: Caller, user_id: UUID, source_id: UUID
         granted_by=caller.user_id,
         granted_at=now(),
     )
-    session.add(given)
+    session.add(grant)
     session.flush()
-    session.refresh(given)
+    session.refresh(grant)
     chain.append_entry(
-        session, caller.user_id, "grant.given", grant=given.id, user=user_id, source=source_id, right=right
+        session, caller.user_id, "grant.given", grant=grant.id, user=user_id, source=source_id, right=right
     )
-    return given
+    return grant
 
 
 def revoke_right(session: Session, caller: Caller, user_id: UUID, source_id: UUID, right: Right) -> None:
-    """Takes a right back; what the user has by ownership or through a group is not touched."""
-    _source_to_grant(session, caller, source_id, right)
-    held = _held(session, user_id, source_id, right)
-    if held is None:
+    """Revoke a right; what the user has as owner or through a group stays."""
+    _lock_grantable_source(session, caller, source_id, right)
+    grant = _find_grant(session, user_id, source_id, right)
+    if grant is None:
         raise NotFound("grant", f"{right} of {source_id} to {user_id}")
-    session.delete(held)
+    session.delete(grant)
     chain.append_entry(
-        session, caller.user_id, "grant.revoked", grant=held.id, user=user_id, source=source_id, right=right
+        session, caller.user_id, "grant.revoked", grant=grant.id, user=user_id, source=source_id, right=right
     )
 
 
@@ -64,15 +64,15 @@ def list_grants(
     *,
     task_id: UUID | None = None,
 ) -> Page[Grant]:
-    """The grants to sources that the caller owns or manages, and the caller's own, the oldest first."""
+    """List the grants to sources that the caller owns or manages, and the caller's own, oldest first."""
     statement = select(Grant)
     if caller.is_admin or caller.user_id is None:
         statement = statement.where(Grant.source_id.in_(select(Source.id).where(is_visible_to(caller))))
     else:
         managed = select(Source.id).where(is_visible_to(caller, ["manage"]))
-        held = Grant.user_id.in_(principal_ids(caller.user_id))
-        there = select(Source.id).where(Source.erasure_id.is_(None))
-        statement = statement.where(or_(Grant.source_id.in_(managed), held & Grant.source_id.in_(there)))
+        is_own = Grant.user_id.in_(principal_ids(caller.user_id))
+        existing = select(Source.id).where(Source.erasure_id.is_(None))
+        statement = statement.where(or_(Grant.source_id.in_(managed), is_own & Grant.source_id.in_(existing)))
     if source_id is not None:
         statement = statement.where(Grant.source_id == source_id)
     if user_id is not None:
@@ -82,21 +82,21 @@ def list_grants(
     return read_page(session, statement, Grant.id, after=after, limit=limit)
 
 
-def _source_to_grant(session: Session, caller: Caller, source_id: UUID, right: Right) -> Source:
-    """The source, locked, if the caller may hand out this right to it."""
+def _lock_grantable_source(session: Session, caller: Caller, source_id: UUID, right: Right) -> Source:
+    """Return the source, locked, if the caller may grant this right to it."""
     if right not in RIGHTS:
-        raise Invalid(f"the right is one of {', '.join(RIGHTS)}")
+        raise Invalid(f"the right is one of {', '.join(RIGHTS)}, not {right!r}")
     source = lock_source(session, source_id)
     rights = require_any_right(session, caller, source)
     if caller.is_admin or (caller.user_id is not None and source.owner_id == caller.user_id):
         return source
     if "manage" not in rights:
-        raise Forbidden("who may use this source is for those who manage it to say: ask its owner or an admin")
+        raise Forbidden("granting rights to this source requires the right to manage it: ask its owner or an admin")
     if right != "use":
-        raise Forbidden(f"only its owner or an admin hands out the right to {right} this source: ask one")
+        raise Forbidden(f"only the owner or an admin may grant the right to {right} this source: ask one of them")
     return source
 
 
-def _held(session: Session, user_id: UUID, source_id: UUID, right: Right) -> Grant | None:
-    is_it = (Grant.user_id == user_id, Grant.source_id == source_id, Grant.right == right)
-    return session.scalars(select(Grant).where(*is_it)).one_or_none()
+def _find_grant(session: Session, user_id: UUID, source_id: UUID, right: Right) -> Grant | None:
+    statement = select(Grant).where(Grant.user_id == user_id, Grant.source_id == source_id, Grant.right == right)
+    return session.scalars(statement).one_or_none()

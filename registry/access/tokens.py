@@ -1,10 +1,13 @@
-"""Tokens: how users prove who they are. Whoever issues one sees its text once; only a hash is kept."""
+"""Tokens: issue, parse, hash, compare, list and revoke. The text is shown once; the database keeps its SHA-256."""
 
 import hashlib
 import re
 import secrets
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import timedelta
+from hmac import compare_digest as compare_digest  # a name of this module, so that a test can replace it
+from typing import ClassVar, Literal
 from uuid import UUID
 
 from sqlalchemy import select
@@ -12,11 +15,9 @@ from sqlalchemy.orm import Session
 
 from alacarte.api.limits import MAX_TOKEN_LIFETIME
 from registry.access.caller import Caller, require_admin
-from registry.access.credentials import TokenCredential
 from registry.access.users import find_user, require_user
 from registry.catalog.names import validate_text
-from registry.db.clock import now
-from registry.db.clock import seconds_from_now as later
+from registry.db.clock import now, seconds_from_now
 from registry.db.models.users import Token
 from registry.db.paging import DEFAULT_LIMIT, Page, read_page
 from registry.errors import Invalid, NotFound, Unauthenticated
@@ -33,16 +34,44 @@ _TEXT_LENGTH = len("alc__") + PREFIX_LENGTH + 43
 
 
 @dataclass(frozen=True)
+class TokenCredential:
+    """A parsed token: the public prefix that finds its row, and the hash that the row must have."""
+
+    kind: ClassVar[Literal["token"]] = "token"
+    prefix: str
+    hash: str = field(repr=False)
+
+    @property
+    def public_id(self) -> str:
+        """Name the token without its secret."""
+        return self.prefix
+
+    @property
+    def parameters(self) -> Mapping[str, object]:
+        """Return the bind parameters of the query that finds the user."""
+        return {"prefix": self.prefix}
+
+    @property
+    def stored_value(self) -> str:
+        """Return what the database holds of a valid token."""
+        return self.hash
+
+    def matches(self, stored_value: str) -> bool:
+        """Compare the hashes in constant time."""
+        return compare_digest(self.hash, stored_value)
+
+
+@dataclass(frozen=True)
 class IssuedToken:
-    """A new token, and the text that proves it, which nobody can show again."""
+    """A new token with its text, which cannot be shown again."""
 
     token: Token
     text: str = field(repr=False)
 
 
 def parse_token(text: str) -> TokenCredential:
-    """The credential in a text; Unauthenticated, before any SQL, for one that cannot be a token."""
-    # The length first: a text of a gigabyte is not worth a look.
+    """Parse and hash the text of a token; raise Unauthenticated if it has another form."""
+    # The length first, so that a huge text costs nothing.
     matched = _TEXT.fullmatch(text) if len(text) == _TEXT_LENGTH else None
     if matched is None:
         raise Unauthenticated
@@ -52,16 +81,18 @@ def parse_token(text: str) -> TokenCredential:
 def issue_token(
     session: Session, caller: Caller, user_id: UUID, *, note: str = "", lifetime: timedelta | None = None
 ) -> IssuedToken:
-    """A new token of a user; without a lifetime it is good until revoked.
+    """Issue a token to a user; without a lifetime it is valid until it is revoked.
 
-    For admins only: whoever found a token could otherwise make it last, beyond its expiry and its revocation.
+    Admins only: otherwise a stolen token could be renewed beyond its expiry or revocation.
     """
     require_admin(caller)
     note = validate_text("the note of a token", note, min_length=0, max_length=MAX_NOTE_LENGTH)
     if lifetime is not None and not timedelta(0) < lifetime <= MAX_TOKEN_LIFETIME:
-        raise Invalid(f"a token lives for more than no time and at most {MAX_TOKEN_LIFETIME.days} days")
+        raise Invalid(
+            f"the lifetime of a token is more than 0 and at most {MAX_TOKEN_LIFETIME.days} days, not {lifetime}"
+        )
     if require_user(session, user_id).is_group:
-        raise Invalid("a group has no tokens: issue them to its members")
+        raise Invalid("groups have no tokens: issue the token to a member")
     prefix = "".join(secrets.choice(PREFIX_ALPHABET) for _ in range(PREFIX_LENGTH))
     text = f"alc_{prefix}_{secrets.token_urlsafe(SECRET_BYTES)}"
     token = Token(
@@ -71,7 +102,7 @@ def issue_token(
         hash=parse_token(text).hash,
         note=note,
         created_at=now(),
-        expires_at=None if lifetime is None else later(lifetime.total_seconds()),
+        expires_at=None if lifetime is None else seconds_from_now(lifetime.total_seconds()),
     )
     session.add(token)
     session.flush()
@@ -81,7 +112,7 @@ def issue_token(
 
 
 def revoke_token(session: Session, caller: Caller, token_id: UUID) -> None:
-    """Ends a token, the caller's own or, for admins, anyone's."""
+    """Revoke a token: the caller's own or, for admins, any."""
     token = session.get(Token, token_id, with_for_update=True, populate_existing=True)
     if token is None or not (caller.is_admin or token.user_id == caller.user_id):
         raise NotFound("token", token_id)
@@ -96,7 +127,7 @@ def list_tokens(
     after: str | None = None,
     limit: int = DEFAULT_LIMIT,
 ) -> Page[Token]:
-    """The tokens of a user, the oldest first; without one, all that the caller may see."""
+    """List the tokens of a user, or all that the caller may see, oldest first."""
     statement = select(Token)
     if user_id is not None:
         _require_self(caller, user_id)

@@ -12,7 +12,7 @@ from registry.access.rights import is_visible_to
 from registry.catalog.names import parse_name_or_id, validate_name
 from registry.catalog.tasks import find_task
 from registry.db.clock import now
-from registry.db.insert import insert_unique
+from registry.db.database import insert_unique
 from registry.db.models.catalog import Source
 from registry.db.models.prompts import Prompt, Release, ReleaseLoss, ReleasePrompt
 from registry.db.paging import DEFAULT_LIMIT, Page, read_page

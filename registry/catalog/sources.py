@@ -15,7 +15,7 @@ from registry.access.users import require_user
 from registry.catalog.names import parse_name_or_id, validate_name
 from registry.datasets.member_names import quote
 from registry.db.clock import now
-from registry.db.insert import insert_unique
+from registry.db.database import insert_unique
 from registry.db.models.catalog import Sample, Shard, Source, Task
 from registry.db.paging import DEFAULT_LIMIT, Page, read_page
 from registry.errors import Conflict, Forbidden, Invalid, NotFound

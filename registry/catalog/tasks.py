@@ -14,7 +14,7 @@ from registry.access.caller import Caller, require_admin
 from registry.catalog.names import parse_name_or_id, validate_name, validate_text
 from registry.datasets.member_names import quote
 from registry.db.clock import now
-from registry.db.insert import insert_unique
+from registry.db.database import insert_unique
 from registry.db.models.catalog import COMPOSITIONS, WEIGHTINGS, Source, Task
 from registry.db.models.prompts import Release
 from registry.db.paging import DEFAULT_LIMIT, Page, read_page

@@ -1,4 +1,4 @@
-"""Times in SQL: always UTC, and always by the database's own clock, so that hosts need not agree on theirs."""
+"""Times in SQL: always UTC, and always by the database's clock, so that the clocks of hosts need not agree."""
 
 from datetime import UTC, datetime
 from typing import Any
@@ -9,7 +9,7 @@ from sqlalchemy.sql.compiler import SQLCompiler
 from sqlalchemy.sql.functions import FunctionElement
 from sqlalchemy.types import TypeDecorator, TypeEngine
 
-SQLITE_FORMAT = "%Y-%m-%d %H:%M:%f"  # as SQLite's strftime has it: fixed width, so that texts sort as times do
+SQLITE_FORMAT = "%Y-%m-%d %H:%M:%f"  # fixed width, so that the texts sort as the times do
 
 
 class UtcDateTime(TypeDecorator[datetime]):
@@ -18,7 +18,7 @@ class UtcDateTime(TypeDecorator[datetime]):
     impl = DateTime(timezone=True)
     cache_ok = True
 
-    def load_dialect_impl(self, dialect: Dialect) -> TypeEngine[Any]:  # Any: a type of either column
+    def load_dialect_impl(self, dialect: Dialect) -> TypeEngine[Any]:  # Any: either column type
         if dialect.name == "sqlite":
             return dialect.type_descriptor(String(23))
         return dialect.type_descriptor(DateTime(timezone=True))
@@ -27,19 +27,19 @@ class UtcDateTime(TypeDecorator[datetime]):
         if value is None:
             return None
         if value.tzinfo is None:
-            raise ValueError("a moment needs a time zone")
+            raise ValueError("the datetime needs a time zone")
         value = value.astimezone(UTC)
         if dialect.name == "sqlite":
             return value.replace(tzinfo=None).isoformat(sep=" ", timespec="milliseconds")
         return value
 
-    def process_result_value(self, value: Any, dialect: Dialect) -> datetime | None:  # Any: what the driver has
+    def process_result_value(self, value: Any, dialect: Dialect) -> datetime | None:  # Any: the driver's type
         if value is None:
             return None
         if dialect.name == "sqlite":
             return datetime.fromisoformat(value).replace(tzinfo=UTC)
-        moment: datetime = value
-        return moment.astimezone(UTC)
+        time: datetime = value
+        return time.astimezone(UTC)
 
 
 class now(FunctionElement[datetime]):  # noqa: N801  # reads as a function in a statement
@@ -50,7 +50,7 @@ class now(FunctionElement[datetime]):  # noqa: N801  # reads as a function in a 
 
 
 class seconds_from_now(FunctionElement[datetime]):  # noqa: N801
-    """So many seconds from now, by the database's clock."""
+    """The time so many seconds after the statement began, by the database's clock; negative for the past."""
 
     type = UtcDateTime()
     inherit_cache = True
@@ -70,10 +70,10 @@ def _now_on_sqlite(element: now, compiler: SQLCompiler, **kw: object) -> str:  #
 
 
 @compiles(seconds_from_now, "postgresql")
-def _after_on_postgresql(element: seconds_from_now, compiler: SQLCompiler, **kw: object) -> str:
+def _seconds_from_now_on_postgresql(element: seconds_from_now, compiler: SQLCompiler, **kw: object) -> str:
     return f"(statement_timestamp() + make_interval(secs => {compiler.process(element.clauses, **kw)}))"
 
 
 @compiles(seconds_from_now, "sqlite")
-def _after_on_sqlite(element: seconds_from_now, compiler: SQLCompiler, **kw: object) -> str:
+def _seconds_from_now_on_sqlite(element: seconds_from_now, compiler: SQLCompiler, **kw: object) -> str:
     return f"strftime('{SQLITE_FORMAT}', 'now', {compiler.process(element.clauses, **kw)} || ' seconds')"

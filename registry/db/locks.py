@@ -1,4 +1,7 @@
-"""The one lock that makes everything about a source happen one after the other: its row."""
+"""Row locks, and their order: first the source, then users, then rows of the source, last the log.
+
+Every transaction that keeps this order is free of deadlocks.
+"""
 
 from uuid import UUID
 
@@ -6,17 +9,26 @@ from sqlalchemy import select
 from sqlalchemy.orm import Session
 
 from registry.db.models.catalog import Source
+from registry.db.models.users import User
 from registry.errors import NotFound
 
 
-def lock_source(session: Session, source: UUID) -> Source:
-    """The source, locked until the transaction ends; one that is being forgotten is not there any more.
+def lock_source(session: Session, source_id: UUID) -> Source:
+    """Return the source, locked until the transaction ends; NotFound if it does not exist or is being forgotten.
 
-    Uploads, publishing, grants and forgetting all begin here, so that each sees what the others have done. After it
-    come rows of the source, and last the log: whoever keeps this order never waits in a circle.
+    Uploads, publishing, grants and erasures all begin here, so that each sees what the others have done.
     """
-    statement = select(Source).where(Source.id == source, Source.erasure_id.is_(None))
-    found = session.scalars(statement.with_for_update(), execution_options={"populate_existing": True}).one_or_none()
-    if found is None:
-        raise NotFound("source", source)
-    return found
+    statement = select(Source).where(Source.id == source_id, Source.erasure_id.is_(None))
+    source = session.scalars(statement.with_for_update(), execution_options={"populate_existing": True}).one_or_none()
+    if source is None:
+        raise NotFound("source", source_id)
+    return source
+
+
+def lock_user(session: Session, user_id: UUID) -> User:
+    """Return the user, locked until the transaction ends; NotFound if there is none."""
+    statement = select(User).where(User.id == user_id).with_for_update(key_share=True)
+    user = session.scalars(statement, execution_options={"populate_existing": True}).one_or_none()
+    if user is None:
+        raise NotFound("user", user_id)
+    return user

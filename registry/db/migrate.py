@@ -1,4 +1,4 @@
-"""Bringing a database to the tables of this version, step by numbered step."""
+"""Upgrade a database to the tables of this version, by numbered Alembic migrations."""
 
 from pathlib import Path
 
@@ -13,34 +13,34 @@ from registry.db.database import Database, translate_errors
 from registry.errors import DatabaseUnusable
 
 SCRIPTS = Path(__file__).parent / "migrations"
-LOCK = 0x616C6163  # of PostgreSQL's advisory locks, so that one of several starting processes migrates
+ADVISORY_LOCK_ID = 0x616C6163  # PostgreSQL: so that only one of several starting processes migrates
 
 
 def revisions() -> list[str]:
-    """All revisions, oldest first."""
+    """Return all revisions, oldest first."""
     return [script.revision for script in _scripts(_config()).walk_revisions()][::-1]
 
 
 def current(database: Database) -> str | None:
-    """The revision that the database is at; None before the first."""
+    """Return the revision of the database; None before the first."""
     if not database.exists:
         return None
     with database.autocommit_connection() as connection:
-        return _revision_of(connection)
+        return _read_revision(connection)
 
 
 def upgrade(database: Database, revision: str = "head") -> tuple[str | None, str | None]:
-    """Brings the database to a revision in one transaction; returns where it was and where it is."""
+    """Upgrade the database in one transaction; return the revision before and after."""
     config = _config()
     scripts = _scripts(config)
     database.prepare()
     with translate_errors(), database.engine.begin() as connection:
-        if not database.is_sqlite:  # there BEGIN IMMEDIATE is the lock
-            connection.exec_driver_sql(f"SELECT pg_advisory_xact_lock({LOCK})")
-        before = _revision_of(connection)
+        if not database.is_sqlite:  # on SQLite, BEGIN IMMEDIATE locks
+            connection.exec_driver_sql(f"SELECT pg_advisory_xact_lock({ADVISORY_LOCK_ID})")
+        before = _read_revision(connection)
 
         def steps(heads: tuple[str, ...], context: MigrationContext) -> object:  # noqa: ARG001  # alembic's signature
-            return scripts._upgrade_revs(revision, heads)  # type: ignore[arg-type]  # as alembic's own command does
+            return scripts._upgrade_revs(revision, heads)  # type: ignore[arg-type]  # as alembic's command does
 
         try:
             with EnvironmentContext(config, scripts, fn=steps, as_sql=False) as environment:
@@ -48,23 +48,23 @@ def upgrade(database: Database, revision: str = "head") -> tuple[str | None, str
                 environment.run_migrations()
         except CommandError as error:
             raise DatabaseUnusable(
-                f"the database is at a revision that this version does not know ({error})"
+                f"the database has a revision that this version does not know ({error}): update alacarte"
             ) from error
-        return before, _revision_of(connection)
+        return before, _read_revision(connection)
 
 
 def require_current(database: Database) -> None:
-    """Refuses a database whose tables are not those of this version."""
+    """Raise DatabaseUnusable unless the tables are those of this version."""
     newest, here = revisions()[-1], current(database)
     if here is None:
         raise DatabaseUnusable(f"{database.name} has no tables yet: run `alacarte db upgrade`")
     if here not in revisions():
-        raise DatabaseUnusable(f"{database.name} is at revision {here}, of a newer version: update alacarte")
+        raise DatabaseUnusable(f"{database.name} is at revision {here} of a newer version: update alacarte")
     if here != newest:
         raise DatabaseUnusable(f"{database.name} is at revision {here}, not {newest}: run `alacarte db upgrade`")
 
 
-def _revision_of(connection: Connection) -> str | None:
+def _read_revision(connection: Connection) -> str | None:
     return MigrationContext.configure(connection).get_current_revision()
 
 

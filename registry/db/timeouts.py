@@ -1,4 +1,4 @@
-"""PostgreSQL, asked with patience that ends: a server that hangs is as good as one that is away."""
+"""A PostgreSQL connection with a response timeout, which treats a server that hangs like one that is down."""
 
 import time
 from collections.abc import Callable
@@ -12,35 +12,35 @@ T = TypeVar("T")
 
 
 class TimeoutConnection(Connection[TupleRow]):
-    """A connection that is closed, with an OperationalError, once its server has kept an answer back for too long.
+    """A connection that closes itself, with an OperationalError, if the server does not respond in time.
 
-    The server's own limits do not help against a server, or a proxy before it, that is stopped or stuck.
+    The server's own timeouts do not help if the server, or a proxy before it, is stopped or stuck.
     """
 
-    response_timeout_seconds: float | None = None  # for ever
+    response_timeout_seconds: float | None = None  # no limit
 
     def wait(self, gen: PQGen[T], interval: float = 0.1, timeout: float | None = None) -> T:
-        """What the server answers; each step of its conversation comes through here."""
+        """Wait for the server with the timeout; psycopg calls this for each step of the protocol."""
         if self.response_timeout_seconds is not None:
-            gen = self._limited(gen, self.response_timeout_seconds)
+            gen = self._limit(gen, self.response_timeout_seconds)
         return super().wait(gen, interval) if timeout is None else super().wait(gen, interval, timeout)
 
-    def _limited(self, gen: PQGen[T], seconds: float) -> PQGen[T]:
-        end = time.monotonic() + seconds
+    def _limit(self, gen: PQGen[T], seconds: float) -> PQGen[T]:
+        deadline = time.monotonic() + seconds
         try:
-            wanted = next(gen)
+            awaited = next(gen)
             while True:
-                ready = yield wanted
-                if not ready and time.monotonic() > end:
-                    self.pgconn.finish()  # nobody can tell what would come next
-                    raise OperationalError(f"it has said nothing for {seconds:g} s")
-                wanted = gen.send(ready)
+                ready = yield awaited
+                if not ready and time.monotonic() > deadline:
+                    self.pgconn.finish()  # the state of the protocol is unknown
+                    raise OperationalError(f"no response for {seconds:g} s")
+                awaited = gen.send(ready)
         except StopIteration as done:
-            return done.value  # type: ignore[no-any-return]  # of its generator, as T
+            return done.value  # type: ignore[no-any-return]  # the generator's T
 
 
 def make_connector(response_timeout_seconds: float | None) -> Callable[..., TimeoutConnection]:
-    """How SQLAlchemy connects to a server that has so many seconds for each answer; None is for ever."""
+    """Return the connect function for SQLAlchemy, with a response timeout; None: no limit."""
 
     def connect(dialect: Any, record: Any, arguments: Any, options: Any) -> TimeoutConnection:  # noqa: ARG001
         connection = TimeoutConnection.connect(*arguments, **options)

@@ -7,9 +7,8 @@ from sqlalchemy import case, delete, select, update
 from sqlalchemy.orm import Session
 
 from registry.db.clock import now, seconds_from_now
-from registry.db.models.erasures import Erasure
+from registry.db.models.erasures import Erasure, Replica
 from registry.db.models.log import LogHead
-from registry.db.models.write_claims import Replica
 from registry.errors import LeaseLost
 from registry.ids import new_id
 

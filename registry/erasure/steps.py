@@ -10,10 +10,10 @@ from registry import failpoints
 from registry.access.caller import Caller, require_admin
 from registry.db.clock import now
 from registry.db.database import Database
-from registry.db.models.erasures import Erasure
+from registry.db.models.erasures import Erasure, Replica
 from registry.db.models.prompts import Prompt
 from registry.db.models.users import Grant
-from registry.db.models.write_claims import Replica, WriteClaim
+from registry.db.models.write_claims import WriteClaim
 from registry.erasure.delete_objects import delete_objects
 from registry.erasure.status import add_counts, lock_step
 from registry.erasure.target import count_rows, rows_of, target_of
@@ -100,7 +100,7 @@ def verify(registry: Registry, erasure: Erasure) -> None:
     require_own_store(registry.database, registry.objects)
     late = 0
     for prefix in erasure.prefixes:
-        late += registry.objects.remove(prefix).things
+        late += registry.objects.remove(prefix).items
     if late:
         with registry.database.write_transaction() as session:
             add_counts(session, erasure.id, VERIFY, late=late)

@@ -9,8 +9,7 @@ from sqlalchemy import select
 from sqlalchemy.orm import Session
 
 from registry.db.models.catalog import Sample
-from registry.db.models.erasures import SigningKey
-from registry.db.models.log import LogEntry
+from registry.db.models.log import LogEntry, SigningKey
 from registry.db.models.write_claims import WriteClaim
 from registry.erasure.receipts import Receipt, canonical_json, parse_receipt, receipt_digest
 from registry.erasure.target import count_rows

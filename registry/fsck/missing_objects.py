@@ -12,9 +12,8 @@ from registry.db.models.catalog import Sample, Shard, Source
 from registry.db.models.prompts import Prompt
 from registry.fsck.finding import Finding, FindingKind
 from registry.registry import Registry
-from registry.storage.errors import ObjectDamaged, ObjectMissing
 from registry.storage.keys import sample_key, shard_prefix
-from registry.storage.store import ObjectStore
+from registry.storage.store import ObjectDamaged, ObjectMissing, ObjectStore
 
 PAGE = 500  # shards
 Fault = Literal["lost", "damaged"]

@@ -64,8 +64,8 @@ def _remove_orphan(registry: Registry, caller: Caller, finding: Finding) -> str:
         return NOTHING_TO_REPAIR
     removed = registry.objects.remove(finding.subject)
     with registry.database.write_transaction() as session:
-        chain.append_entry(session, caller.user_id, "doctor.removed", objects=removed.things, bytes=removed.bytes)
-    return f"removed ({removed.bytes} bytes)"
+        chain.append_entry(session, caller.user_id, "doctor.removed", objects=removed.items, bytes=removed.size_bytes)
+    return f"removed ({removed.size_bytes} bytes)"
 
 
 def _clear_up(registry: Registry, caller: Caller, finding: Finding) -> str:  # noqa: ARG001  # all mends look alike

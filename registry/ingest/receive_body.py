@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from registry.errors import LimitExceeded
+from registry.storage.files import write_all
 from registry.storage.scratch import ScratchUnavailable
-from registry.storage.streams import write_all
 
 
 @dataclass(frozen=True)

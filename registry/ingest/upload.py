@@ -10,7 +10,7 @@ from alacarte.api.literals import UnreadablePolicy
 from registry.access.caller import Caller
 from registry.access.quotas import require_quota, reserve_quota
 from registry.catalog.names import validate_name
-from registry.catalog.shards import assign_shard
+from registry.catalog.shard_assignment import assign_shard
 from registry.datasets.dataset import Dataset, LabelledPicture, SkippedFile
 from registry.datasets.limits import DEFAULT_LIMITS, DatasetLimits
 from registry.datasets.loader import open_dataset
@@ -119,7 +119,11 @@ def _ingest(
     shards = [new_id() for _ in range(spec.shards)]
     with (
         claim_shards(
-            registry, target.id, shards, lambda session: target.precheck(session, registry.quota_bytes), spec.scratch
+            registry,
+            target.id,
+            shards,
+            lambda session: target.precheck(session, registry.default_quota_bytes),
+            spec.scratch,
         ) as claim,
         open_dataset(
             spec.path, scratch=claim.scratch, limits=spec.limits, within=spec.within, unreadable=spec.unreadable
@@ -179,7 +183,7 @@ def _check_quota(registry: Registry, snapshot: TargetSnapshot, selection: _Selec
     """Refuse what exceeds the quota before anything is written; the commit checks it again."""
     size_bytes = sum(sample.path.stat().st_size for sample in selection.samples)
     with registry.database.read_transaction() as session:
-        require_quota(session, snapshot.owner_id, registry.quota_bytes, size_bytes)
+        require_quota(session, snapshot.owner_id, registry.default_quota_bytes, size_bytes)
 
 
 def _commit(
@@ -199,7 +203,7 @@ def _commit(
             new = deduplicate(selection.samples, known, readmitted=selection.readmitted, unreadable=spec.unreadable)
             if len(new.samples) == len(selection.samples):
                 size_bytes = sum(sizes[sample.digest] for sample in selection.samples)
-                reserve_quota(session, source.owner_id, registry.quota_bytes, size_bytes)
+                reserve_quota(session, source.owner_id, registry.default_quota_bytes, size_bytes)
                 shards = insert_samples(session, source, selection.samples, selection.shard_by_digest, sizes)
                 returning = [digest for digest in selection.readmitted if digest in selection.shard_by_digest]
                 remove_tombstones(session, source, returning)

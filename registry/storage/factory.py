@@ -1,4 +1,4 @@
-"""From the location in the settings to the store that it names."""
+"""Open the object store at a location: a folder or an S3 bucket."""
 
 from pathlib import Path
 from urllib.parse import unquote, urlsplit
@@ -10,12 +10,12 @@ from registry.storage.store import ObjectStore
 
 
 class InvalidStoreLocation(DomainError):
-    """A location names no store that there is."""
+    """The location is neither a folder nor a bucket."""
 
     status = 500
 
     def __init__(self, reason: str) -> None:
-        super().__init__(f"{reason}: name a folder, or s3://bucket/prefix")
+        super().__init__(f"{reason}: set ALACARTE_OBJECTS to a folder, or to s3://bucket/prefix")
 
 
 def open_store(
@@ -26,32 +26,32 @@ def open_store(
     access_key: str | None = None,
     secret_key: str | None = None,
 ) -> ObjectStore:
-    """The store at a folder's path, file://path or s3://bucket/prefix; nothing is made or reached yet.
+    """Return the store at a folder's path, file://path or s3://bucket/prefix, without creating or contacting it.
 
-    The keywords are for S3 alone; without keys, the credentials come from wherever boto3 finds them.
+    The keyword arguments are for S3; without keys, boto3 finds credentials itself.
     """
     if "://" not in location:
         if not location.strip():
-            raise InvalidStoreLocation("objects need a location")
+            raise InvalidStoreLocation("the location of objects is empty")
         return FolderStore(Path(location).expanduser())
     parts = urlsplit(location)
     if "@" in parts.netloc or parts.query or parts.fragment:
-        # Not shown: it may hold a secret.
-        raise InvalidStoreLocation("a location holds no credentials and no options")
+        # The location is not shown: it may contain a secret.
+        raise InvalidStoreLocation("a location must not have credentials or options")
     if parts.scheme == "file":
         if parts.netloc not in ("", "localhost") or parts.path in ("", "/"):
-            raise InvalidStoreLocation(f"{location!r} names no folder of this machine")
+            raise InvalidStoreLocation(f"{location!r} is not a folder of this machine")
         return FolderStore(Path(unquote(parts.path)))
     if parts.scheme == "s3" and parts.netloc:
-        return _open_bucket(parts.netloc, parts.path, endpoint, region, access_key, secret_key)
-    raise InvalidStoreLocation(f"there is no store for {location!r}")
+        return _open_s3(parts.netloc, parts.path, endpoint, region, access_key, secret_key)
+    raise InvalidStoreLocation(f"{location!r} is not a known kind of location")
 
 
-def _open_bucket(
+def _open_s3(
     bucket: str, prefix: str, endpoint: str | None, region: str | None, access_key: str | None, secret_key: str | None
 ) -> ObjectStore:
     try:
-        # Only here: an installation with a folder has no boto3.
+        # Imported here, because an installation with a folder has no boto3.
         from registry.storage.s3 import S3Store
         from registry.storage.s3_client import S3Settings
     except ModuleNotFoundError as error:
@@ -61,4 +61,4 @@ def _open_bucket(
     try:
         return S3Store(S3Settings(bucket, prefix.strip("/"), endpoint, region, access_key, secret_key))
     except InvalidKey as error:
-        raise InvalidStoreLocation(f"{prefix!r} is no prefix of keys ({error})") from error
+        raise InvalidStoreLocation(f"{prefix!r} is not a prefix of keys ({error})") from error

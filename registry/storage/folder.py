@@ -1,191 +1,237 @@
-"""Objects in a folder of this machine: whole, durable and never overwritten, also when the power fails."""
+"""Objects in a folder of this machine: complete, durable and never overwritten, also if the power fails."""
 
 import errno
 import os
+import re
 import stat
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import BinaryIO
 
-from registry.storage.directories import (
-    make_root,
-    named,
-    opened_chain,
-    remove_below,
-    remove_if_empty,
-    remove_named,
-    sync,
-    unfinished_name,
-    walk,
+from registry.storage.files import create_atomically, iter_chunks, open_body, sha256_hex, write_verified
+from registry.storage.keys import InvalidKey, probe_key, validate_key, validate_prefix
+from registry.storage.store import (
+    ObjectDamaged,
+    ObjectExists,
+    ObjectMissing,
+    RemovedCount,
+    StoredItem,
+    StoreUnreachable,
 )
-from registry.storage.errors import ObjectDamaged, ObjectExists, ObjectMissing, StoreUnreachable
-from registry.storage.keys import probe_key, validate_key, validate_prefix
-from registry.storage.store import RemovedCount, StoredItem
-from registry.storage.streams import iter_chunks, open_body, sha256_hex, write_all, write_verified
 
-# How often a removal may take a directory away from under one put.
-ATTEMPTS = 100
+ATTEMPTS = 100  # how often removals may delete a directory while one put is writing to it
+_TEMPORARY = re.compile(r"\.(?P<name>.+)\.[0-9a-f]{32}\.part")
 
 
 class FolderStore:
-    """The home of objects where nothing else is installed: a key is a path below the root."""
+    """The object store of a single machine: a key is a path below the root. Symbolic links are never followed."""
 
     def __init__(self, root: Path) -> None:
         self._root = root.absolute()
 
     @property
     def name(self) -> str:
-        """What to call the store before people: the folder's own name, without the machine's path."""
+        """Return the name for messages: the last part of the folder's path."""
         return f"folder {self._root.name or '/'}"
 
     def put(self, key: str, body: bytes | Path) -> None:
-        """Durable on return; ObjectExists if the key holds other bytes, silence if it holds the very same."""
-        *parts, name = validate_key(key).split("/")
+        """Write an object durably; ObjectExists if the key has other bytes, no error if it has the same."""
+        path = self._root / validate_key(key)
         with open_body(body) as file:
             for attempt in range(ATTEMPTS):
                 if attempt:
                     file.seek(0)
-                # A removal may take the directory, or the unfinished file, away at any moment: then it is made again.
-                with self._told(), suppress(FileNotFoundError):
-                    if not self._root.is_dir():  # its disk may be away: nothing is put where it would be mounted
-                        raise self._rootless()
-                    with opened_chain(self._root, parts, make=True) as chain:
-                        if not self._place(chain[-1], name, file):
-                            raise ObjectExists(key, self.name)
-                        # Also after a put that found its bytes there: their writer may not have come this far.
-                        sync(chain)
-                        return
-        raise StoreUnreachable(f"{key} in {self.name} is removed as fast as it is put: stop what removes it")
+                # A concurrent removal may delete the directory or the temporary file: then start again.
+                with self._translate_errors(), suppress(FileNotFoundError):
+                    self._check_path(path.parent)
+                    _make_folders(path.parent)
+                    try:
+                        create_atomically(path, iter_chunks(file))
+                    except FileExistsError:
+                        if not _has_same_bytes(path, file):
+                            raise ObjectExists(key, self.name) from None
+                    # Also if the object was there already: its writer may not have come this far.
+                    self._sync_up(path.parent, missing_ok=False)
+                    return
+        raise StoreUnreachable(f"{key} in {self.name} is removed as fast as it is written: stop what removes it")
 
     def read(self, key: str, digest: str) -> bytes:
-        """The bytes, whose SHA-256 is the digest; otherwise ObjectMissing or ObjectDamaged."""
-        with self._told(), self._opened(key) as file:
+        """Return the bytes with this SHA-256; otherwise raise ObjectMissing or ObjectDamaged."""
+        with self._translate_errors(), self._open_object(key) as file:
             content = file.read()
         if sha256_hex([content]) != digest:
             raise ObjectDamaged(key, self.name)
         return content
 
     def download(self, key: str, digest: str, path: Path) -> None:
-        """The bytes in a file, checked as by `read`; the path is not touched on failure."""
-        with self._told(), self._opened(key) as file:
+        """Write the bytes to a file, verified as by `read`; on failure the path is unchanged."""
+        with self._translate_errors(), self._open_object(key) as file:
             if not write_verified(iter_chunks(file), digest, path):
                 raise ObjectDamaged(key, self.name)
 
     def list_objects(self, prefix: str) -> Iterator[StoredItem]:
-        """The visible objects, in the order of their keys."""
-        return (found for found in self.list_all(prefix) if found.kind == "object")
+        """Yield the visible objects, sorted by key."""
+        return (item for item in self.list_all(prefix) if item.kind == "object")
 
     def list_all(self, prefix: str) -> Iterator[StoredItem]:
-        """All that lies there: objects, unfinished files, and whatever else somebody put there."""
-        return self._list_all(*_split(prefix))
+        """Yield everything: objects, temporary files, and whatever else is in the folder."""
+        return self._list_all(validate_prefix(prefix))
 
     def remove(self, prefix: str) -> RemovedCount:
-        """Whatever `traces` would show is gone, durably, and so are the directories that it leaves empty."""
-        parts, above, name = _split(prefix)
-        removed = RemovedCount(0, 0)
-        with self._told(), opened_chain(self._root, parts, make=False) as chain:
-            if len(chain) == len(parts) + 1:
-                removed = _total(remove_named(chain[-1], above, name) if name else remove_below(chain[-1], above))
-            for part, directory in reversed(list(zip(parts, chain[:-1], strict=False))):
-                if not remove_if_empty(part, directory):
-                    break
-            # Also when nothing was left: an earlier removal may have been killed before it came this far.
-            sync(chain)
-        return removed
+        """Remove durably whatever `list_all` would yield, and the directories that become empty."""
+        folder = self._root / validate_prefix(prefix).rpartition("/")[0]
+        items = size_bytes = 0
+        with self._translate_errors():
+            self._check_path(folder)
+            for path, item in self._walk(prefix):
+                with suppress(FileNotFoundError):
+                    path.unlink()
+                    items += 1
+                    size_bytes += item.size_bytes
+            if prefix.endswith("/") or not prefix:
+                for directory, _, _ in os.walk(folder, topdown=False):
+                    with suppress(FileNotFoundError):
+                        if not self._remove_if_empty(Path(directory)):
+                            _sync(Path(directory))
+            while self._remove_if_empty(folder):
+                folder = folder.parent
+            # Also if nothing was left: an earlier removal may have been killed before it came this far.
+            self._sync_up(folder, missing_ok=True)  # another removal may have deleted the directory
+        return RemovedCount(items, size_bytes)
 
     def check(self) -> None:
-        """The folder can be written and emptied; it is not made if it is missing."""
-        with self._told():
-            if not self._root.is_dir():
-                raise self._rootless()
+        """Check that the folder can be written and deleted from; it is not created if it is missing."""
         probe = probe_key()
         self.put(probe, b"")
         self.remove(probe)
 
     def prepare(self) -> None:
-        """The folder exists, made now if it was missing."""
-        with self._told():
-            make_root(self._root)
+        """Create the folder durably if it is missing."""
+        with self._translate_errors():
+            for folder in reversed([path for path in (self._root, *self._root.parents) if not path.exists()]):
+                folder.mkdir(mode=0o700, exist_ok=True)
+                _sync(folder.parent)
 
-    def _list_all(self, parts: list[str], above: str, name: str) -> Iterator[StoredItem]:
-        with self._told(), opened_chain(self._root, parts, make=False) as chain:
-            if len(chain) == len(parts) + 1:
-                yield from named(chain[-1], above, name) if name else walk(chain[-1], above)
+    def _list_all(self, prefix: str) -> Iterator[StoredItem]:
+        with self._translate_errors():
+            self._check_path(self._root / prefix.rpartition("/")[0])
+            for _, item in self._walk(prefix):
+                yield item
 
-    def _place(self, directory: int, name: str, file: BinaryIO) -> bool:
-        """Whether the file's bytes lie under the name now, put there by this call or before it."""
-        unfinished = unfinished_name(name)
-        try:
-            flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
-            descriptor = os.open(unfinished, flags, 0o600, dir_fd=directory)
-            try:
-                for piece in iter_chunks(file):
-                    write_all(descriptor, piece)
-                os.fsync(descriptor)
-            finally:
-                os.close(descriptor)
-            # A rename would replace what lies there; a second link to the file never does.
-            os.link(unfinished, name, src_dir_fd=directory, dst_dir_fd=directory, follow_symlinks=False)
-        except FileExistsError:
-            file.seek(0)
-            return _holds(directory, name, file)
-        finally:
-            with suppress(FileNotFoundError):
-                os.unlink(unfinished, dir_fd=directory)
-        return True
+    def _walk(self, prefix: str) -> Iterator[tuple[Path, StoredItem]]:
+        """Yield the path and the item of everything under a prefix, sorted by key."""
+        above, _, name = prefix.rpartition("/")
+        for path in _list_files(self._root / above, is_recursive=not name):
+            with suppress(FileNotFoundError):  # removed meanwhile
+                item = self._item(path)
+                if not name or item.key == prefix:
+                    yield path, item
+
+    def _item(self, path: Path) -> StoredItem:
+        status = path.lstat()
+        is_file = stat.S_ISREG(status.st_mode)
+        size_bytes = status.st_size if is_file else 0
+        if temporary := _TEMPORARY.fullmatch(path.name):
+            key = path.with_name(temporary["name"]).relative_to(self._root).as_posix()
+            return StoredItem(key, size_bytes, "unfinished")
+        key = path.relative_to(self._root).as_posix()
+        return StoredItem(key, size_bytes, "object" if is_file and _is_key(key) else "unfinished")
 
     @contextmanager
-    def _opened(self, key: str) -> Iterator[BinaryIO]:
-        *parts, name = validate_key(key).split("/")
-        with opened_chain(self._root, parts, make=False) as chain:
-            if len(chain) <= len(parts):
-                raise ObjectMissing(key, self.name)
-            try:
-                file = _opened_regular(chain[-1], name)
-            except FileNotFoundError as error:
-                raise ObjectMissing(key, self.name) from error
+    def _open_object(self, key: str) -> Iterator[BinaryIO]:
+        path = self._root / validate_key(key)
+        self._check_path(path.parent)
+        try:
+            file = _open_regular_file(path)
+        except (FileNotFoundError, NotADirectoryError) as error:
+            raise ObjectMissing(key, self.name) from error
         if file is None:
             raise ObjectDamaged(key, self.name)
         with file:
             yield file
 
+    def _check_path(self, folder: Path) -> None:
+        """Raise if the root is missing, since its disk may not be mounted, or if a link is on the way to the folder."""
+        if not self._root.is_dir():
+            raise self._root_missing()
+        while folder != self._root:
+            if folder.is_symlink():
+                raise NotADirectoryError
+            folder = folder.parent
+
+    def _remove_if_empty(self, folder: Path) -> bool:
+        """Return whether the directory is gone; the root always stays."""
+        if folder == self._root:
+            return False
+        try:
+            folder.rmdir()
+        except (FileNotFoundError, NotADirectoryError):
+            return True
+        except OSError as error:
+            if error.errno not in (errno.ENOTEMPTY, errno.EEXIST):
+                raise
+            return False
+        return True
+
+    def _sync_up(self, folder: Path, *, missing_ok: bool) -> None:
+        """Flush the entries of the directory and of all above it, up to the root."""
+        for directory in (folder, *folder.parents):
+            with suppress(*((FileNotFoundError, NotADirectoryError) if missing_ok else ())):
+                _sync(directory)
+            if directory == self._root:
+                return
+
     @contextmanager
-    def _told(self) -> Iterator[None]:
+    def _translate_errors(self) -> Iterator[None]:
         try:
             yield
+        except FileNotFoundError as error:
+            if self._root.is_dir():
+                raise  # something below the root was removed meanwhile: the caller handles it
+            raise self._root_missing() from error
+        except (NotADirectoryError, FileExistsError) as error:
+            raise StoreUnreachable(
+                f"{self.name} has a link or file where a folder should be: remove the link or file"
+            ) from error
         except OSError as error:
-            if isinstance(error, FileNotFoundError) and self._root.is_dir():
-                raise  # not the root, but something that was removed meanwhile: the caller knows
-            raise self._unusable(error) from error
+            if error.errno in (errno.ENOSPC, errno.EDQUOT):
+                raise StoreUnreachable(f"{self.name} has no space left: make room on its disk") from error
+            reason = error.strerror or type(error).__name__
+            raise StoreUnreachable(
+                f"{self.name} cannot be used ({reason}): check its owner, its disk, and that the disk has hard links"
+            ) from error
 
-    def _unusable(self, error: OSError) -> StoreUnreachable:
-        if isinstance(error, FileNotFoundError):
-            return self._rootless()
-        if error.errno in (errno.ENOSPC, errno.EDQUOT):
-            return StoreUnreachable(f"{self.name} has no space left: make room on its disk")
-        if isinstance(error, NotADirectoryError):
-            return StoreUnreachable(f"something in {self.name} lies where a folder should: remove the link or file")
-        reason = error.strerror or type(error).__name__
-        return StoreUnreachable(
-            f"{self.name} cannot be used ({reason}): check its owner, its disk, and that the disk has hard links"
-        )
-
-    def _rootless(self) -> StoreUnreachable:
-        return StoreUnreachable(f"there is no {self.name}: mount its disk, or make it by `alacarte db upgrade`")
+    def _root_missing(self) -> StoreUnreachable:
+        return StoreUnreachable(f"there is no {self.name}: mount its disk, or create it with `alacarte db upgrade`")
 
 
-def _split(prefix: str) -> tuple[list[str], str, str]:
-    """The directories of a prefix, the same as text, and the name within the last of them, or nothing for all."""
-    *parts, name = validate_prefix(prefix).split("/")
-    return parts, "".join(f"{part}/" for part in parts), name
-
-
-def _opened_regular(directory: int, name: str) -> BinaryIO | None:
-    """The file of that name, or None if it is a link or no ordinary file."""
+def _list_files(folder: Path, *, is_recursive: bool) -> Iterator[Path]:
+    """Yield what is in a directory, sorted as the keys are, and below it; links are not followed."""
     try:
-        # Opening a pipe must not wait for its writer.
-        descriptor = os.open(name, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, dir_fd=directory)
+        with os.scandir(folder) as scan:
+            entries = [(entry, entry.is_dir(follow_symlinks=False)) for entry in scan]
+    except (FileNotFoundError, NotADirectoryError):
+        return
+    for entry, is_folder in sorted(entries, key=lambda pair: f"{pair[0].name}/" if pair[1] else pair[0].name):
+        if not is_folder:
+            yield Path(entry.path)
+        elif is_recursive:
+            yield from _list_files(Path(entry.path), is_recursive=True)
+
+
+def _make_folders(folder: Path) -> None:
+    with suppress(FileExistsError):
+        folder.mkdir(mode=0o700, parents=True)
+    if not stat.S_ISDIR(folder.stat().st_mode):
+        raise NotADirectoryError
+
+
+def _open_regular_file(path: Path) -> BinaryIO | None:
+    """Open the file; return None if the path is a link, a directory or a pipe."""
+    try:
+        # Without O_NONBLOCK, opening a pipe would wait for its writer.
+        descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
     except OSError as error:
         if error.errno in (errno.ELOOP, errno.ENXIO):
             return None
@@ -196,17 +242,26 @@ def _opened_regular(directory: int, name: str) -> BinaryIO | None:
     return os.fdopen(descriptor, "rb")
 
 
-def _holds(directory: int, name: str, file: BinaryIO) -> bool:
-    there = _opened_regular(directory, name)
-    if there is None:
+def _has_same_bytes(path: Path, file: BinaryIO) -> bool:
+    existing = _open_regular_file(path)
+    if existing is None:
         return False
-    with there:
-        return sha256_hex(iter_chunks(there)) == sha256_hex(iter_chunks(file))
+    file.seek(0)
+    with existing:
+        return sha256_hex(iter_chunks(existing)) == sha256_hex(iter_chunks(file))
 
 
-def _total(things: Iterable[StoredItem]) -> RemovedCount:
-    count = size_bytes = 0
-    for thing in things:
-        count += 1
-        size_bytes += thing.size_bytes
-    return RemovedCount(count, size_bytes)
+def _is_key(text: str) -> bool:
+    try:
+        validate_key(text)
+    except InvalidKey:
+        return False
+    return True
+
+
+def _sync(folder: Path) -> None:
+    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)

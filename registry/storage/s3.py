@@ -1,17 +1,20 @@
-"""Objects in a bucket of any S3-compatible service: whole, never overwritten, and removed with all their versions."""
+"""Objects in a bucket of an S3-compatible service: complete, never overwritten, and removed with all their versions."""
 
+import base64
+import hashlib
 import io
 import random
 import time
-from collections.abc import Iterator
-from contextlib import closing, contextmanager
+from collections.abc import Iterable, Iterator
+from contextlib import closing, contextmanager, suppress
 from functools import cached_property
+from itertools import chain
 from pathlib import Path
-from typing import TYPE_CHECKING, BinaryIO, cast
+from typing import TYPE_CHECKING, BinaryIO, Literal, cast
 
-from botocore.exceptions import ClientError
+from botocore.exceptions import BotoCoreError, ClientError
 
-from registry.storage.errors import ObjectDamaged, ObjectExists, ObjectMissing, StoreUnreachable
+from registry.storage.files import CHUNK_BYTES, iter_chunks, open_body, sha256_hex, write_verified
 from registry.storage.keys import is_under_prefix, probe_key, validate_key, validate_prefix
 from registry.storage.s3_client import (
     ATTEMPTS,
@@ -22,23 +25,32 @@ from registry.storage.s3_client import (
     make_client,
     translate_s3_errors,
 )
-from registry.storage.s3_multipart import upload
 from registry.storage.s3_versions import S3Item, delete_items, list_items, list_visible
-from registry.storage.store import RemovedCount, StoredItem
-from registry.storage.streams import CHUNK_BYTES, iter_chunks, open_body, sha256_hex, write_verified
+from registry.storage.store import (
+    ObjectDamaged,
+    ObjectExists,
+    ObjectMissing,
+    RemovedCount,
+    StoredItem,
+    StoreUnreachable,
+)
 
 if TYPE_CHECKING:
     from botocore.response import StreamingBody
     from types_boto3_s3 import S3Client
     from types_boto3_s3.literals import BucketLocationConstraintType
+    from types_boto3_s3.type_defs import CompletedPartTypeDef
 
-# How often a put may meet a rival, and a removal find more than it left.
-ROUNDS = 8
+ROUNDS = 8  # how often a put may meet another writer, and a removal may find new items
 PAUSE_S = 0.05
+PART_BYTES = 8 * 1024 * 1024
+
+# `exists`: the key has an object; `retry`: another writer or a removal interfered.
+UploadResult = Literal["created", "exists", "retry"]
 
 
 class S3Store:
-    """The home of objects that many hosts share: a key is a key below the settings' prefix."""
+    """The object store that many hosts share: a key is a key below the prefix of the settings."""
 
     def __init__(self, settings: S3Settings, client: "S3Client | None" = None) -> None:
         self._settings = settings
@@ -49,111 +61,115 @@ class S3Store:
 
     @property
     def name(self) -> str:
-        """What to call the store before people and in receipts."""
+        """Return the name of the store for messages and receipts."""
         return f"s3://{self._bucket}/{self._prefix}".rstrip("/")
 
     def put(self, key: str, body: bytes | Path) -> None:
-        """Durable on return; ObjectExists if the key holds other bytes, silence if it holds the very same."""
-        place = self._prefix + validate_key(key)
+        """Write an object durably; ObjectExists if the key has other bytes, no error if it has the same."""
+        s3_key = self._prefix + validate_key(key)
         with open_body(body) as file, translate_s3_errors(self.name):
             for attempt in range(ROUNDS):
                 if attempt:
                     file.seek(0)
                     time.sleep(random.uniform(0, PAUSE_S * 2**attempt))
-                outcome = upload(self._client, self._bucket, place, file)
-                if outcome == "put":
+                result = upload(self._client, self._bucket, s3_key, file)
+                if result == "created":
                     return
-                if outcome == "taken":
-                    is_same = self._holds(key, file)
+                if result == "exists":
+                    is_same = self._has_same_bytes(key, file)
                     if is_same:
                         return
                     if is_same is False:
                         raise ObjectExists(key, self.name)
-        raise StoreUnreachable(f"{key} in {self.name} changes as fast as it is put: stop what else writes it")
+        raise StoreUnreachable(f"{key} in {self.name} changes as fast as it is written: stop the other writers")
 
     def read(self, key: str, digest: str) -> bytes:
-        """The bytes, whose SHA-256 is the digest; otherwise ObjectMissing or ObjectDamaged."""
-        with translate_s3_errors(self.name), self._opened(key) as stream:
+        """Return the bytes with this SHA-256; otherwise raise ObjectMissing or ObjectDamaged."""
+        with translate_s3_errors(self.name), self._open_object(key) as stream:
             content = stream.read()
         if sha256_hex([content]) != digest:
             raise ObjectDamaged(key, self.name)
         return content
 
     def download(self, key: str, digest: str, path: Path) -> None:
-        """The bytes in a file, checked as by `read`; the path is not touched on failure."""
-        with translate_s3_errors(self.name), self._opened(key) as stream:
+        """Write the bytes to a file, verified as by `read`; on failure the path is unchanged."""
+        with translate_s3_errors(self.name), self._open_object(key) as stream:
             if not write_verified(stream.iter_chunks(CHUNK_BYTES), digest, path):
                 raise ObjectDamaged(key, self.name)
 
     def list_objects(self, prefix: str) -> Iterator[StoredItem]:
-        """The visible objects, in the order in which the service lists keys."""
+        """Yield the visible objects, in the order in which the service lists keys."""
         validate_prefix(prefix)
-        return self._found(prefix, list_visible(self._client, self._bucket, self._prefix + prefix))
+        return self._to_stored_items(prefix, list_visible(self._client, self._bucket, self._prefix + prefix))
 
     def list_all(self, prefix: str) -> Iterator[StoredItem]:
-        """All that lies there: objects, old versions, delete markers and unfinished uploads."""
+        """Yield everything: objects, old versions, delete markers and unfinished uploads."""
         validate_prefix(prefix)
-        return self._found(prefix, list_items(self._client, self._bucket, self._prefix + prefix))
+        return self._to_stored_items(prefix, list_items(self._client, self._bucket, self._prefix + prefix))
 
     def remove(self, prefix: str) -> RemovedCount:
-        """Whatever `traces` would show is gone, and a last look showed nothing."""
+        """Remove whatever `list_all` would yield, until a last listing is empty."""
         validate_prefix(prefix)
-        things = size_bytes = 0
+        items = size_bytes = 0
         for _ in range(ROUNDS):
             with translate_s3_errors(self.name):
-                wanted = self._meant(prefix, list_items(self._client, self._bucket, self._prefix + prefix))
-                gone = [trace.size_bytes for trace in delete_items(self._client, self._bucket, wanted, self.name)]
-            if not gone:
-                return RemovedCount(things, size_bytes)
-            things += len(gone)
-            size_bytes += sum(gone)
+                listed = self._filter(prefix, list_items(self._client, self._bucket, self._prefix + prefix))
+                removed = [item.size_bytes for item in delete_items(self._client, self._bucket, listed, self.name)]
+            if not removed:
+                return RemovedCount(items, size_bytes)
+            items += len(removed)
+            size_bytes += sum(removed)
         raise StoreUnreachable(f"{self.name} fills as fast as it is emptied: stop what writes below {prefix!r}")
 
     def check(self) -> None:
-        """The bucket answers, is written, never overwrites, and can be emptied; it is not made if it is missing."""
-        client = self._impatient_client
+        """Check that the bucket answers, can be written and deleted from, and never overwrites; do not create it."""
+        client = self._single_attempt_client
         probe = self._prefix + probe_key()
         with translate_s3_errors(self.name):
-            outcomes = [upload(client, self._bucket, probe, io.BytesIO()) for _ in range(2)]
+            results = [upload(client, self._bucket, probe, io.BytesIO()) for _ in range(2)]
             for _ in delete_items(client, self._bucket, list_items(client, self._bucket, probe), self.name):
                 pass
-        if outcomes != ["put", "taken"]:
-            raise StoreUnreachable(f"{self.name} overwrites objects despite If-None-Match: use a service that does not")
+        if results != ["created", "exists"]:
+            raise StoreUnreachable(
+                f"{self.name} overwrites objects despite If-None-Match: use a service that supports it"
+            )
 
     def prepare(self) -> None:
-        """The bucket exists, made now if it was missing."""
+        """Create the bucket if it is missing."""
         with translate_s3_errors(self.name):
             try:
                 self._client.head_bucket(Bucket=self._bucket)
             except ClientError as error:
                 if error_status(error) != 404:
                     raise
-                self._make_bucket()
+                self._create_bucket()
 
     @cached_property
     def _client(self) -> "S3Client":
-        """Making one takes longer than most requests: it waits for the first, and stores may share theirs."""
+        # Made at the first use, because that takes longer than most requests; stores may share one.
         return self._shared_client or make_client(self._settings, attempts=ATTEMPTS)
 
     @cached_property
-    def _impatient_client(self) -> "S3Client":
-        """Whoever asks whether the store can be reached does not want to wait through retries."""
+    def _single_attempt_client(self) -> "S3Client":
+        # For `check`, which should fail at once rather than retry.
         return make_client(self._settings, attempts=1)
 
-    def _make_bucket(self) -> None:
+    def _create_bucket(self) -> None:
         try:
             region = self._settings.region
             if region is None or region == "us-east-1":  # the one region that may not be named
                 self._client.create_bucket(Bucket=self._bucket)
             else:
-                place = cast("BucketLocationConstraintType", region)
-                self._client.create_bucket(Bucket=self._bucket, CreateBucketConfiguration={"LocationConstraint": place})
+                constraint = cast("BucketLocationConstraintType", region)
+                self._client.create_bucket(
+                    Bucket=self._bucket, CreateBucketConfiguration={"LocationConstraint": constraint}
+                )
         except ClientError as error:
             if error_code(error) != "BucketAlreadyOwnedByYou":
                 raise
 
     @contextmanager
-    def _opened(self, key: str) -> "Iterator[StreamingBody]":
+    def _open_object(self, key: str) -> "Iterator[StreamingBody]":
         try:
             stream = self._client.get_object(Bucket=self._bucket, Key=self._prefix + validate_key(key))["Body"]
         except ClientError as error:
@@ -163,21 +179,64 @@ class S3Store:
         with closing(stream):
             yield stream
 
-    def _holds(self, key: str, file: BinaryIO) -> bool | None:
-        """Whether the key holds the file's bytes; None if it holds nothing any more."""
+    def _has_same_bytes(self, key: str, file: BinaryIO) -> bool | None:
+        """Return whether the key has the bytes of the file; None if it has no object any more."""
         try:
-            with self._opened(key) as stream:
-                there = sha256_hex(stream.iter_chunks(CHUNK_BYTES))
+            with self._open_object(key) as stream:
+                digest = sha256_hex(stream.iter_chunks(CHUNK_BYTES))
         except ObjectMissing:
             return None
         file.seek(0)
-        return there == sha256_hex(iter_chunks(file))
+        return digest == sha256_hex(iter_chunks(file))
 
-    def _found(self, prefix: str, traces: Iterator[S3Item]) -> Iterator[StoredItem]:
+    def _to_stored_items(self, prefix: str, items: Iterator[S3Item]) -> Iterator[StoredItem]:
         with translate_s3_errors(self.name):
-            for trace in self._meant(prefix, traces):
-                yield StoredItem(trace.key.removeprefix(self._prefix), trace.size_bytes, trace.kind)
+            for item in self._filter(prefix, items):
+                yield StoredItem(item.key.removeprefix(self._prefix), item.size_bytes, item.kind)
 
-    def _meant(self, prefix: str, traces: Iterator[S3Item]) -> Iterator[S3Item]:
-        """Of what the service lists, which goes by first letters, only what the prefix means."""
-        return (trace for trace in traces if is_under_prefix(trace.key, self._prefix + prefix))
+    def _filter(self, prefix: str, items: Iterator[S3Item]) -> Iterator[S3Item]:
+        """Drop keys that only begin with the same letters as the prefix."""
+        return (item for item in items if is_under_prefix(item.key, self._prefix + prefix))
+
+
+def upload(client: "S3Client", bucket: str, key: str, file: BinaryIO) -> UploadResult:
+    """Upload the rest of the file to a key without an object, in parts if it is large; never overwrite."""
+    # Two parts are read ahead, so that the size need not be known and the body is never in memory as a whole.
+    first, second = file.read(PART_BYTES), file.read(PART_BYTES)
+    try:
+        if second:
+            _upload_parts(client, bucket, key, chain([first, second], iter_chunks(file, PART_BYTES)))
+        else:
+            client.put_object(Bucket=bucket, Key=key, Body=first, ChecksumSHA256=_checksum(first), IfNoneMatch="*")
+    except ClientError as error:
+        if error_status(error) == 412:
+            return "exists"
+        if error_code(error) in ("ConditionalRequestConflict", "NoSuchUpload"):
+            return "retry"
+        raise
+    return "created"
+
+
+def _upload_parts(client: "S3Client", bucket: str, key: str, chunks: Iterable[bytes]) -> None:
+    started = client.create_multipart_upload(Bucket=bucket, Key=key, ChecksumAlgorithm="SHA256")
+    upload_id = started["UploadId"]
+    parts: list[CompletedPartTypeDef] = []
+    try:
+        for number, chunk in enumerate(chunks, start=1):
+            checksum = _checksum(chunk)
+            part = client.upload_part(
+                Bucket=bucket, Key=key, UploadId=upload_id, PartNumber=number, Body=chunk, ChecksumSHA256=checksum
+            )
+            parts.append({"PartNumber": number, "ETag": part["ETag"], "ChecksumSHA256": checksum})
+        client.complete_multipart_upload(
+            Bucket=bucket, Key=key, UploadId=upload_id, MultipartUpload={"Parts": parts}, IfNoneMatch="*"
+        )
+    except BaseException:
+        # If this fails too, the unfinished upload stays, and a removal finds it.
+        with suppress(BotoCoreError, ClientError):
+            client.abort_multipart_upload(Bucket=bucket, Key=key, UploadId=upload_id)
+        raise
+
+
+def _checksum(chunk: bytes) -> str:
+    return base64.b64encode(hashlib.sha256(chunk).digest()).decode()

@@ -1,4 +1,4 @@
-"""The door to an S3 service: a client with bounded waits, and the errors of its library in our words."""
+"""A boto3 client with timeouts, and the translation of its errors."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -15,9 +15,9 @@ from botocore.exceptions import (
     NoCredentialsError,
     PartialCredentialsError,
 )
-from botocore.exceptions import ConnectionError as Unconnected
+from botocore.exceptions import ConnectionError as BotoConnectionError
 
-from registry.storage.errors import StoreUnreachable
+from registry.storage.store import StoreUnreachable
 
 if TYPE_CHECKING:
     from types_boto3_s3 import S3Client
@@ -30,7 +30,7 @@ CONNECTIONS = 32  # one store serves many threads
 
 @dataclass(frozen=True)
 class S3Settings:
-    """Where the objects lie; without keys, the credentials come from wherever boto3 finds them."""
+    """The bucket and its credentials; without keys, boto3 finds credentials itself."""
 
     bucket: str
     prefix: str = ""
@@ -41,15 +41,15 @@ class S3Settings:
 
 
 def make_client(settings: S3Settings, *, attempts: int) -> "S3Client":
-    """A client that tries each request so many times and never waits without end."""
+    """Make a client that attempts each request so many times, each with a timeout."""
     config = Config(
         connect_timeout=CONNECT_S,
         read_timeout=READ_S,
         retries={"mode": "standard", "total_max_attempts": attempts},
         max_pool_connections=CONNECTIONS,
-        # Names of buckets as subdomains want a DNS that a server of one's own seldom has.
+        # Bucket names as subdomains need DNS entries that a self-hosted server seldom has.
         s3={"addressing_style": "path" if settings.endpoint else "auto"},
-        # Every body carries its SHA-256 by our own hand; the library's default breaks on older servers.
+        # We send a SHA-256 with every body; the default of boto3 fails on older servers.
         request_checksum_calculation="when_required",
         response_checksum_validation="when_required",
     )
@@ -64,46 +64,48 @@ def make_client(settings: S3Settings, *, attempts: int) -> "S3Client":
         )
     except (BotoCoreError, ValueError) as error:
         raise StoreUnreachable(
-            f"no client for bucket {settings.bucket} can be made ({type(error).__name__}): "
+            f"the S3 client for bucket {settings.bucket} cannot be created ({type(error).__name__}): "
             "check the endpoint, the region and the keys in the settings"
         ) from error
 
 
 def error_code(error: ClientError) -> str:
-    """The service's own word for what went wrong."""
+    """Return the error code of the service."""
     return error.response.get("Error", {}).get("Code", "unknown")
 
 
 def error_status(error: ClientError) -> int:
-    """The HTTP status of the answer, or 0."""
+    """Return the HTTP status of the response, or 0."""
     return error.response.get("ResponseMetadata", {}).get("HTTPStatusCode", 0)
 
 
 def is_missing_key(error: ClientError) -> bool:
-    """Whether the bucket answered that it does not hold the key."""
+    """Return whether the bucket exists but does not have the key."""
     return error_status(error) == 404 and error_code(error) != "NoSuchBucket"
 
 
 @contextmanager
 def translate_s3_errors(name: str) -> Iterator[None]:
-    """Whatever the library raises becomes StoreUnreachable, in one line without credentials."""
+    """Raise StoreUnreachable for every error of boto3, with a message of one line without credentials."""
     try:
         yield
     except ClientError as error:
-        raise StoreUnreachable(f"{name} {_refusal(error_code(error), error_status(error))}") from error
+        raise StoreUnreachable(f"{name} {_describe(error_code(error), error_status(error))}") from error
     except (NoCredentialsError, PartialCredentialsError, CredentialRetrievalError) as error:
-        raise StoreUnreachable(f"{name} needs credentials, and there are none: set both keys") from error
-    except (HTTPClientError, Unconnected) as error:
-        raise StoreUnreachable(f"{name} does not answer: check that it runs, and the endpoint") from error
+        raise StoreUnreachable(
+            f"{name} needs credentials: set ALACARTE_S3_ACCESS_KEY and ALACARTE_S3_SECRET_KEY"
+        ) from error
+    except (HTTPClientError, BotoConnectionError) as error:
+        raise StoreUnreachable(f"{name} does not answer: check that it runs, and ALACARTE_S3_ENDPOINT") from error
     except BotoCoreError as error:
         raise StoreUnreachable(f"{name} cannot be used ({type(error).__name__}): check the settings") from error
 
 
-def _refusal(code: str, status: int) -> str:
+def _describe(code: str, status: int) -> str:
     if status in (401, 403):
         return f"refuses these credentials ({code}): check both keys, and their rights on the bucket"
     if status == 404:
-        return "has no bucket: check its name, or have it made by `prepare`"
+        return "does not exist: check the name of the bucket, or create it with `alacarte db upgrade`"
     if status >= 500 or status == 429:
-        return f"is ill or busy ({code}): try again, and look into its log"
+        return f"is failing or busy ({code}): try again, and check its log"
     return f"refuses a request ({code}): check the bucket, the region and the server's log"

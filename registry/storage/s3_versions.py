@@ -1,4 +1,4 @@
-"""Looking through a bucket, and emptying it: all pages of objects, versions, delete markers and unfinished uploads."""
+"""List and delete everything in a bucket: objects, old versions, delete markers and unfinished uploads."""
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Literal
 
 from botocore.exceptions import ClientError
 
-from registry.storage.errors import StoreUnreachable
 from registry.storage.s3_client import error_code, error_status, is_missing_key
+from registry.storage.store import StoreUnreachable
 
 if TYPE_CHECKING:
     from types_boto3_s3 import S3Client
@@ -19,7 +19,7 @@ PAGE_SIZE = 1000  # also the most that one request may delete
 
 @dataclass(frozen=True)
 class S3Item:
-    """One thing in a bucket, and what it takes to remove it."""
+    """One thing in a bucket, with the ids that its removal needs."""
 
     key: str
     size_bytes: int
@@ -29,7 +29,7 @@ class S3Item:
 
 
 def list_visible(client: "S3Client", bucket: str, prefix: str) -> Iterator[S3Item]:
-    """The objects whose keys begin with the prefix."""
+    """Yield the objects whose keys begin with the prefix."""
     pages = client.get_paginator("list_objects_v2").paginate(
         Bucket=bucket, Prefix=prefix, PaginationConfig={"PageSize": PAGE_SIZE}
     )
@@ -39,25 +39,25 @@ def list_visible(client: "S3Client", bucket: str, prefix: str) -> Iterator[S3Ite
 
 
 def list_items(client: "S3Client", bucket: str, prefix: str) -> Iterator[S3Item]:
-    """Everything whose key begins with the prefix."""
+    """Yield everything whose key begins with the prefix."""
     try:
-        yield from _versions_in(client, bucket, prefix)
+        yield from _list_versions(client, bucket, prefix)
     except ClientError as error:
         if error_code(error) != "NotImplemented" and error_status(error) != 501:
             raise
-        # A service without versions holds nothing but what is visible.
+        # A service without versions has visible objects only.
         yield from list_visible(client, bucket, prefix)
-    yield from _uploads_in(client, bucket, prefix)
+    yield from _list_uploads(client, bucket, prefix)
 
 
-def delete_items(client: "S3Client", bucket: str, traces: Iterable[S3Item], name: str) -> Iterator[S3Item]:
-    """Deletes each for good, and tells of it when it is gone; StoreUnreachable if the service keeps one."""
-    remaining = iter(traces)
+def delete_items(client: "S3Client", bucket: str, items: Iterable[S3Item], name: str) -> Iterator[S3Item]:
+    """Delete each item for good and yield it afterwards; StoreUnreachable if the service refuses one."""
+    remaining = iter(items)
     while batch := list(islice(remaining, PAGE_SIZE)):
-        for trace in batch:
-            if trace.upload is not None:
-                _abort(client, bucket, trace.key, trace.upload)
-        _delete(client, bucket, [_identity(trace) for trace in batch if trace.upload is None], name)
+        for item in batch:
+            if item.upload is not None:
+                _abort(client, bucket, item.key, item.upload)
+        _delete(client, bucket, [_identifier(item) for item in batch if item.upload is None], name)
         yield from batch
 
 
@@ -69,7 +69,7 @@ def _abort(client: "S3Client", bucket: str, key: str, upload: str) -> None:
             raise
 
 
-def _versions_in(client: "S3Client", bucket: str, prefix: str) -> Iterator[S3Item]:
+def _list_versions(client: "S3Client", bucket: str, prefix: str) -> Iterator[S3Item]:
     pages = client.get_paginator("list_object_versions").paginate(
         Bucket=bucket, Prefix=prefix, PaginationConfig={"PageSize": PAGE_SIZE}
     )
@@ -81,7 +81,7 @@ def _versions_in(client: "S3Client", bucket: str, prefix: str) -> Iterator[S3Ite
             yield S3Item(marker["Key"], 0, "marker", version=marker["VersionId"])
 
 
-def _uploads_in(client: "S3Client", bucket: str, prefix: str) -> Iterator[S3Item]:
+def _list_uploads(client: "S3Client", bucket: str, prefix: str) -> Iterator[S3Item]:
     pages = client.get_paginator("list_multipart_uploads").paginate(
         Bucket=bucket, Prefix=prefix, PaginationConfig={"PageSize": PAGE_SIZE}
     )
@@ -93,7 +93,7 @@ def _uploads_in(client: "S3Client", bucket: str, prefix: str) -> Iterator[S3Item
 
 
 def _uploaded_bytes(client: "S3Client", bucket: str, key: str, upload: str) -> int | None:
-    """How much of an upload has arrived, or None if it has been finished or aborted meanwhile."""
+    """Return the size of the uploaded parts, or None if the upload was completed or aborted meanwhile."""
     pages = client.get_paginator("list_parts").paginate(
         Bucket=bucket, Key=key, UploadId=upload, PaginationConfig={"PageSize": PAGE_SIZE}
     )
@@ -105,18 +105,18 @@ def _uploaded_bytes(client: "S3Client", bucket: str, key: str, upload: str) -> i
         raise
 
 
-def _identity(trace: S3Item) -> "ObjectIdentifierTypeDef":
-    return {"Key": trace.key} if trace.version is None else {"Key": trace.key, "VersionId": trace.version}
+def _identifier(item: S3Item) -> "ObjectIdentifierTypeDef":
+    return {"Key": item.key} if item.version is None else {"Key": item.key, "VersionId": item.version}
 
 
 def _delete(client: "S3Client", bucket: str, objects: "list[ObjectIdentifierTypeDef]", name: str) -> None:
     if not objects:
         return
     answer = client.delete_objects(Bucket=bucket, Delete={"Objects": objects, "Quiet": True})
-    # The request as a whole succeeds even when nothing in it did.
-    kept = [error for error in answer.get("Errors", []) if error.get("Code") not in ("NoSuchKey", "NoSuchVersion")]
-    if kept:
+    # The response is a success even if no object was deleted.
+    refused = [error for error in answer.get("Errors", []) if error.get("Code") not in ("NoSuchKey", "NoSuchVersion")]
+    if refused:
         raise StoreUnreachable(
-            f"{name} keeps {len(kept)} of {len(objects)} objects, {kept[0].get('Key')} first "
-            f"({kept[0].get('Code')}): give the keys the right to delete versions, and lift any lock"
+            f"{name} did not delete {len(refused)} of {len(objects)} objects, {refused[0].get('Key')} first "
+            f"({refused[0].get('Code')}): allow the credentials to delete versions, and remove any object lock"
         )

@@ -1,96 +1,90 @@
-"""Files that must not outlive their work: rooms in a folder, each locked by the process that uses it.
+"""Scratch space: private job folders for temporary files, each locked by the process that uses it.
 
-A process that dies leaves its room behind and its lock free, so that whoever comes next on the same folder
-can tell the dead from the living, and wipe.
+The lock of a dead process is free, so that the next process on the same folder can tell which job folders to remove.
 """
 
 import fcntl
 import os
 import shutil
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import cached_property
 from pathlib import Path
 from uuid import UUID, uuid4
 
-from registry.catalog.names import parse_id
 from registry.errors import DomainError
+from registry.ids import parse_id
+from registry.storage.files import create_atomically
 
-_LOCK = ".lock"
+_LOCK_SUFFIX = ".lock"
 
 
 class ScratchUnavailable(DomainError):
-    """The scratch folder cannot be made or written."""
+    """The scratch folder cannot be created or written."""
 
     status = 503
 
 
 class ScratchSpace:
-    """A folder with rooms. Its id is kept in it, so that holdings can say where their files are."""
+    """A folder with job folders. A file in it holds its id, which write claims refer to."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
 
     @cached_property
     def id(self) -> UUID:
-        """The id of the folder, made when it is first used."""
-        file = self.folder / "home-id"
+        """Return the id of the folder, created at the first use."""
+        file = self.folder / "scratch-id"
         try:
             self.folder.mkdir(parents=True, exist_ok=True, mode=0o700)
-            drawn = self.folder / f"home-id.{uuid4()}"
-            drawn.write_text(str(uuid4()))
-            try:
-                os.link(drawn, file)  # of several that start at once, one names the folder
-            except FileExistsError:
-                pass
-            finally:
-                drawn.unlink()
+            with suppress(FileExistsError):  # of several processes that start at once, one chooses the id
+                create_atomically(file, [str(uuid4()).encode()])
             return UUID(file.read_text())
         except (OSError, ValueError) as error:
             raise ScratchUnavailable(
-                f"{self.folder} cannot be used for scratch files ({error}): name another"
+                f"the scratch folder {self.folder} cannot be used ({error}): set ALACARTE_SCRATCH to another"
             ) from error
 
     @contextmanager
-    def job_folder(self, name: UUID) -> Iterator[Path]:
-        """A private folder that is wiped when the block ends, or by `sweep` if this process dies in it."""
+    def job_folder(self, job_id: UUID) -> Iterator[Path]:
+        """Create a private folder that is removed when the block ends, or by `sweep` if this process dies in it."""
         _ = self.id
-        lock = self._lock_anew(self.folder / f"{name}{_LOCK}")
-        room = self.folder / str(name)
+        lock = self._create_locked(self.folder / f"{job_id}{_LOCK_SUFFIX}")
+        folder = self.folder / str(job_id)
         try:
-            room.mkdir(mode=0o700)
-            yield room
+            folder.mkdir(mode=0o700)
+            yield folder
         finally:
             try:
-                self._wipe(room)
+                self._remove(folder)
             finally:
                 os.close(lock)
 
     def sweep(self) -> set[UUID]:
-        """Wipes the rooms of the dead; returns the names of those that are in use."""
+        """Remove the job folders of dead processes; return the ids of those that are in use."""
         _ = self.id
-        living = set()
-        for path in sorted(self.folder.glob(f"*{_LOCK}")):
-            name = parse_id(path.name.removesuffix(_LOCK))
-            if name is None:  # not ours
+        in_use = set()
+        for path in sorted(self.folder.glob(f"*{_LOCK_SUFFIX}")):
+            job_id = parse_id(path.name.removesuffix(_LOCK_SUFFIX))
+            if job_id is None:  # not a job
                 continue
             try:
                 lock = os.open(path, os.O_RDWR)
-            except FileNotFoundError:  # its owner has just left
+            except FileNotFoundError:  # the job has just ended
                 continue
             try:
                 fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except BlockingIOError:
-                living.add(name)
+                in_use.add(job_id)
             else:
-                if _is_same_file(lock, path) and not self._is_wiped(name):
-                    living.add(name)
+                if _is_same_file(lock, path) and not self._try_remove(job_id):
+                    in_use.add(job_id)
             finally:
                 os.close(lock)
-        return living
+        return in_use
 
-    def _lock_anew(self, path: Path) -> int:
-        """Locked before it gets its name, so that no sweep ever sees it free."""
+    def _create_locked(self, path: Path) -> int:
+        """Create the lock file; it is locked before it gets its name, so that no sweep ever finds it free."""
         draft = path.with_name(f"{path.name}.{uuid4()}")
         lock = os.open(draft, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
         try:
@@ -98,29 +92,27 @@ class ScratchSpace:
             os.link(draft, path)
         except OSError as error:
             os.close(lock)
-            raise ScratchUnavailable(f"the room {path.stem} cannot be had ({error.strerror})") from error
+            raise ScratchUnavailable(f"the job folder {path.stem} cannot be created ({error.strerror})") from error
         finally:
             draft.unlink()
         return lock
 
-    def _is_wiped(self, name: UUID) -> bool:
-        """Whether the room is gone; one that cannot be wiped now counts as in use, and is tried again."""
+    def _try_remove(self, job_id: UUID) -> bool:
+        """Return whether the job folder is gone; one that cannot be removed counts as in use until the next sweep."""
         try:
-            self._wipe(self.folder / str(name))
+            self._remove(self.folder / str(job_id))
         except OSError:
             return False
         return True
 
-    def _wipe(self, room: Path) -> None:
-        if room.exists():
-            shutil.rmtree(room)
-        (self.folder / f"{room.name}{_LOCK}").unlink(missing_ok=True)
+    def _remove(self, folder: Path) -> None:
+        if folder.exists():
+            shutil.rmtree(folder)
+        (self.folder / f"{folder.name}{_LOCK_SUFFIX}").unlink(missing_ok=True)
 
 
 def _is_same_file(descriptor: int, path: Path) -> bool:
     try:
-        there = path.stat()
+        return os.path.samestat(os.fstat(descriptor), path.stat())
     except FileNotFoundError:
         return False
-    here = os.fstat(descriptor)
-    return (here.st_dev, here.st_ino) == (there.st_dev, there.st_ino)

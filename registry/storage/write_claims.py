@@ -1,4 +1,4 @@
-"""Keeping track of bytes outside the rows: who writes them, and clearing up after those who died."""
+"""Write claims: which processes may have bytes of a source that no row names, and the cleanup after dead ones."""
 
 import os
 import socket
@@ -16,12 +16,12 @@ from registry.errors import DomainError, LeaseLost
 from registry.storage.scratch import ScratchSpace
 from registry.storage.store import ObjectStore
 
-CLAIM_SECONDS = 60.0  # without a heartbeat, a holder counts as dead after this
+CLAIM_SECONDS = 60.0  # a claim expires so long after its last heartbeat
 
 
 def add_claim(
     session: Session,
-    claim: UUID,
+    claim_id: UUID,
     purpose: Purpose,
     source: UUID,
     *,
@@ -30,10 +30,10 @@ def add_claim(
     prefixes: Collection[str] = (),
     seconds: float = CLAIM_SECONDS,
 ) -> None:
-    """Notes that this process is about to write bytes of a source; call it with the source locked, before the first."""
+    """Record that this process is about to write bytes of a source. Call it with the source locked, before a write."""
     session.add(
         WriteClaim(
-            id=claim,
+            id=claim_id,
             purpose=purpose,
             source_id=source,
             shard_id=shard,
@@ -47,21 +47,21 @@ def add_claim(
     session.flush()
 
 
-def renew_claim(session: Session, claim: UUID, seconds: float = CLAIM_SECONDS) -> None:
-    """Moves the expiry ahead. Who is late counts as dead for good, since others have cleared up already."""
-    _require_alive(session, claim)
-    session.execute(update(WriteClaim).where(WriteClaim.id == claim).values(expires_at=seconds_from_now(seconds)))
+def renew_claim(session: Session, claim_id: UUID, seconds: float = CLAIM_SECONDS) -> None:
+    """Extend the claim; LeaseLost if it has expired, because others may have cleaned up already."""
+    _require_active(session, claim_id)
+    session.execute(update(WriteClaim).where(WriteClaim.id == claim_id).values(expires_at=seconds_from_now(seconds)))
 
 
-def commit_objects(session: Session, claim: UUID) -> None:
-    """Notes, in the transaction that gives the objects their rows, that none is without one any more."""
-    _require_alive(session, claim)
-    session.execute(update(WriteClaim).where(WriteClaim.id == claim).values(prefixes=[]))
+def commit_objects(session: Session, claim_id: UUID) -> None:
+    """Clear the claim's prefixes, in the transaction that inserts the rows of its objects."""
+    _require_active(session, claim_id)
+    session.execute(update(WriteClaim).where(WriteClaim.id == claim_id).values(prefixes=[]))
 
 
-def release_claim(session: Session, claim: UUID) -> None:
-    """Forgets the claim, whose bytes all have rows or are gone."""
-    session.execute(delete(WriteClaim).where(WriteClaim.id == claim))
+def release_claim(session: Session, claim_id: UUID) -> None:
+    """Delete the claim, whose bytes all have rows or are gone."""
+    session.execute(delete(WriteClaim).where(WriteClaim.id == claim_id))
 
 
 def end_claim(database: Database, objects: ObjectStore, claim: UUID, job_folder: Path) -> None:
@@ -85,36 +85,36 @@ def end_claim(database: Database, objects: ObjectStore, claim: UUID, job_folder:
 
 
 def clean_up_abandoned(database: Database, objects: ObjectStore, scratch: ScratchSpace) -> int:
-    """Wipes this home's abandoned rooms and removes the objects of dead holders; returns how many are cleared."""
+    """Remove the job folders of dead processes here and the objects of expired claims; return how many had expired."""
     with database.read_transaction() as session:
-        # Listed before the sweep: one that comes later has a room that the sweep may not have seen.
-        here = session.scalars(select(WriteClaim.id).where(WriteClaim.scratch_id == scratch.id)).all()
-    roomless = set(here) - scratch.sweep()
+        # Listed before the sweep: a later claim may have a job folder that the sweep did not see.
+        claims = session.scalars(select(WriteClaim.id).where(WriteClaim.scratch_id == scratch.id)).all()
+    without_folder = set(claims) - scratch.sweep()
     with database.write_transaction() as session:
-        # A room is made before its claim and wiped before the claim goes: no room, no files.
-        session.execute(update(WriteClaim).where(WriteClaim.id.in_(roomless)).values(scratch_id=None))
+        # A job folder is created before its claim and removed before the claim: no folder means no files.
+        session.execute(update(WriteClaim).where(WriteClaim.id.in_(without_folder)).values(scratch_id=None))
     with database.write_transaction() as session:
-        # Locked, so that one who commits just as the time runs out is seen either before, and kept from it, or
-        # after, when its objects have rows. Who is skipped is looked at the next time.
-        expired = select(WriteClaim).where(WriteClaim.expires_at <= now()).with_for_update(skip_locked=True)
-        dead = session.scalars(expired).all()
-    for claim in dead:
-        # Once expired it can never commit, so what lies under its prefixes will never have a row.
+        # Locked, so that a claim that commits just as it expires is seen either before, and then cannot commit, or
+        # after, when its objects have rows. Skipped claims are seen by the next run.
+        statement = select(WriteClaim).where(WriteClaim.expires_at <= now()).with_for_update(skip_locked=True)
+        expired = session.scalars(statement).all()
+    for claim in expired:
+        # An expired claim can never commit, so what is under its prefixes will never have a row.
         try:
             for prefix in claim.prefixes:
                 objects.remove(prefix)
-        except DomainError:  # it stays on record, and keeps nobody from clearing up after the others
+        except DomainError:  # the claim stays, and the next run tries again
             continue
-        # One with a room may live, and be about to write: it stays on record until its room is gone.
+        # A process that still has its job folder may be alive and about to write: its claim stays until that is gone.
         if claim.scratch_id is None:
             with database.write_transaction() as session:
                 release_claim(session, claim.id)
-    return len(dead)
+    return len(expired)
 
 
-def _require_alive(session: Session, claim: UUID) -> None:
-    # Locked by a statement of its own, so that the next reads the clock after any wait for who clears up.
-    session.execute(select(WriteClaim.id).where(WriteClaim.id == claim).with_for_update())
-    alive = select(WriteClaim.id).where(WriteClaim.id == claim, WriteClaim.expires_at > now())
-    if session.scalars(alive).one_or_none() is None:
-        raise LeaseLost("the work was given up, since its heartbeat stopped or its source is being forgotten")
+def _require_active(session: Session, claim_id: UUID) -> None:
+    # Locked by a statement of its own, so that the next one reads the clock after any wait for the lock.
+    session.execute(select(WriteClaim.id).where(WriteClaim.id == claim_id).with_for_update())
+    active = select(WriteClaim.id).where(WriteClaim.id == claim_id, WriteClaim.expires_at > now())
+    if session.scalars(active).one_or_none() is None:
+        raise LeaseLost("the work was abandoned: its heartbeat stopped, or its source is being forgotten")

@@ -122,7 +122,7 @@ def publish_remote(
             with registry.database.write_transaction() as session:
                 source = require_right(session, caller, "manage", source_id)
                 _stop_if_known(session, source, data)
-                reserve_quota(session, source.owner_id, registry.quota_bytes, len(data))
+                reserve_quota(session, source.owner_id, registry.default_quota_bytes, len(data))
                 # Its seed is in the artifact: nobody trains it here.
                 shard = new_shard(source, shard_id, next_shard_number(session, source), seed=0, is_remote=True)
                 session.add(shard)

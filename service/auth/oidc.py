@@ -9,8 +9,7 @@ from typing import Any
 import jwt
 from jwt.exceptions import PyJWTError
 
-from registry.access.credentials import OidcCredential
-from registry.access.oidc_subjects import is_subject
+from registry.access.oidc_subjects import OidcCredential, is_subject
 from registry.errors import Unauthenticated
 from service.auth.jwks import parse_key_set
 from service.auth.jwks_cache import JwksCache

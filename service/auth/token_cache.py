@@ -8,8 +8,8 @@ import time
 from collections import OrderedDict
 from collections.abc import Callable
 
+from registry.access.authentication import Credential
 from registry.access.caller import Caller
-from registry.access.credentials import Credential
 
 TTL_SECONDS = 1.0
 MAX_ENTRIES = 10_000

@@ -17,7 +17,7 @@ from uuid import UUID
 
 import anyio
 
-from registry.access.usable_set import UsablePrompt
+from registry.access.usable_prompts import UsablePrompt
 from registry.db.database import Database
 from registry.erasure.replicas import (
     Eviction,

@@ -10,7 +10,7 @@ import torch
 
 from alacarte.prompting.backbone.vit import Backbone, build_backbone
 from alacarte.prompting.errors import PromptingError
-from registry.access.usable_set import TaskConfig
+from registry.access.usable_prompts import TaskConfig
 from service.concurrency import run_detached
 from service.engine.errors import BackboneUnavailable, BackboneWeightsMismatch
 from service.engine.settings import EngineSettings

@@ -10,7 +10,7 @@ from alacarte.api.literals import Composition, Weighting
 from alacarte.prompting.compose import validate_composition
 from alacarte.prompting.errors import CompositionInvalid
 from alacarte.prompting.predict import ImagePrediction, MemberLogits, compose_predictions
-from registry.access.usable_set import UsablePrompt
+from registry.access.usable_prompts import UsablePrompt
 from registry.errors import Invalid
 from service.engine.device import use_one_thread
 from service.engine.job import PictureLogits

@@ -14,7 +14,7 @@ from weakref import WeakSet
 
 from alacarte.prompting.backbone.vit import Backbone
 from alacarte.prompting.threads import available_cores
-from registry.access.usable_set import TaskConfig, UsablePrompt
+from registry.access.usable_prompts import TaskConfig, UsablePrompt
 from registry.errors import Invalid
 from service.engine.backbone_cache import BackboneCache
 from service.engine.decode import PictureDecoder

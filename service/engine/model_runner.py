@@ -7,7 +7,7 @@ from concurrent.futures import Executor
 from torch import Tensor
 
 from alacarte.prompting.backbone.vit import Backbone
-from registry.access.usable_set import UsablePrompt
+from registry.access.usable_prompts import UsablePrompt
 from service.engine.device import Device
 from service.engine.errors import PromptEvicted
 from service.engine.fair_queue import ByteBudget

@@ -16,7 +16,7 @@ from torch import Tensor
 from alacarte.prompting.attention.logits import PromptSlot
 from alacarte.prompting.attention.prompt_slots import PromptPool, PromptSlots
 from alacarte.prompting.backbone.vit import Backbone
-from registry.access.usable_set import UsablePrompt
+from registry.access.usable_prompts import UsablePrompt
 from service.engine.prompt_loader import LoadedPrompt, PromptPredicate
 
 DEFAULT_MEMORY = 5  # memory tokens a block of the paper's prompts; slots are wider while a wider prompt is cached

@@ -17,7 +17,7 @@ from alacarte.prompting.errors import PromptingError
 from alacarte.prompting.predict import check_backbone
 from alacarte.prompting.prompt.artifact import prompt_from_bytes
 from alacarte.prompting.prompt.tensors import MAX_MEMORY_TOKENS
-from registry.access.usable_set import UsablePrompt
+from registry.access.usable_prompts import UsablePrompt
 from service.engine.errors import PromptUnusable
 from service.engine.fair_queue import ByteBudget
 

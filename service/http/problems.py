@@ -14,9 +14,9 @@ from starlette.exceptions import HTTPException
 
 from alacarte.prompting.errors import BackboneMismatch, PromptingError, WeightsUnavailable
 from registry.errors import DatabaseUnreachable, DomainError
-from registry.storage.errors import StoreUnreachable
 from registry.storage.ownership import StoreOwnershipError
 from registry.storage.scratch import ScratchUnavailable
+from registry.storage.store import StoreUnreachable
 from service.engine.errors import BackboneUnavailable, BackboneWeightsMismatch
 from service.errors import MethodNotAllowed, TokenMissing
 from service.observability.logging import log, redact_secrets

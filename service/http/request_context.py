@@ -12,8 +12,8 @@ from fastapi.security import HTTPBearer
 from sqlalchemy.orm import Session
 from starlette.requests import ClientDisconnect
 
+from registry.access.authentication import Credential, authenticate, authenticate_in_session
 from registry.access.caller import Caller
-from registry.access.credentials import Credential, authenticate, authenticate_in_session
 from registry.registry import Registry
 from service.state import AppState, app_state
 

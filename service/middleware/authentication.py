@@ -5,8 +5,8 @@ import re
 from starlette.datastructures import Headers
 from starlette.types import ASGIApp, Receive, Scope, Send
 
+from registry.access.authentication import Credential, authenticate
 from registry.access.caller import Caller
-from registry.access.credentials import Credential, authenticate
 from registry.access.tokens import TOKEN_START, parse_token
 from service.auth.oidc import OidcIssuer
 from service.console.files import PUBLIC_PATHS

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from functools import partial
 
 from alacarte.api.literals import Composition, Weighting
-from registry.access.usable_set import UsablePromptSet
-from registry.storage.errors import ObjectDamaged, ObjectMissing
+from registry.access.usable_prompts import UsablePromptSet
+from registry.storage.store import ObjectDamaged, ObjectMissing
 from service.engine.compose import check_composition, compose
 from service.engine.errors import DeadlinePassed
 from service.engine.job import PictureLogits

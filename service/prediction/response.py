@@ -15,7 +15,7 @@ from alacarte.api.predictions import (
     SourceExplanation,
 )
 from alacarte.prompting.predict import ImagePrediction, MemberScores
-from registry.access.usable_set import UsablePrompt, UsablePromptSet
+from registry.access.usable_prompts import UsablePrompt, UsablePromptSet
 
 
 @dataclass(frozen=True)

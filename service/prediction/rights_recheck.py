@@ -5,8 +5,7 @@ Both reads go to SQL and authenticate the caller there; nothing is cached.
 
 from typing import Literal
 
-from registry.access.rights import read_usable_prompts, recheck_usable_prompts
-from registry.access.usable_set import UsablePromptSet
+from registry.access.usable_prompts import UsablePromptSet, read_usable_prompts, recheck_usable_prompts
 from service.errors import NoUsablePrompts
 from service.http.request_context import RequestContext
 from service.prediction.request import PredictionQuery

@@ -89,7 +89,7 @@ async def add_samples(request: Request, response: Response, context: Context, so
     """
     stream = await open_upload(request, context)
     fields = stream.validate_parameters(SamplesUploadRequest)
-    quota_bytes = context.state.registry.quota_bytes
+    quota_bytes = context.state.registry.default_quota_bytes
     await context.read(
         lambda session, caller: precheck_samples_upload(session, caller, source_id, quota_bytes, readmit=fields.readmit)
     )
@@ -115,7 +115,7 @@ async def add_samples(request: Request, response: Response, context: Context, so
 async def _create_source(context: RequestContext, request: Request) -> UploadResponse:
     stream = await open_upload(request, context)
     fields = stream.validate_parameters(SourceUploadRequest)
-    quota_bytes = context.state.registry.quota_bytes
+    quota_bytes = context.state.registry.default_quota_bytes
     task_id = await context.read(
         lambda session, caller: precheck_source_upload(
             session, caller, fields.task, fields.name, fields.owner, quota_bytes

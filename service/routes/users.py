@@ -131,5 +131,5 @@ async def set_quota(context: Context, user_id: UUID, body: QuotaRequest) -> Quot
 
 
 def _read_quota(context: Context, session: Session, caller: Caller, user_id: UUID) -> QuotaResponse:
-    default_bytes = context.state.registry.quota_bytes
+    default_bytes = context.state.registry.default_quota_bytes
     return QuotaResponse.model_validate(quotas.read_quota(session, caller, user_id, default_bytes))

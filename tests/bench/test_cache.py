@@ -3,7 +3,7 @@
 from uuid import UUID
 
 from bench.cache import draw_requests, draw_users
-from registry.access.usable_set import UsablePrompt
+from registry.access.usable_prompts import UsablePrompt
 
 PROMPTS = [UsablePrompt(UUID(int=n), UUID(int=n), UUID(int=n), 1, f"{n:064x}", 100) for n in range(1, 201)]
 

@@ -203,7 +203,7 @@ def test_the_database_url_matches_postgres(services: dict[str, Any]) -> None:
 
 def test_postgres_allows_the_connections_of_all_pools(services: dict[str, Any]) -> None:
     pool = Database("postgresql://nobody@127.0.0.1:1/none")
-    widest = sum(engine.pool.size() + engine.pool._max_overflow for engine in (pool.engine, pool._single))  # type: ignore[attr-defined]  # of its kind of pool
+    widest = sum(engine.pool.size() + engine.pool._max_overflow for engine in (pool.engine, pool._autocommit_engine))  # type: ignore[attr-defined]  # of its kind of pool
     parts = sum(
         int(variables_in(services[name]["deploy"]["replicas"])[0].rest.lstrip("-")) for name in ("service", "worker")
     )

@@ -10,8 +10,7 @@ from pathlib import Path
 from registry.access.caller import OPERATOR
 from registry.access.tokens import issue_token
 from registry.access.users import create_user
-from registry.bootstrap import open_registry, upgrade_registry
-from registry.registry import Registry
+from registry.registry import Registry, open_registry, upgrade_registry
 from registry.settings import RegistrySettings
 from tests.e2e.process import ManagedProcess, answers, has_logged, proxy_process
 from tests.servers.postgres import PostgresServer, serve_postgres

@@ -115,7 +115,7 @@ def test_upload_train_grant_predict_forget(
             assert published(registry, first) == {}
 
     assert list(registry.objects.list_all(source_prefix(first))) == []
-    assert {file.name for file in registry.scratch.folder.iterdir()} <= {"home-id"}
+    assert {file.name for file in registry.scratch.folder.iterdir()} <= {"scratch-id"}
 
 
 @pytest.mark.parametrize("home", ["sqlite-folder"], indirect=True)

@@ -4,9 +4,9 @@ from pathlib import Path
 
 import pytest
 
-from registry.bootstrap import open_registry, upgrade_registry
 from registry.db import migrate
 from registry.errors import DatabaseUnusable
+from registry.registry import open_registry, upgrade_registry
 from registry.settings import InvalidSettings, RegistrySettings, load_registry_settings
 from registry.storage.folder import FolderStore
 

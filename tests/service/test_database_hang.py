@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from registry.access import rights
+from registry.access import usable_prompts
 from registry.db.database import Database
 from registry.log.signing import open_signer
 from registry.registry import Registry
@@ -78,12 +78,12 @@ def test_a_database_that_hangs_under_a_prediction_ends_it(
 ) -> None:
     def usable(*given: object, **named: object) -> object:
         postgres_server.freeze()
-        return rights.read_usable_prompts(*given, **named)  # type: ignore[arg-type]
+        return usable_prompts.read_usable_prompts(*given, **named)  # type: ignore[arg-type]
 
     monkeypatch.setattr(rights_recheck, "read_usable_prompts", usable)
 
     assert predict(deployment) == 503
 
     postgres_server.thaw()
-    monkeypatch.setattr(rights_recheck, "read_usable_prompts", rights.read_usable_prompts)
+    monkeypatch.setattr(rights_recheck, "read_usable_prompts", usable_prompts.read_usable_prompts)
     wait_for(lambda: predict(deployment) == 200)

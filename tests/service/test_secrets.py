@@ -10,9 +10,9 @@ import httpx
 import pytest
 from pydantic import SecretStr
 
-from registry.access import credentials
+from registry.access import tokens
+from registry.access.authentication import authenticate_in_session
 from registry.access.caller import OPERATOR
-from registry.access.credentials import authenticate_in_session
 from registry.access.tokens import issue_token, parse_token, revoke_token
 from registry.access.users import create_user
 from registry.catalog import tasks
@@ -126,7 +126,7 @@ def test_of_a_token_in_a_text_the_public_part_stays(text: str, left: str) -> Non
 def test_nothing_but_a_comparison_in_constant_time_tells_a_token_from_another(
     deployment: Deployment, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    assert credentials.compare_digest is hmac.compare_digest
+    assert tokens.compare_digest is hmac.compare_digest
     text = deployment.tokens["user"]
     wrong = text[:17] + "A" * 43
     with deployment.registry.database.read_transaction() as session:
@@ -136,10 +136,10 @@ def test_nothing_but_a_comparison_in_constant_time_tells_a_token_from_another(
             compared.append((given, kept))
             return True
 
-        monkeypatch.setattr(credentials, "compare_digest", decide)
+        monkeypatch.setattr(tokens, "compare_digest", decide)
         assert authenticate_in_session(session, parse_token(wrong)).user_id == deployment.users["user"]
         assert [(len(given), len(kept)) for given, kept in compared] == [(64, 64)]
-        monkeypatch.setattr(credentials, "compare_digest", lambda *_: False)
+        monkeypatch.setattr(tokens, "compare_digest", lambda *_: False)
         with pytest.raises(Unauthenticated):
             authenticate_in_session(session, parse_token(text))
 

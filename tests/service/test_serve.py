@@ -17,9 +17,8 @@ import pytest
 from registry.access.caller import OPERATOR
 from registry.access.tokens import issue_token
 from registry.access.users import create_user
-from registry.bootstrap import upgrade_registry
 from registry.catalog.tasks import create_task
-from registry.registry import Registry
+from registry.registry import Registry, upgrade_registry
 from registry.settings import RegistrySettings
 from service.app import create_app
 from service.engine.errors import EngineSettingsInvalid
@@ -32,10 +31,10 @@ ROOT = Path(__file__).parents[2]
 COMMAND = [sys.executable, "-c", "from alacarte.cli.commands.serve import serve; serve(port=0)"]
 SHORT_TIMEOUTS = """
 from functools import partial
-from registry import bootstrap
+from registry import registry
 from service.background import maintenance
 from service.background import replica_sync
-bootstrap.Database = partial(bootstrap.Database, response_timeout_seconds=3)
+registry.Database = partial(registry.Database, response_timeout_seconds=3)
 maintenance.STOP_TIMEOUT_S = replica_sync.UNREGISTER_TIMEOUT_S = 1
 """
 

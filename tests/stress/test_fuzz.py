@@ -232,7 +232,7 @@ def require_sound(server: ServerProcess) -> None:
     assert "Traceback" not in server.part.output
     assert list(scan(server.deployment.registry)) == []
     left = {path.name for path in server.deployment.registry.scratch.folder.glob("*")}
-    assert left <= {"home-id"}
+    assert left <= {"scratch-id"}
 
 
 def test_an_unexpected_error_is_found() -> None:

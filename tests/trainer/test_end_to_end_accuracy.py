@@ -9,7 +9,7 @@ import torch
 from alacarte.prompting.backbone.vit import Backbone, build_backbone
 from alacarte.prompting.predict import ImagePrediction, Predictor
 from alacarte.prompting.prompt.tensors import TrainedPrompt
-from registry.catalog.shards import split_into_shards
+from registry.catalog.shard_assignment import split_into_shards
 from registry.datasets.dataset import LabelledPicture
 from tests.trainer.pictures import WEIGHTS, needs_pictures, samples_below, unpack_clothing
 from trainer.optimize import TrainingProgress

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from alacarte.api.literals import UnreadablePolicy
-from registry.catalog.shards import assign_shard, split_into_shards
+from registry.catalog.shard_assignment import assign_shard, split_into_shards
 from registry.datasets.dataset import LabelledPicture
 from registry.datasets.domains import Domain, open_domains
 from trainer.recipe import Recipe

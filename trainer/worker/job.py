@@ -18,8 +18,7 @@ from registry.db.heartbeat import Heartbeat
 from registry.db.models.prompts import Prompt
 from registry.errors import DatabaseUnreachable
 from registry.registry import Registry
-from registry.storage.errors import StoreUnreachable
-from registry.storage.store import ObjectStore
+from registry.storage.store import ObjectStore, StoreUnreachable
 from registry.training.lease import Lease, LeasedSample, lease_lost, renew_lease
 from registry.training.publish import PublishedMetadata, publish
 from trainer.optimize import TrainingProgress

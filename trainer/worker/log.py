@@ -5,8 +5,8 @@ import traceback
 
 from alacarte.prompting.errors import BackboneMismatch, BackboneUnsupported, PromptingError, WeightsUnavailable
 from registry.errors import DatabaseUnreachable, DatabaseUnusable, DomainError
-from registry.storage.errors import ObjectDamaged, ObjectMissing, StoreUnreachable
 from registry.storage.scratch import ScratchUnavailable
+from registry.storage.store import ObjectDamaged, ObjectMissing, StoreUnreachable
 from trainer.errors import LossNotFinite, RecipeInvalid, ScratchFull, TrainingError
 from trainer.worker.errors import NotEnoughMemory, UnexpectedFailure
 

@@ -13,7 +13,7 @@ from alacarte.cli.progress import watch
 from alacarte.cli.prompt_files import SUFFIX, name_shards, require_room
 from alacarte.prompting.backbone.vit import Backbone
 from alacarte.prompting.prompt.artifact import prompt_digest, prompt_to_bytes, write_prompt
-from registry.catalog.shards import split_into_shards
+from registry.catalog.shard_assignment import split_into_shards
 from registry.datasets.dataset import LabelledPicture, SkippedFile
 from registry.datasets.loader import open_dataset
 from trainer.errors import ShardRefused

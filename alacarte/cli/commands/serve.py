@@ -15,7 +15,7 @@ Port = Annotated[
 
 def serve(host: Host = None, port: Port = None) -> None:
     """Serve the HTTP API; its settings are ALACARTE_* variables, and its log is JSON on stderr."""
-    from registry.bootstrap import open_registry
+    from registry.registry import open_registry
     from service.observability.logging import configure_logging
     from service.settings import read_service_settings
 

@@ -48,7 +48,7 @@ def up(
 def _run(port: int | None, home: Path | None, weights: str | None, demo: bool) -> None:
     from alacarte.cli.up import messages
     from alacarte.cli.up.worker_process import WorkerProcess
-    from registry.bootstrap import open_registry, upgrade_registry
+    from registry.registry import open_registry, upgrade_registry
     from service.observability.logging import log_to
     from service.process_tuning import prepare_process
 

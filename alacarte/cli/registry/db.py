@@ -11,7 +11,7 @@ app = typer.Typer(no_args_is_help=True, help="The registry's database: its table
 @app.command()
 def upgrade(as_json: Json = False) -> None:
     """Bring the database to the tables of this version; it and the object store are made if there are none."""
-    from registry.bootstrap import open_database, open_object_store, upgrade_registry
+    from registry.registry import open_database, open_object_store, upgrade_registry
     from registry.settings import load_registry_settings
 
     settings = load_registry_settings()
@@ -23,8 +23,8 @@ def upgrade(as_json: Json = False) -> None:
 @app.command()
 def status(as_json: Json = False) -> None:
     """Show where the registry lives, and whether its tables are those of this version."""
-    from registry.bootstrap import open_database
     from registry.db import migrate
+    from registry.registry import open_database
     from registry.settings import load_registry_settings
 
     settings = load_registry_settings()

@@ -157,7 +157,7 @@ def quota(
         user = find_user(session, OPERATOR, name)
         if default or size is not None:
             set_quota(session, OPERATOR, user.id, size)
-        found = read_quota(session, OPERATOR, user.id, registry.quota_bytes)
+        found = read_quota(session, OPERATOR, user.id, registry.default_quota_bytes)
         document = {"user": user.name, **document_of(found, "used_bytes", "quota_bytes", "is_default")}
     print_object(document, as_json=as_json)
 

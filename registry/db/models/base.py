@@ -1,4 +1,4 @@
-"""What all tables share: the names of constraints, and which Python type is which column."""
+"""The base class of all tables: names of constraints, and the column type of each Python type."""
 
 from datetime import datetime
 from typing import Any
@@ -9,7 +9,7 @@ from sqlalchemy.orm import DeclarativeBase
 
 from registry.db.clock import UtcDateTime
 
-# Constraints need names for migrations to find them again.
+# Migrations need constraints with names.
 NAMES = {
     "ix": "ix_%(table_name)s_%(column_0_N_name)s",
     "uq": "uq_%(table_name)s_%(column_0_N_name)s",
@@ -23,16 +23,16 @@ class Base(DeclarativeBase):
     """A table of the registry."""
 
     metadata = MetaData(naming_convention=NAMES)
-    type_annotation_map = {  # noqa: RUF012  # as SQLAlchemy wants it
+    type_annotation_map = {  # noqa: RUF012  # SQLAlchemy's interface
         UUID: Uuid(),
         datetime: UtcDateTime(),
         str: Text(),
         bytes: LargeBinary(),
         list[str]: JSON(none_as_null=True),
-        dict[str, Any]: JSON(none_as_null=True),  # Any: documents of others, kept as they are
+        dict[str, Any]: JSON(none_as_null=True),  # Any: JSON documents
     }
 
 
 def is_one_of(column: str, values: tuple[str, ...]) -> str:
-    """The condition that a column of words holds one of these."""
+    """Return the SQL condition that a column has one of these values."""
     return f"{column} IN ({', '.join(repr(value) for value in values)})"

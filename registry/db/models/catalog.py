@@ -1,4 +1,4 @@
-"""What was lent: tasks, sources, their shards and samples, and the marks of what was forgotten."""
+"""Tasks, sources, shards, samples, and the tombstones of forgotten samples."""
 
 from datetime import datetime
 from typing import Any, get_args
@@ -25,20 +25,20 @@ class Task(Base):
 
     id: Mapped[UUID] = mapped_column(primary_key=True)
     name: Mapped[str] = mapped_column(unique=True)
-    backbone: Mapped[str]  # as timm names it
-    size: Mapped[int | None]  # pixels; None: the backbone's own
-    identity: Mapped[str | None]  # of the backbone; the first prompt sets it, and every other must have the same
-    labels: Mapped[list[str] | None]  # None: whatever the sources bring
+    backbone: Mapped[str]  # its name in timm
+    size: Mapped[int | None]  # pixels; None: the backbone's default
+    identity: Mapped[str | None]  # of the backbone; set by the first prompt, and required of every other
+    labels: Mapped[list[str] | None]  # None: the labels of its sources
     composition: Mapped[str]
     weighting: Mapped[str]
-    recipe: Mapped[dict[str, Any]]  # what the trainer is told beyond its defaults; it knows the words
+    recipe: Mapped[dict[str, Any]]  # overrides of the trainer's defaults
     created_at: Mapped[datetime]
 
 
 class Source(Base):
     """A data owner's named collection within a task: the unit of granting and forgetting.
 
-    From the moment its forgetting begins it has an erasure and no name, and nobody sees it any more.
+    Once its erasure is requested it has an erasure_id and no name, and nobody sees it any more.
     """
 
     __tablename__ = "sources"
@@ -51,13 +51,13 @@ class Source(Base):
     task_id: Mapped[UUID] = mapped_column(ForeignKey("tasks.id"))
     owner_id: Mapped[UUID | None] = mapped_column(ForeignKey("users.id", ondelete="SET NULL"), index=True)
     name: Mapped[str | None]
-    key: Mapped[bytes]  # secret: of the split into shards and of the tombstones
+    key: Mapped[bytes]  # secret; of the shard assignment and of the tombstones
     erasure_id: Mapped[UUID | None]
     created_at: Mapped[datetime]
 
 
 class Shard(Base):
-    """A random part of a source, the unit of training. One whose generation has no prompt is work, leased here."""
+    """A random part of a source, the unit of training. A shard whose generation has no prompt is work to be leased."""
 
     __tablename__ = "shards"
     __table_args__ = (
@@ -71,16 +71,16 @@ class Shard(Base):
     id: Mapped[UUID] = mapped_column(primary_key=True)
     source_id: Mapped[UUID] = mapped_column(ForeignKey("sources.id", ondelete="CASCADE"))
     number: Mapped[int]  # within its source, from 0
-    generation: Mapped[int]  # moves when a sample is forgotten
-    seed: Mapped[int]  # of its training, the same in every generation
-    is_remote: Mapped[bool]  # its prompt comes from elsewhere, without pictures: never work
-    erasure_id: Mapped[UUID | None]  # being forgotten as a whole
+    generation: Mapped[int]  # incremented when a sample is forgotten
+    seed: Mapped[int]  # of its training; the same in every generation
+    is_remote: Mapped[bool]  # its prompt is trained elsewhere, and there are no pictures here
+    erasure_id: Mapped[UUID | None]  # set while the whole shard is being forgotten
 
     priority: Mapped[int]  # higher is trained earlier
     attempts: Mapped[int]  # at this generation
     not_before: Mapped[datetime | None]  # back-off after a failure
     error: Mapped[str | None]  # of the last attempt that failed
-    is_paused: Mapped[bool]  # cancelled: no work until it is resumed
+    is_paused: Mapped[bool]  # cancelled by a user: not trained until it is resumed
 
     lease_id: Mapped[UUID | None] = mapped_column(unique=True)
     worker: Mapped[str | None]
@@ -98,13 +98,13 @@ class Sample(Base):
     digest: Mapped[str] = mapped_column(primary_key=True)
     shard_id: Mapped[UUID] = mapped_column(ForeignKey("shards.id", ondelete="CASCADE"))
     label: Mapped[str]
-    name: Mapped[str]  # of the file that it came in
+    name: Mapped[str]  # of the uploaded file
     size_bytes: Mapped[int]
     added_at: Mapped[datetime]
 
 
 class Tombstone(Base):
-    """The mark of a forgotten sample: a hash under the source's key, that only tells the same picture again."""
+    """A keyed hash of a forgotten sample's digest, which recognises the same picture when it is uploaded again."""
 
     __tablename__ = "tombstones"
     __table_args__ = (ForeignKeyConstraint(["source_id"], ["sources.id"], ondelete="CASCADE"),)

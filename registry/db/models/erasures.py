@@ -1,4 +1,4 @@
-"""Requests to forget, their steps and receipts, and the keys that sign."""
+"""Requests to forget, their steps and receipts, and the replicas that have to evict."""
 
 from datetime import datetime
 from typing import Any, get_args
@@ -14,7 +14,7 @@ SCOPES: tuple[ErasureScope, ...] = get_args(ErasureScope)
 
 
 class Erasure(Base):
-    """A request to forget. It outlives what it removed, and holds ids and digests of it, never data."""
+    """A request to forget. It stays afterwards, and holds ids and digests of what it removed, never data."""
 
     __tablename__ = "erasures"
     __table_args__ = (
@@ -29,19 +29,17 @@ class Erasure(Base):
     shard_id: Mapped[UUID | None]
     sample: Mapped[str | None]  # its digest
     prefixes: Mapped[list[str]]  # of the objects to remove
-    write_claims: Mapped[list[str]]  # ids of those who held bytes of it when it began
+    write_claims: Mapped[list[str]]  # ids of the write claims on it when it was requested
     requested_by: Mapped[UUID | None]
     requested_at: Mapped[datetime]
-    epoch: Mapped[int] = mapped_column(
-        index=True
-    )  # the line of the log that began it: replicas report up to which they have let go
-    not_before: Mapped[datetime]  # whoever works on it moves this ahead, and so does back-off
+    epoch: Mapped[int] = mapped_column(index=True)  # the number of its log entry; replicas report which they reached
+    not_before: Mapped[datetime]  # set by the runner that works on it, and by back-off
     completed_at: Mapped[datetime | None]
     receipt: Mapped[dict[str, Any] | None]
 
 
 class ErasureStep(Base):
-    """One step of an erasure: done once verified by looking."""
+    """One step of an erasure; done once a check has verified it."""
 
     __tablename__ = "erasure_steps"
 
@@ -54,11 +52,12 @@ class ErasureStep(Base):
     done_at: Mapped[datetime | None]
 
 
-class SigningKey(Base):
-    """The public half of a key that signs receipts here."""
+class Replica(Base):
+    """A process of the service that caches prompts, and the epoch up to which it has evicted forgotten ones."""
 
-    __tablename__ = "signing_keys"
+    __tablename__ = "replicas"
 
-    fingerprint: Mapped[str] = mapped_column(primary_key=True)
-    public: Mapped[str]  # PEM
-    added_at: Mapped[datetime]
+    id: Mapped[UUID] = mapped_column(primary_key=True)
+    name: Mapped[str]
+    epoch: Mapped[int]
+    expires_at: Mapped[datetime]

@@ -1,4 +1,4 @@
-"""The append-only log of who did what, each line chained to the one before by its hash."""
+"""The append-only log, in which each entry has the hash of the entry before it, and the keys that sign receipts."""
 
 from datetime import datetime
 from typing import Any
@@ -11,7 +11,7 @@ from registry.db.models.base import Base
 
 
 class LogEntry(Base):
-    """One act. It speaks of ids and counts, never of names or data, since it is never erased."""
+    """One action. It holds ids and counts, never names or data, because it is never erased."""
 
     __tablename__ = "log_entries"
 
@@ -25,7 +25,7 @@ class LogEntry(Base):
 
 
 class LogHead(Base):
-    """The last line's number and hash: the one row that every append locks, and that shows a cut end."""
+    """The last entry's number and hash: the one row that every append locks, and that reveals a truncated log."""
 
     __tablename__ = "log_head"
     __table_args__ = (CheckConstraint("id = 1", name="single"),)
@@ -33,3 +33,13 @@ class LogHead(Base):
     id: Mapped[int] = mapped_column(primary_key=True, autoincrement=False)
     number: Mapped[int]
     hash: Mapped[str]
+
+
+class SigningKey(Base):
+    """A public key whose private key signs receipts."""
+
+    __tablename__ = "signing_keys"
+
+    fingerprint: Mapped[str] = mapped_column(primary_key=True)
+    public: Mapped[str]  # PEM
+    added_at: Mapped[datetime]

@@ -1,4 +1,4 @@
-"""What was learnt: prompts, and the releases that pin them."""
+"""Prompts, and the releases that pin them."""
 
 from datetime import datetime
 from typing import Any
@@ -16,7 +16,7 @@ class Prompt(Base):
     __tablename__ = "prompts"
     __table_args__ = (Index(None, "task_id", "source_id"), Index(None, "source_id"))
 
-    id: Mapped[UUID] = mapped_column(primary_key=True)  # of the lease, or claim, under which it came
+    id: Mapped[UUID] = mapped_column(primary_key=True)  # of the lease or write claim under which it was published
     shard_id: Mapped[UUID] = mapped_column(ForeignKey("shards.id", ondelete="CASCADE"), unique=True)
     source_id: Mapped[UUID] = mapped_column(ForeignKey("sources.id", ondelete="CASCADE"))
     task_id: Mapped[UUID] = mapped_column(ForeignKey("tasks.id"))
@@ -26,7 +26,7 @@ class Prompt(Base):
     size_bytes: Mapped[int]
     labels: Mapped[list[str]]
     samples: Mapped[int]
-    artifact_metadata: Mapped[dict[str, Any]]  # what else the artifact says of itself
+    artifact_metadata: Mapped[dict[str, Any]]  # architecture, size, seed and settings of the artifact
     worker: Mapped[str]
     published_at: Mapped[datetime]
 
@@ -54,7 +54,7 @@ class ReleasePrompt(Base):
 
 
 class ReleaseLoss(Base):
-    """One prompt that left a release because what it had learnt was forgotten."""
+    """A prompt that was removed from a release by an erasure."""
 
     __tablename__ = "release_losses"
 

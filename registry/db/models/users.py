@@ -1,4 +1,4 @@
-"""Who: users, groups by membership, tokens and grants."""
+"""Users, groups, memberships, tokens and grants."""
 
 from datetime import datetime
 from typing import get_args
@@ -15,7 +15,7 @@ RIGHTS: tuple[Right, ...] = get_args(Right)
 
 
 class User(Base):
-    """A person or program that can prove who they are, or a group, which holds grants for its members and cannot."""
+    """A person or program with credentials; or a group, which holds grants for its members and has no credentials."""
 
     __tablename__ = "users"
     __table_args__ = (
@@ -28,13 +28,13 @@ class User(Base):
     role: Mapped[str]
     is_group: Mapped[bool]
     created_at: Mapped[datetime]
-    issuer: Mapped[str | None]  # who vouches for them elsewhere; both or none
-    subject: Mapped[str | None]  # as the issuer calls them
+    issuer: Mapped[str | None]  # the external OIDC issuer; set if and only if the subject is
+    subject: Mapped[str | None]  # the issuer's id of the user
     quota_bytes: Mapped[int | None] = mapped_column(BigInteger)  # None: the installation's default
 
 
 class Membership(Base):
-    """One user's place in one group."""
+    """A user is a member of a group."""
 
     __tablename__ = "memberships"
 
@@ -43,7 +43,7 @@ class Membership(Base):
 
 
 class Token(Base):
-    """How a user proves who they are: found by its public prefix, proved by the hash of the whole."""
+    """A bearer token: found by its public prefix, verified by the hash of the whole text."""
 
     __tablename__ = "tokens"
 
@@ -62,7 +62,7 @@ class Grant(Base):
     __tablename__ = "grants"
     __table_args__ = (
         CheckConstraint(is_one_of('"right"', RIGHTS), name="right"),
-        # In this order it also answers which sources a user may use, without a look at the table.
+        # In this order the index alone answers which sources a user may use.
         UniqueConstraint("user_id", "right", "source_id"),
         Index(None, "source_id"),
     )

@@ -1,4 +1,4 @@
-"""Who holds bytes of a source outside the rows: writers, workers, and the memory of replicas."""
+"""Which processes may have bytes of a source that no row names."""
 
 from datetime import datetime
 from typing import Literal, get_args
@@ -14,10 +14,10 @@ PURPOSES: tuple[Purpose, ...] = get_args(Purpose)
 
 
 class WriteClaim(Base):
-    """A process that may have files in scratch, or objects that no row names yet, of one source.
+    """A process may have scratch files of a source, or objects of it that no row names yet.
 
-    It is written before the first byte and removed after the last one is gone or has a row, so that
-    forgetting knows whom to wait for, and what to clear up after the dead.
+    The claim is inserted before the first byte is written, and deleted after the last is gone or has a row. So an
+    erasure knows which processes to wait for, and what to remove after dead ones.
     """
 
     __tablename__ = "write_claims"
@@ -25,22 +25,11 @@ class WriteClaim(Base):
 
     id: Mapped[UUID] = mapped_column(primary_key=True)
     purpose: Mapped[str]
-    # No foreign keys: an upload holds a source that has no row yet, a late worker one that has none any more.
+    # No foreign keys: an upload claims a source that has no row yet, a late worker one that has none any more.
     source_id: Mapped[UUID] = mapped_column(index=True)
     shard_id: Mapped[UUID | None]
-    process: Mapped[str]  # host and process, for a person to find
-    scratch_id: Mapped[UUID | None]  # of its scratch files; None: it has none (any more)
-    prefixes: Mapped[list[str]]  # of its objects; empty: it has none (any more)
+    process: Mapped[str]  # host:pid
+    scratch_id: Mapped[UUID | None]  # of the scratch space with its files; None: no files
+    prefixes: Mapped[list[str]]  # of its objects without rows; empty: none
     started_at: Mapped[datetime]
-    expires_at: Mapped[datetime]  # its heartbeat moves it; afterwards the holder counts as dead
-
-
-class Replica(Base):
-    """A process that keeps prompts in memory, and up to which line of the log it has let go of the forgotten."""
-
-    __tablename__ = "replicas"
-
-    id: Mapped[UUID] = mapped_column(primary_key=True)
-    name: Mapped[str]
-    epoch: Mapped[int]
-    expires_at: Mapped[datetime]
+    expires_at: Mapped[datetime]  # extended by its heartbeat

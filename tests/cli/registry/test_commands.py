@@ -9,8 +9,8 @@ import pytest
 from typer.main import get_command
 
 from alacarte.cli.main import GROUPS, app
-from registry.bootstrap import open_registry
 from registry.ids import new_id
+from registry.registry import open_registry
 from registry.settings import load_registry_settings
 from registry.storage import write_claims
 from registry.training.publish import PublishedMetadata, publish

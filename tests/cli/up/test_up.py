@@ -20,10 +20,9 @@ import pytest
 from alacarte.cli.up import demo
 from alacarte.cli.up.digits import DIGITS, write_digits
 from registry.access.caller import OPERATOR
-from registry.bootstrap import open_registry
 from registry.catalog.sources import list_sources
 from registry.erasure.request import forget_source
-from registry.registry import Registry
+from registry.registry import Registry, open_registry
 from registry.settings import RegistrySettings
 from tests.cli.fixtures import draw, run
 from tests.cli.up.test_supervisor import is_alive

@@ -5,8 +5,8 @@ from sqlalchemy import func, select
 
 from registry.access.caller import OPERATOR
 from registry.access.grants import grant_right
-from registry.access.rights import read_usable_prompts
 from registry.access.tokens import issue_token, parse_token
+from registry.access.usable_prompts import read_usable_prompts
 from registry.access.users import create_user, find_user
 from registry.catalog.releases import find_release, pin_release
 from registry.catalog.tasks import create_task, find_task

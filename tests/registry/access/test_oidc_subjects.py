@@ -6,10 +6,10 @@ from datetime import UTC, datetime, timedelta
 import pytest
 from sqlalchemy import select, text
 
+from registry.access.authentication import authenticate_in_session
 from registry.access.caller import OPERATOR, Caller
-from registry.access.credentials import OidcCredential, authenticate_in_session
-from registry.access.oidc_subjects import bind_subject, is_subject, unbind_subject
-from registry.access.rights import read_usable_prompts
+from registry.access.oidc_subjects import OidcCredential, bind_subject, is_subject, unbind_subject
+from registry.access.usable_prompts import read_usable_prompts
 from registry.access.users import find_user, remove_user
 from registry.db.database import Database
 from registry.db.models.log import LogEntry
@@ -118,7 +118,7 @@ def test_only_admins_bind(database: Database) -> None:
 
 def test_groups_and_nobody_have_no_subject(database: Database) -> None:
     with database.write_transaction() as session:
-        with pytest.raises(Invalid, match="bind its members"):
+        with pytest.raises(Invalid, match="bind the subject to a member"):
             bind_subject(session, OPERATOR, make_user(session, is_group=True).id, ISSUER, "x")
         with pytest.raises(NotFound):
             bind_subject(session, OPERATOR, new_id(), ISSUER, "x")

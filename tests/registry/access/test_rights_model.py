@@ -12,9 +12,9 @@ from sqlalchemy import delete, update
 from alacarte.api.literals import Right, Role
 from registry.access.caller import OPERATOR, Caller
 from registry.access.grants import grant_right, revoke_right
-from registry.access.rights import read_usable_prompts, recheck_usable_prompts, require_right
+from registry.access.rights import require_right
 from registry.access.tokens import issue_token, parse_token, revoke_token
-from registry.access.usable_set import UsablePromptSet
+from registry.access.usable_prompts import UsablePromptSet, read_usable_prompts, recheck_usable_prompts
 from registry.access.users import add_member, create_user, remove_member, remove_user
 from registry.catalog.releases import pin_release, remove_release
 from registry.db.database import Database

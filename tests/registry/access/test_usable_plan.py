@@ -7,8 +7,8 @@ from typing import Any
 
 from sqlalchemy import Engine, event
 
-from registry.access.rights import read_usable_prompts, recheck_usable_prompts
 from registry.access.tokens import parse_token
+from registry.access.usable_prompts import read_usable_prompts, recheck_usable_prompts
 from registry.db.database import Database
 from tests.registry.access.fixtures import RELEASE, TASK, seed
 

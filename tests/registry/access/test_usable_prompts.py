@@ -10,8 +10,8 @@ from sqlalchemy import update
 from alacarte.api.limits import MAX_NAMED_SOURCES
 from registry.access.caller import OPERATOR, Caller
 from registry.access.grants import grant_right, revoke_right
-from registry.access.rights import read_usable_prompts
 from registry.access.tokens import issue_token, parse_token, revoke_token
+from registry.access.usable_prompts import read_usable_prompts
 from registry.access.users import add_member, remove_member
 from registry.catalog.releases import pin_release
 from registry.db.clock import seconds_from_now

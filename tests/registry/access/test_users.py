@@ -145,7 +145,7 @@ def test_the_last_admin_stays(database: Database) -> None:
     with database.write_transaction() as session:
         first, second = make_user(session, role="admin"), make_user(session, role="admin")
         remove_user(session, OPERATOR, first.id)
-        with pytest.raises(Conflict, match="make another admin first"):
+        with pytest.raises(Conflict, match="create another admin first"):
             remove_user(session, OPERATOR, second.id)
 
 
@@ -184,7 +184,7 @@ def test_of_two_admins_who_remove_each_other_at_once_one_stays(database: Databas
 def test_groups_do_not_nest_and_users_have_no_members(database: Database) -> None:
     with database.write_transaction() as session:
         user, group, inner = make_user(session), make_user(session, is_group=True), make_user(session, is_group=True)
-        with pytest.raises(Invalid, match="group cannot be in a group"):
+        with pytest.raises(Invalid, match="group cannot be a member of a group"):
             add_member(session, OPERATOR, group.id, inner.id)
         with pytest.raises(Invalid, match="only groups have members"):
             add_member(session, OPERATOR, user.id, user.id)

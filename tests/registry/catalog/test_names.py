@@ -7,8 +7,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from registry.catalog.names import MAX_LENGTH, parse_id, parse_name_or_id, validate_name
+from registry.catalog.names import MAX_LENGTH, parse_name_or_id, validate_name
 from registry.errors import Invalid, NotFound
+from registry.ids import parse_id
 
 GOOD = ["a", "Ana", "花の庭", "قطة", "Ζωή", "x" * MAX_LENGTH, "a  b", "👩‍🔬", "'; DROP TABLE users; --", "0" * 32]
 BAD = {

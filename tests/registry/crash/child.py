@@ -10,11 +10,10 @@ from uuid import UUID
 
 from registry import failpoints
 from registry.access.caller import OPERATOR
-from registry.bootstrap import open_registry
 from registry.erasure.request import forget_sample, forget_shard, forget_source
 from registry.erasure.runner import finish_erasure
 from registry.ingest.upload import add_samples, upload_source
-from registry.registry import Registry
+from registry.registry import Registry, open_registry
 from registry.settings import load_registry_settings
 from registry.training.publish import PublishedMetadata, publish
 from registry.training.queue import lease_shard

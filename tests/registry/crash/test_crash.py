@@ -45,7 +45,7 @@ def counts(registry: Registry) -> dict[str, int]:
 
 
 def rooms(registry: Registry) -> list[str]:
-    return sorted(path.name for path in registry.scratch.folder.glob("*") if path.name != "home-id")
+    return sorted(path.name for path in registry.scratch.folder.glob("*") if path.name != "scratch-id")
 
 
 def bodies_of(registry: Registry, source: UUID) -> set[bytes]:

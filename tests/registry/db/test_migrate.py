@@ -28,7 +28,7 @@ from sqlalchemy import (
 from registry.db import migrate
 from registry.db.clock import UtcDateTime
 from registry.db.database import Database
-from registry.db.models import tables
+from registry.db.models.registry import all_tables
 from registry.errors import DatabaseUnusable
 
 REVISIONS = migrate.revisions()
@@ -85,7 +85,7 @@ def fill(connection: Connection) -> dict[str, dict[str, Any]]:
     there = MetaData()
     there.reflect(connection)
     made: dict[str, dict[str, Any]] = {}
-    for table in tables.metadata().sorted_tables:
+    for table in all_tables().sorted_tables:
         name = table.name if table.name in there.tables else OLD_TABLES.get(table.name, table.name)
         if name not in there.tables or table.name in ("log_head", "installation"):
             continue
@@ -114,7 +114,7 @@ def test_a_database_with_data_arrives_at_the_newest_from(revision: str, empty: D
     migrate.require_current(empty)
     with empty.engine.connect() as connection:
         for name, row in made.items():
-            table = tables.metadata().tables[name]
+            table = all_tables().tables[name]
             (kept,) = connection.execute(select(*(table.columns[column] for column in row))).all()
             assert tuple(kept) == tuple(row.values())
 
@@ -124,12 +124,12 @@ def test_the_migrations_arrive_at_the_tables_of_the_code(empty: Database) -> Non
 
     with empty.engine.connect() as connection:
         context = MigrationContext.configure(connection, opts={"compare_type": True})
-        assert compare_metadata(context, tables.metadata()) == []
+        assert compare_metadata(context, all_tables()) == []
 
 
 def test_the_steps_of_running_erasures_get_their_new_names(empty: Database) -> None:
     migrate.upgrade(empty, "0007")
-    steps = tables.metadata().tables["erasure_steps"]
+    steps = all_tables().tables["erasure_steps"]
     old = ["serving", "objects", "holdings", "memory", "rows", "look"]
     with empty.engine.begin() as connection:
         erasure = fill(connection)["erasures"]["id"]
@@ -181,7 +181,7 @@ def test_a_failed_step_leaves_the_database_as_it_was(empty: Database, monkeypatc
 
 
 def test_ids_are_of_one_type_everywhere() -> None:
-    for table in tables.metadata().tables.values():
+    for table in all_tables().tables.values():
         for column in table.columns:
             if column.name.endswith("_id") or column.name == "id":
                 assert column.type.python_type in (UUID, int)

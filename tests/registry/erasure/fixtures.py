@@ -19,10 +19,9 @@ from registry.erasure.target import ErasureTarget, count_rows
 from registry.ids import new_id
 from registry.registry import Registry
 from registry.storage import s3
-from registry.storage.errors import StoreUnreachable
 from registry.storage.folder import FolderStore
 from registry.storage.keys import sample_key, shard_prefix, source_prefix
-from registry.storage.store import ObjectStore, RemovedCount, StoredItem
+from registry.storage.store import ObjectStore, RemovedCount, StoredItem, StoreUnreachable
 from tests.registry.factories import make_prompt, make_sample, make_shard, make_source, make_task, make_user
 
 

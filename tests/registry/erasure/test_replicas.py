@@ -9,7 +9,8 @@ from sqlalchemy import select, update
 
 from registry.access.caller import OPERATOR, Caller
 from registry.db.clock import seconds_from_now
-from registry.db.models.write_claims import Replica, WriteClaim
+from registry.db.models.erasures import Replica
+from registry.db.models.write_claims import WriteClaim
 from registry.erasure.replicas import current_epoch, erasures_since, register_replica, report_epoch, unregister_replica
 from registry.erasure.request import forget_sample, forget_source
 from registry.erasure.runner import finish_erasure

@@ -99,4 +99,4 @@ class Desk:
         expected = [(sample_key(s.source_id, s.shard_id, s.digest), s.size_bytes, "object") for s in samples]
         found = [(found.key, found.size_bytes, found.kind) for found in self.registry.objects.list_all("sources/")]
         assert sorted(found) == sorted(expected)
-        assert {path.name for path in self.registry.scratch.folder.glob("*")} <= {"home-id"}
+        assert {path.name for path in self.registry.scratch.folder.glob("*")} <= {"scratch-id"}

@@ -13,8 +13,7 @@ from registry.errors import Conflict, DatabaseUnreachable, DatasetRejected, Doma
 from registry.ingest import upload
 from registry.registry import Registry
 from registry.storage import write_claims
-from registry.storage.errors import StoreUnreachable
-from registry.storage.store import ObjectStore, RemovedCount
+from registry.storage.store import ObjectStore, RemovedCount, StoreUnreachable
 from tests.registry.ingest.fixtures import AtPoint, Desk
 
 BEFORE_THE_END = ("upload: claimed", "upload: half the objects", "upload: objects written")

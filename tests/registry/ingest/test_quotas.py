@@ -34,7 +34,7 @@ def limited(desk: Desk, quota_bytes: int | None) -> Desk:
 def quota(desk: Desk) -> QuotaUsage:
     assert desk.owner.user_id is not None
     with desk.registry.database.read_transaction() as session:
-        return read_quota(session, desk.owner, desk.owner.user_id, desk.registry.quota_bytes)
+        return read_quota(session, desk.owner, desk.owner.user_id, desk.registry.default_quota_bytes)
 
 
 def size_of(desk: Desk, *numbers: int) -> int:
@@ -124,7 +124,7 @@ def test_a_quota_that_shrinks_meanwhile_counts(desk: Desk, monkeypatch: pytest.M
 
 
 def test_the_default_counts_for_whom_nothing_else_was_said(desk: Desk) -> None:
-    desk.registry = replace(desk.registry, quota_bytes=1)
+    desk.registry = replace(desk.registry, default_quota_bytes=1)
     with pytest.raises(QuotaExceeded, match="of the 1 bytes"):
         desk.upload(desk.pictures([0]))
     assert quota(desk) == QuotaUsage(0, 1, is_default=True)
@@ -133,13 +133,13 @@ def test_the_default_counts_for_whom_nothing_else_was_said(desk: Desk) -> None:
     desk.upload(desk.pictures([0]))
     limited(desk, None)
     assert quota(desk).is_default
-    desk.registry = replace(desk.registry, quota_bytes=None)
+    desk.registry = replace(desk.registry, default_quota_bytes=None)
     desk.upload(desk.pictures(range(1, 9)), "more")
 
 
 def test_a_source_without_an_owner_has_no_quota(desk: Desk) -> None:
     source = desk.upload(desk.pictures([0])).source_id
-    desk.registry = replace(desk.registry, quota_bytes=1)
+    desk.registry = replace(desk.registry, default_quota_bytes=1)
     assert desk.owner.user_id is not None
     with desk.registry.database.write_transaction() as session:
         remove_user(session, OPERATOR, desk.owner.user_id)

@@ -9,7 +9,7 @@ import pytest
 from sqlalchemy import select
 
 from registry.access.caller import OPERATOR, Caller
-from registry.catalog.shards import assign_shard
+from registry.catalog.shard_assignment import assign_shard
 from registry.datasets.dataset import SkippedFile
 from registry.datasets.limits import DatasetLimits
 from registry.db.models.catalog import Source

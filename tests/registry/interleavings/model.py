@@ -16,8 +16,8 @@ from sqlalchemy import select, update
 from registry import failpoints
 from registry.access.caller import OPERATOR
 from registry.access.grants import grant_right, revoke_right
-from registry.access.rights import read_usable_prompts
 from registry.access.tokens import issue_token, parse_token
+from registry.access.usable_prompts import read_usable_prompts
 from registry.access.users import create_user
 from registry.catalog.tasks import create_task
 from registry.db.clock import seconds_from_now

@@ -69,7 +69,7 @@ def take_a_line_out_and_close_the_gap(session: Session) -> None:
 def forge_a_line_with_a_hash_of_its_own(session: Session) -> None:
     line = session.get_one(LogEntry, 3)
     line.action = "user.removed"
-    line.hash = chain._hash_of(line.number, line.at, line.actor, line.action, line.subject, line.previous)
+    line.hash = chain._hash_entry(line.number, line.at, line.actor, line.action, line.subject, line.previous)
 
 
 def cut_the_end_off(session: Session) -> None:

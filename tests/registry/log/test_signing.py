@@ -10,7 +10,7 @@ from cryptography.hazmat.primitives.asymmetric.ec import SECP256R1, generate_pri
 from sqlalchemy import select
 
 from registry.db.database import Database
-from registry.db.models.erasures import SigningKey
+from registry.db.models.log import SigningKey
 from registry.log.signing import (
     Signer,
     SigningKeyUnusable,
@@ -55,11 +55,11 @@ def test_a_key_of_another_kind_and_garbage_are_refused(tmp_path: Path) -> None:
     (tmp_path / "curve.pem").write_bytes(curve)
     (tmp_path / "garbage.pem").write_bytes(b"garbage")
 
-    with pytest.raises(SigningKeyUnusable, match="no Ed25519 key"):
+    with pytest.raises(SigningKeyUnusable, match="not an Ed25519 key"):
         open_signer(tmp_path / "curve.pem")
     with pytest.raises(SigningKeyUnusable, match=r"garbage\.pem"):
         open_signer(tmp_path / "garbage.pem")
-    with pytest.raises(SigningKeyUnusable, match="no public key"):
+    with pytest.raises(SigningKeyUnusable, match="not a public key"):
         key_fingerprint("garbage")
 
 

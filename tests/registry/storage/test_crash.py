@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from registry.storage.s3 import PART_BYTES
 from registry.storage.s3_client import S3Settings
-from registry.storage.s3_multipart import PART_BYTES
 from registry.storage.store import ObjectStore
 from tests.registry.storage.store_fixtures import FolderHome, S3Home, digest, kinds
 from tests.servers.processes import until
@@ -54,7 +54,7 @@ def check_aftermath(store: ObjectStore, size_bytes: int) -> None:
     assert list(store.list_objects("")) == []
     assert kinds(store.list_all("")) == [(KEY, size_bytes, "unfinished")]
     assert kinds(store.list_all(KEY)) == [(KEY, size_bytes, "unfinished")]
-    assert store.remove(KEY).bytes == size_bytes
+    assert store.remove(KEY).size_bytes == size_bytes
     assert list(store.list_all("")) == []
     store.put(KEY, b"second try")
     assert store.read(KEY, digest(b"second try")) == b"second try"
@@ -95,7 +95,7 @@ def test_a_body_that_fails_in_the_middle_leaves_nothing(
     body = tmp_path / "body"
     with body.open("wb") as file:
         file.truncate(3 * PART_BYTES)
-    monkeypatch.setattr("registry.storage.s3_multipart.iter_chunks", failing)
+    monkeypatch.setattr("registry.storage.s3.iter_chunks", failing)
     monkeypatch.setattr("registry.storage.folder.iter_chunks", failing)
     for store in (s3_home.store, folder_home.store):
         with pytest.raises(KeyboardInterrupt):

@@ -7,9 +7,8 @@ import pytest
 from botocore.exceptions import ClientError
 
 from registry.storage import folder, s3_versions
-from registry.storage.errors import StoreUnreachable
-from registry.storage.store import ObjectStore, RemovedCount
-from registry.storage.streams import iter_chunks
+from registry.storage.files import iter_chunks
+from registry.storage.store import ObjectStore, RemovedCount, StoreUnreachable
 from tests.registry.storage.store_fixtures import FolderHome, Home, S3Home, digest, keys, kinds
 
 
@@ -17,7 +16,7 @@ def test_what_is_removed_is_counted_and_gone(home: Home) -> None:
     home.store.put("a/b", b"1")
     home.store.put("a/c/d", b"22")
     home.leave_unfinished("a/e", b"333")
-    assert home.store.remove("a/") == RemovedCount(things=3, bytes=6)
+    assert home.store.remove("a/") == RemovedCount(items=3, size_bytes=6)
     assert list(home.store.list_all("a/")) == []
 
 
@@ -124,7 +123,7 @@ def test_a_put_goes_on_when_its_folder_is_removed_under_it(
     monkeypatch.setattr(folder, "iter_chunks", pieces_meanwhile)
     folder_home.store.put("a/b/c", b"pixels")
     monkeypatch.undo()
-    assert [removed.things for removed in removals] == [1, 1, 1]
+    assert [removed.items for removed in removals] == [1, 1, 1]
     assert folder_home.store.read("a/b/c", digest(b"pixels")) == b"pixels"
     assert kinds(folder_home.store.list_all("")) == [("a/b/c", 6, "object")]
 
@@ -138,7 +137,7 @@ def test_an_object_that_the_service_keeps_is_told(s3_home: S3Home, monkeypatch: 
     s3_home.store.put("a/b", b"1")
     refusal = {"Errors": [{"Key": "a/b", "Code": "AccessDenied"}]}
     monkeypatch.setattr(s3_home.store._client, "delete_objects", answering(lambda: refusal))
-    with pytest.raises(StoreUnreachable, match=r"keeps 1 of 1 objects, a/b first \(AccessDenied\)"):
+    with pytest.raises(StoreUnreachable, match=r"did not delete 1 of 1 objects, a/b first \(AccessDenied\)"):
         s3_home.store.remove("a/")
 
 

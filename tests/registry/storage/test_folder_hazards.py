@@ -6,9 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from registry.storage.errors import ObjectDamaged, ObjectExists, StoreUnreachable
 from registry.storage.folder import FolderStore
-from registry.storage.store import RemovedCount
+from registry.storage.store import ObjectDamaged, ObjectExists, RemovedCount, StoreUnreachable
 from tests.registry.storage.store_fixtures import FolderHome, digest, keys, kinds
 
 
@@ -81,7 +80,7 @@ def test_the_root_itself_may_be_a_link(outside: Path, tmp_path: Path) -> None:
 
 def test_a_key_below_an_object_is_refused(folder_home: FolderHome) -> None:
     folder_home.store.put("a/b", b"1")
-    with pytest.raises(StoreUnreachable, match="lies where a folder should"):
+    with pytest.raises(StoreUnreachable, match="where a folder should be"):
         folder_home.store.put("a/b/c", b"2")
     assert kinds(folder_home.store.list_all("")) == [("a/b", 1, "object")]
 
@@ -124,7 +123,7 @@ def test_a_full_scratch_disk_is_told_and_leaves_nothing(
 
 def test_a_fetch_into_no_folder_is_told(folder_home: FolderHome, tmp_path: Path) -> None:
     folder_home.store.put("a/b", b"1")
-    with pytest.raises(StoreUnreachable, match="mend the folder"):
+    with pytest.raises(StoreUnreachable, match="check its folder"):
         folder_home.store.download("a/b", digest(b"1"), tmp_path / "nowhere" / "fetched")
 
 

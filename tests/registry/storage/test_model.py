@@ -8,11 +8,10 @@ from typing import TYPE_CHECKING
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from registry.storage.errors import ObjectExists
 from registry.storage.folder import FolderStore
 from registry.storage.keys import is_under_prefix
 from registry.storage.s3 import S3Store
-from registry.storage.store import ObjectStore, RemovedCount, StoredItem
+from registry.storage.store import ObjectExists, ObjectStore, RemovedCount, StoredItem
 from tests.registry.storage.store_fixtures import digest
 from tests.servers.s3 import S3Server
 

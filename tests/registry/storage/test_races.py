@@ -3,11 +3,9 @@
 from concurrent.futures import ThreadPoolExecutor
 from threading import Barrier
 
-from registry.storage.errors import ObjectDamaged, ObjectExists
 from registry.storage.folder import FolderStore
-from registry.storage.s3 import S3Store
-from registry.storage.s3_multipart import PART_BYTES
-from registry.storage.store import ObjectStore
+from registry.storage.s3 import PART_BYTES, S3Store
+from registry.storage.store import ObjectDamaged, ObjectExists, ObjectStore
 from tests.registry.storage.store_fixtures import Home, digest, kinds
 
 WRITERS = 3
@@ -69,7 +67,7 @@ def test_puts_survive_removals_of_their_neighbours(folder_store: FolderStore) ->
         for _ in range(40):
             folder_store.put(key, body)
             assert folder_store.read(key, digest(body)) == body
-            assert folder_store.remove(key).things == 1
+            assert folder_store.remove(key).items == 1
 
     with ThreadPoolExecutor(2 * WRITERS) as threads:
         list(threads.map(come_and_go, range(2 * WRITERS)))

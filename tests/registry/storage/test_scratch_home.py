@@ -16,8 +16,8 @@ DYING = """
 import os, signal, sys
 from pathlib import Path
 from uuid import UUID
-from registry.storage.scratch import ScratchHome
-with ScratchHome(Path(sys.argv[1])).room(UUID(sys.argv[2])) as room:
+from registry.storage.scratch import ScratchSpace
+with ScratchSpace(Path(sys.argv[1])).job_folder(UUID(sys.argv[2])) as room:
     (room / "picture.png").write_bytes(b"somebody's face")
     print("there", flush=True)
     sys.stdin.read()
@@ -25,7 +25,7 @@ with ScratchHome(Path(sys.argv[1])).room(UUID(sys.argv[2])) as room:
 
 
 def rooms_of(folder: Path) -> list[str]:
-    return sorted(path.name for path in folder.iterdir() if not path.name.startswith("home-id"))
+    return sorted(path.name for path in folder.iterdir() if not path.name.startswith("scratch-id"))
 
 
 def start_process(folder: Path, name: object) -> subprocess.Popen[bytes]:
@@ -93,7 +93,7 @@ def test_a_sweep_wipes_the_rooms_of_the_dead_and_spares_the_living(tmp_path: Pat
 
 def test_a_room_in_use_is_not_given_twice(tmp_path: Path) -> None:
     home, name = ScratchSpace(tmp_path), uuid4()
-    with home.job_folder(name), pytest.raises(ScratchUnavailable, match="cannot be had"), home.job_folder(name):
+    with home.job_folder(name), pytest.raises(ScratchUnavailable, match="cannot be created"), home.job_folder(name):
         pass
 
 

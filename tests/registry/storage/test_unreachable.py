@@ -9,11 +9,10 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from registry.storage import s3_multipart
-from registry.storage.errors import StoreUnreachable
+from registry.storage import s3
 from registry.storage.s3 import S3Store
 from registry.storage.s3_client import S3Settings, make_client
-from registry.storage.store import ObjectStore
+from registry.storage.store import ObjectStore, StoreUnreachable
 from tests.registry.storage.store_fixtures import Home, S3Home, kinds
 
 if TYPE_CHECKING:
@@ -25,7 +24,7 @@ def refusals(store: ObjectStore, folder: Path) -> list[str]:
     said = []
     for ask in (
         lambda: store.put("a/b", b"1"),
-        lambda: store.put("a/b", b"1" * (s3_multipart.PART_BYTES + 1)),
+        lambda: store.put("a/b", b"1" * (s3.PART_BYTES + 1)),
         lambda: store.read("a/b", ""),
         lambda: store.download("a/b", "", folder / "fetched"),
         lambda: list(store.list_objects("a/")),
@@ -64,13 +63,13 @@ def test_a_server_that_is_gone_is_told(s3_settings: S3Settings, tmp_path: Path) 
         settings = replace(s3_settings, endpoint=f"http://127.0.0.1:{taken.getsockname()[1]}")
         store = S3Store(settings, make_client(settings, attempts=1))
         for line in refusals(store, tmp_path):
-            assert line == f"{store.name} does not answer: check that it runs, and the endpoint"
+            assert line == f"{store.name} does not answer: check that it runs, and ALACARTE_S3_ENDPOINT"
 
 
 def test_a_missing_bucket_is_told_and_not_made(s3_settings: S3Settings, s3_client: "S3Client", tmp_path: Path) -> None:
     store = S3Store(replace(s3_settings, bucket="test-nobodys-bucket"), s3_client)
     for line in refusals(store, tmp_path):
-        assert "has no bucket: check its name" in line
+        assert "does not exist: check the name of the bucket" in line
 
 
 def test_a_missing_bucket_is_made_by_prepare(s3_settings: S3Settings, s3_client: "S3Client") -> None:
@@ -82,7 +81,7 @@ def test_a_missing_bucket_is_made_by_prepare(s3_settings: S3Settings, s3_client:
 
 
 def test_a_service_that_overwrites_is_told(s3_home: S3Home, monkeypatch: pytest.MonkeyPatch) -> None:
-    client = s3_home.store._impatient_client
+    client = s3_home.store._single_attempt_client
     real = client.put_object
 
     def put_anyway(**request: Any) -> Any:
@@ -105,7 +104,7 @@ def test_missing_credentials_are_told(s3_settings: S3Settings, monkeypatch: pyte
     monkeypatch.setenv("AWS_SHARED_CREDENTIALS_FILE", str(tmp_path / "none"))
     monkeypatch.setenv("AWS_CONFIG_FILE", str(tmp_path / "none"))
     settings = replace(s3_settings, access_key=None, secret_key=None)
-    with pytest.raises(StoreUnreachable, match="set both keys"):
+    with pytest.raises(StoreUnreachable, match="set ALACARTE_S3_ACCESS_KEY"):
         S3Store(settings, make_client(settings, attempts=1)).check()
 
 

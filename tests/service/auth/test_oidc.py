@@ -9,7 +9,7 @@ from uuid import uuid4
 import pytest
 from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 
-from registry.access import rights
+from registry.access import usable_prompts
 from registry.settings import InvalidSettings
 from service.prediction import rights_recheck
 from service.settings import read_service_settings
@@ -197,7 +197,7 @@ def test_a_jwt_that_expires_in_flight_gets_no_answer(
     looks: list[bool] = []
 
     def usable(*given: Any, **options: Any) -> Any:
-        found = rights.read_usable_prompts(*given, **options)
+        found = usable_prompts.read_usable_prompts(*given, **options)
         looks.append(True)
         wait_for(lambda: time.time() > ends + 0.1)  # the first look holds, the last one must not
         return found

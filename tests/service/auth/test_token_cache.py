@@ -6,9 +6,10 @@ from uuid import UUID
 
 import pytest
 
-from registry.access import credentials
+from registry.access.authentication import authenticate
 from registry.access.caller import Caller
-from registry.access.credentials import OidcCredential, TokenCredential
+from registry.access.oidc_subjects import OidcCredential
+from registry.access.tokens import TokenCredential
 from service.auth import token_cache
 from service.auth.token_cache import TTL_SECONDS, TokenCache
 from service.middleware import authentication
@@ -65,7 +66,7 @@ def test_a_crowd_is_forgotten_in_its_order(monkeypatch: pytest.MonkeyPatch) -> N
 def looks(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """Whom SQL was asked for at the gate."""
     asked: list[str] = []
-    look_up = credentials.authenticate
+    look_up = authenticate
 
     def noted(database: Any, credential: TokenCredential) -> Caller:
         asked.append(credential.public_id)

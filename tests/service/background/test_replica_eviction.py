@@ -9,9 +9,9 @@ from sqlalchemy import select, update
 
 from alacarte.prompting.backbone.vit import Backbone
 from registry.access.caller import OPERATOR
-from registry.access.usable_set import UsablePrompt
+from registry.access.usable_prompts import UsablePrompt
 from registry.db.clock import seconds_from_now
-from registry.db.models.write_claims import Replica
+from registry.db.models.erasures import Replica
 from registry.erasure.request import forget_source
 from registry.registry import Registry
 from service.background.replica_sync import InFlightRequests, ReplicaSync

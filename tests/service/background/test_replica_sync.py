@@ -8,10 +8,10 @@ import pytest
 from sqlalchemy import select, update
 
 from registry.access.caller import OPERATOR
-from registry.access.usable_set import UsablePrompt
+from registry.access.usable_prompts import UsablePrompt
 from registry.db.clock import seconds_from_now
 from registry.db.database import Database
-from registry.db.models.write_claims import Replica
+from registry.db.models.erasures import Replica
 from registry.erasure.request import forget_source
 from registry.errors import DatabaseUnreachable
 from registry.registry import Registry

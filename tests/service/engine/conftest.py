@@ -5,7 +5,7 @@ from collections.abc import Iterator
 import pytest
 
 from alacarte.prompting.backbone.vit import Backbone
-from registry.access.usable_set import UsablePrompt
+from registry.access.usable_prompts import UsablePrompt
 from service.engine.prompt_cache import PromptCache
 from service.engine.prompt_loader import LoadedPrompt
 from tests.service.engine.fixtures import EngineHarness

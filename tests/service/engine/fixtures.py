@@ -20,7 +20,7 @@ from alacarte.prompting.backbone.vit import Backbone
 from alacarte.prompting.predict import ImagePrediction, Predictor
 from alacarte.prompting.prompt.artifact import prompt_digest, prompt_to_bytes
 from alacarte.prompting.prompt.tensors import TrainedPrompt
-from registry.access.usable_set import TaskConfig, UsablePrompt
+from registry.access.usable_prompts import TaskConfig, UsablePrompt
 from service.engine.backbone_cache import BackboneCache
 from service.engine.compose import check_composition, compose
 from service.engine.engine import Engine

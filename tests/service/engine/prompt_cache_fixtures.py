@@ -5,7 +5,7 @@ from collections.abc import Sequence
 import torch
 
 from alacarte.prompting.attention.prompt_slots import precompute
-from registry.access.usable_set import UsablePrompt
+from registry.access.usable_prompts import UsablePrompt
 from service.engine.prompt_cache import BatchPlacement, CachedPrompt, PromptCache
 from service.engine.prompt_loader import LoadedPrompt, PromptPredicate
 from tests.prompting.reference import small_prompt

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from alacarte.api.literals import Composition, Weighting
 from alacarte.prompting.backbone.vit import Backbone
 from alacarte.prompting.prompt.metadata import VARIANTS
-from registry.access.usable_set import UsablePrompt
+from registry.access.usable_prompts import UsablePrompt
 from registry.errors import Invalid, InvalidPicture
 from service.engine.decode import decode_picture
 from service.engine.errors import PromptUnusable

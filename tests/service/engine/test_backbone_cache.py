@@ -7,7 +7,7 @@ import pytest
 
 from alacarte.prompting.backbone.vit import Backbone
 from alacarte.prompting.errors import WeightsUnavailable
-from registry.access.usable_set import TaskConfig
+from registry.access.usable_prompts import TaskConfig
 from service.engine.backbone_cache import RETRY_SECONDS, BackboneCache, build
 from service.engine.errors import BackboneUnavailable, BackboneWeightsMismatch
 from service.engine.settings import EngineSettings

@@ -4,7 +4,7 @@ import threading
 
 import torch
 
-from registry.access.usable_set import UsablePrompt
+from registry.access.usable_prompts import UsablePrompt
 from service.engine import compose as engine_compose
 from service.engine.job import PictureLogits
 from service.engine.prompt_cache import PromptCache

@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from registry.access.usable_set import UsablePrompt
+from registry.access.usable_prompts import UsablePrompt
 from registry.errors import InvalidPicture
 from service.engine import decode
 from service.engine.decode import PictureDecoder, decode_picture

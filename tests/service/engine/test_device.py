@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from alacarte.prompting.predict import ImagePrediction
-from registry.access.usable_set import UsablePrompt
+from registry.access.usable_prompts import UsablePrompt
 from service.engine import decode
 from service.engine.backbone_cache import BackboneCache
 from service.engine.compose import compose

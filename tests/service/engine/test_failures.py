@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 from torch import Tensor
 
-from registry.access.usable_set import UsablePrompt
+from registry.access.usable_prompts import UsablePrompt
 from registry.errors import DomainError
-from registry.storage.errors import StoreUnreachable
+from registry.storage.store import StoreUnreachable
 from service.engine.backbone_cache import BackboneCache
 from service.engine.decode import decode_picture
 from service.engine.device import MAX_FAILURES

@@ -5,7 +5,7 @@ from uuid import UUID
 
 import pytest
 
-from registry.access.usable_set import UsablePrompt
+from registry.access.usable_prompts import UsablePrompt
 from registry.errors import Invalid
 from service.engine.engine import Engine
 from service.engine.errors import DeadlinePassed, Overloaded

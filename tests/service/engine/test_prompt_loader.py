@@ -10,7 +10,7 @@ import pytest
 
 from alacarte.prompting.attention.prompt_slots import precompute
 from alacarte.prompting.prompt.metadata import Variant
-from registry.access.usable_set import UsablePrompt
+from registry.access.usable_prompts import UsablePrompt
 from registry.errors import DomainError
 from service.engine.fair_queue import ByteBudget
 from service.engine.prompt_loader import LoadedPrompt, PromptLoader

@@ -13,11 +13,11 @@ import pytest
 from alacarte.prompting.backbone.preprocess import decode
 from alacarte.prompting.predict import ImagePrediction, Predictor
 from alacarte.prompting.prompt.artifact import prompt_from_bytes
-from registry.access import rights
+from registry.access import usable_prompts
+from registry.access.authentication import Credential
 from registry.access.caller import OPERATOR
-from registry.access.credentials import Credential
 from registry.access.grants import grant_right, revoke_right
-from registry.access.usable_set import UsablePromptSet
+from registry.access.usable_prompts import UsablePromptSet
 from registry.db.database import Database
 from registry.erasure.request import forget_source
 from registry.errors import DatabaseUnreachable
@@ -223,7 +223,7 @@ def test_a_request_that_cannot_be_read_is_refused(
 def after_first_look(monkeypatch: pytest.MonkeyPatch, *happenings: Any) -> None:
     """Lets something happen after each of the first looks at what the caller may use."""
     left = list(happenings)
-    look = rights.read_usable_prompts
+    look = usable_prompts.read_usable_prompts
 
     def usable(database: Database, credential: Credential, **options: Any) -> UsablePromptSet:
         found = look(database, credential, **options)

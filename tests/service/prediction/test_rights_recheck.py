@@ -8,9 +8,9 @@ import httpx
 import pytest
 from sqlalchemy import select, update
 
-from registry.access import rights
+from registry.access import usable_prompts
 from registry.access.caller import OPERATOR
-from registry.access.usable_set import UsablePromptSet
+from registry.access.usable_prompts import UsablePromptSet
 from registry.db.models.catalog import Task
 from registry.db.models.prompts import Prompt
 from registry.erasure.request import forget_source
@@ -38,8 +38,10 @@ def test_the_document_is_finished_before_the_last_look(
 
         return wrapped
 
-    monkeypatch.setattr(rights_recheck, "read_usable_prompts", noted("look", rights.read_usable_prompts))
-    monkeypatch.setattr(rights_recheck, "recheck_usable_prompts", noted("last look", rights.recheck_usable_prompts))
+    monkeypatch.setattr(rights_recheck, "read_usable_prompts", noted("look", usable_prompts.read_usable_prompts))
+    monkeypatch.setattr(
+        rights_recheck, "recheck_usable_prompts", noted("last look", usable_prompts.recheck_usable_prompts)
+    )
     monkeypatch.setattr(prediction, serialize, noted("document", getattr(prediction, serialize)))
 
     if path == "oip":
@@ -58,7 +60,7 @@ def looks_of(monkeypatch: pytest.MonkeyPatch) -> list[None]:
 
     def usable(*given: Any, **named: Any) -> UsablePromptSet:
         looks.append(None)
-        return rights.read_usable_prompts(*given, **named)
+        return usable_prompts.read_usable_prompts(*given, **named)
 
     monkeypatch.setattr(rights_recheck, "read_usable_prompts", usable)
     return looks

@@ -34,7 +34,7 @@ def refused(answer: httpx.Response, status: int) -> Any:
 
 def rooms(deployment: Deployment) -> list[Path]:
     """Whatever lies in the scratch folder."""
-    return [path for path in deployment.registry.scratch.folder.glob("*") if path.name != "home-id"]
+    return [path for path in deployment.registry.scratch.folder.glob("*") if path.name != "scratch-id"]
 
 
 def test_an_archive_becomes_a_source_that_waits_for_training(deployment: Deployment) -> None:

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from sqlalchemy import select
 
-from registry.db.models.tables import metadata
+from registry.db.models.registry import all_tables
 from registry.registry import Registry
 from tests.registry.crash.search_bytes import files_with, in_bucket
 from tests.servers.s3 import S3Server
@@ -31,7 +31,7 @@ def bodies_in(server: S3Server, bucket: str, prefix: str) -> Mapping[str, bytes]
 
 def rows_with(registry: Registry, texts: Collection[str], digests: Collection[str]) -> Iterator[str]:
     """Yield the rows of any table that hold one of the texts or, except in requests to forget, one of the digests."""
-    for table in metadata().sorted_tables:
+    for table in all_tables().sorted_tables:
         needles = [*texts, *(() if table.name in REQUESTS else digests)]
         with registry.database.read_transaction() as session:
             for row in session.execute(select(table)):
@@ -46,7 +46,7 @@ def folders_with(roots: Collection[Path], bodies: Collection[bytes], texts: Coll
 
 def scratch_folders_in(parts: Path) -> list[str]:
     """Return what is left in the scratch folders of all parts; none of them may be running."""
-    return [str(file) for file in parts.glob("*/scratch/*") if file.name != "home-id"]
+    return [str(file) for file in parts.glob("*/scratch/*") if file.name != "scratch-id"]
 
 
 def is_body_of(key: str, body: bytes) -> bool:

@@ -7,8 +7,8 @@ from sqlalchemy import select, update
 
 from registry.db.clock import now, seconds_from_now
 from registry.db.models.catalog import Shard
-from registry.db.models.erasures import Erasure, ErasureStep
-from registry.db.models.write_claims import Replica, WriteClaim
+from registry.db.models.erasures import Erasure, ErasureStep, Replica
+from registry.db.models.write_claims import WriteClaim
 from registry.registry import Registry
 from registry.training.queue import is_trained
 

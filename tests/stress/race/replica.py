@@ -20,8 +20,7 @@ import service.app
 import service.prediction.predict
 from alacarte.cli.commands.serve import serve
 from alacarte.prompting.predict import ImagePrediction
-from registry.access.rights import read_usable_prompts
-from registry.access.usable_set import UsablePrompt, UsablePromptSet
+from registry.access.usable_prompts import UsablePrompt, UsablePromptSet, read_usable_prompts
 from service.engine.compose import compose
 from service.engine.engine import Engine
 from service.engine.job import PictureLogits

@@ -15,7 +15,7 @@ from sqlalchemy import select, update
 from alacarte.prompting.backbone.vit import Backbone
 from alacarte.prompting.prompt.artifact import prompt_to_bytes
 from registry.access.caller import OPERATOR
-from registry.catalog.shards import assign_shard
+from registry.catalog.shard_assignment import assign_shard
 from registry.catalog.sources import KEY_BYTES
 from registry.catalog.tasks import Setting, create_task
 from registry.datasets.dataset import LabelledPicture
@@ -102,7 +102,7 @@ def train_directly(backbone: Backbone, samples: list[LabelledPicture], seed: int
 def list_scratch(registry: Registry) -> list[str]:
     """List the files of jobs in the scratch folder."""
     folder = registry.scratch.folder
-    return sorted(path.name for path in folder.rglob("*") if path.name != "home-id") if folder.exists() else []
+    return sorted(path.name for path in folder.rglob("*") if path.name != "scratch-id") if folder.exists() else []
 
 
 def list_scratch_pictures(registry: Registry) -> list[Path]:

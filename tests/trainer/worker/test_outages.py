@@ -12,7 +12,7 @@ from alacarte.prompting.backbone.vit import Backbone
 from registry.errors import DatabaseUnreachable, DomainError, LeaseLost
 from registry.ids import new_id
 from registry.registry import Registry
-from registry.storage.errors import StoreUnreachable
+from registry.storage.store import StoreUnreachable
 from registry.training.lease import Lease, LeasedTask, renew_lease
 from registry.training.publish import publish
 from registry.training.queue import lease_shard

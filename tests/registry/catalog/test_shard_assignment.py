@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from registry.catalog.shards import assign_shard, split_into_shards
+from registry.catalog.shard_assignment import assign_shard, split_into_shards
 from registry.datasets.dataset import LabelledPicture
 
 KEY = b"a key of a source"
