@@ -1,64 +1,67 @@
-/** The page put together: signing in and out, its pages, and one watch over what changes. */
+/** The page: sign-in and sign-out, navigation, and the polling of the state. */
 
 import { connection } from "./lib/api.js";
-import { clearPictures, startAsking } from "./views/predict.js";
 import { button, byId, el, fill, name } from "./lib/dom.js";
-import { startErasures } from "./views/erasures.js";
-import { copy } from "./components/forms.js";
-import { startMenu } from "./views/source_list.js";
-import { clearProblem, showProblem, watchConnection } from "./components/toasts.js";
-import { showPeople } from "./views/users.js";
 import { poll } from "./lib/polling.js";
+import { removeToken, session, storeToken, token } from "./lib/session.js";
+import { isAdmin, loadMe, may, mayUpload, refresh, resetState, state, store } from "./lib/store.js";
+import { watchConnection } from "./components/connection_banner.js";
+import { copyButton } from "./components/forms.js";
+import { clearProblem, showProblem } from "./components/problem.js";
+import { startErasures } from "./views/erasures.js";
+import { clearPictures, startPredict } from "./views/predict.js";
 import { showReleases } from "./views/releases.js";
-import { dropToken, keepToken, session, token } from "./lib/session.js";
-import { forgetAll, isAdmin, may, mayUpload, meet, refresh, state, store } from "./lib/store.js";
+import { startSourceList } from "./views/source_list.js";
 import { showTasks } from "./views/tasks.js";
+import { showUsers } from "./views/users.js";
 
-const PAGES = { menu: "Menu", forgetting: "Forgetting", administration: "Administration" };
-const isOffered = {
-  menu: () => true,
-  forgetting: () => mayUpload() || state.sources.some((source) => may(source, "forget")),
-  administration: isAdmin,
+const PAGES = { predict: "Predict", erasures: "Erasures", admin: "Admin" };
+const isAvailable = {
+  predict: () => true,
+  erasures: () => mayUpload() || state.sources.some((source) => may(source, "forget")),
+  admin: isAdmin,
 };
 
-let visit = new AbortController(); // ends when one signs out
-let stay = new AbortController(); // ends when one leaves the page of erasures
-let hurry = async () => {};
+let signedIn = new AbortController(); // aborts at sign-out
+let onErasures = new AbortController(); // aborts when the page of erasures is left
+let pollNow = async () => {};
 
-/** Reads everything anew, and shows beside the menu if that failed. */
-async function look({ isThorough = false } = {}) {
+/** Reads the state from the service, and shows a problem above the list of sources. */
+async function readState(options) {
   try {
-    const isDifferent = await refresh({ isThorough });
-    clearProblem(byId("menu-problem"));
+    const isDifferent = await refresh(options);
+    clearProblem(byId("sources-problem"));
     return isDifferent;
   } catch (error) {
-    if (!state.hasLoaded || error.status) showProblem(byId("menu-problem"), error);
+    if (!state.hasLoaded || error.status) showProblem(byId("sources-problem"), error);
     throw error;
   }
 }
 
-async function enter() {
-  await meet();
-  visit = new AbortController();
+const reload = (options) => (options?.withDetails ? readState(options) : pollNow());
+
+async function signIn() {
+  await loadMe();
+  signedIn = new AbortController();
   byId("sign-in").hidden = true;
   byId("top").hidden = false;
-  drawWho();
-  turn();
-  hurry = poll(look, { signal: visit.signal });
-  await hurry();
+  drawAccount();
+  showPage();
+  pollNow = poll(readState, { signal: signedIn.signal });
+  await pollNow();
 }
 
-function leave(problem = null) {
-  visit.abort();
-  stay.abort();
-  dropToken();
+function signOut(problem = null) {
+  signedIn.abort();
+  onErasures.abort();
+  removeToken();
   document.querySelectorAll("dialog").forEach((dialog) => dialog.close());
   clearPictures();
-  forgetAll();
+  resetState();
   store.dispatchEvent(new Event("change"));
   for (const page of Object.keys(PAGES)) byId(`page-${page}`).hidden = true;
-  byId("page-forgetting").replaceChildren();
-  byId("page-administration").replaceChildren();
+  byId("page-erasures").replaceChildren();
+  byId("page-admin").replaceChildren();
   delete byId("pages").dataset.shown;
   byId("top").hidden = true;
   byId("sign-in").hidden = false;
@@ -67,107 +70,95 @@ function leave(problem = null) {
   byId("token").focus();
 }
 
-function drawWho() {
+function drawAccount() {
   const { me } = state;
-  const facts = el(
-    "div",
-    { class: "me" },
-    el("p", { class: "small" }, "Your id, for whoever grants you a source:"),
-    el("code", {}, me.id),
-    copy(me.id),
-  );
+  const hint = el("p", { class: "small" }, "Your id, for users who grant you a source:");
   const account = el(
     "details",
     {},
     el("summary", {}, name(me.name), " ", el("span", { class: "pill idle" }, me.role)),
-    facts,
+    el("div", { class: "account-menu" }, hint, el("code", {}, me.id), copyButton(me.id)),
   );
   fill(
-    byId("who"),
+    byId("account"),
     account,
-    button("Sign out", () => leave()),
+    button("Sign out", () => signOut()),
   );
 }
 
-/** Shows the page that the address names, if it is there for this reader. */
-function turn() {
+/** Shows the page that the URL names, if the user may see it. */
+function showPage() {
   if (state.me === null) return;
-  if (location.hash && !location.hash.startsWith("#/") && byId("pages").dataset.shown) return; // a place on this page
-  const wanted = location.hash.slice(2);
-  const shown = isOffered[wanted]?.() ? wanted : "menu";
+  if (location.hash && !location.hash.startsWith("#/") && byId("pages").dataset.shown) return; // an anchor of this page
+  const requested = location.hash.slice(2);
+  const shown = isAvailable[requested]?.() ? requested : "predict";
   for (const page of Object.keys(PAGES)) byId(`page-${page}`).hidden = page !== shown;
-  document.title = shown === "menu" ? "alacarte" : `${PAGES[shown]} · alacarte`;
-  drawPages(shown);
-  stay.abort();
-  stay = new AbortController();
-  if (shown === "forgetting") startErasures(stay.signal);
+  document.title = shown === "predict" ? "alacarte" : `${PAGES[shown]} · alacarte`;
+  drawNavigation(shown);
+  onErasures.abort();
+  onErasures = new AbortController();
+  if (shown === "erasures") startErasures(onErasures.signal);
 }
 
-function drawPages(shown) {
-  const offered = Object.keys(PAGES).filter((page) => isOffered[page]());
-  const links = offered.map((page) =>
+function drawNavigation(shown) {
+  const available = Object.keys(PAGES).filter((page) => isAvailable[page]());
+  const links = available.map((page) =>
     el("a", { href: `#/${page}`, "aria-current": page === shown ? "page" : null }, PAGES[page]),
   );
-  if (byId("pages").children.length !== links.length || byId("pages").dataset.shown !== shown)
-    fill(byId("pages"), links);
-  byId("pages").dataset.shown = shown;
-  byId("pages").hidden = links.length < 2;
+  const pages = byId("pages");
+  if (pages.children.length !== links.length || pages.dataset.shown !== shown) fill(pages, links);
+  pages.dataset.shown = shown;
+  pages.hidden = links.length < 2;
 }
 
-let administered = "";
+let drawnAdmin = "";
 
-function drawAdministration() {
+function drawAdmin() {
   if (!isAdmin()) return;
-  const told = JSON.stringify([state.tasks, [...state.users], state.releases, state.taskId]);
-  if (told === administered && byId("page-administration").children.length) return;
-  administered = told;
-  fill(byId("page-administration"), showTasks(hurryNow), showPeople(), showReleases(hurryNow));
+  const current = JSON.stringify([state.tasks, [...state.users], state.releases, state.taskId]);
+  if (current === drawnAdmin && byId("page-admin").children.length) return;
+  drawnAdmin = current;
+  fill(byId("page-admin"), showTasks(reload), showUsers(), showReleases(reload));
 }
 
-const hurryNow = (how) => (how?.isThorough ? look(how) : hurry());
+/** Signs in with the stored token, and shows a problem beside the form; `ended` shows a rejected token. */
+async function trySignIn() {
+  try {
+    await signIn();
+    return true;
+  } catch (error) {
+    if (error.status === 401) return false;
+    byId("sign-in").hidden = false;
+    showProblem(byId("sign-in-problem"), error);
+    return false;
+  }
+}
 
 byId("sign-in-form").addEventListener("submit", async (event) => {
   event.preventDefault();
-  const place = byId("sign-in-problem");
-  clearProblem(place);
-  keepToken(byId("token").value.trim());
-  try {
-    await enter();
-    byId("token").value = "";
-    byId("main").focus();
-  } catch (error) {
-    if (error.status !== 401) showProblem(place, error); // that one has been shown
-  }
+  clearProblem(byId("sign-in-problem"));
+  storeToken(byId("token").value.trim());
+  if (!(await trySignIn())) return;
+  byId("token").value = "";
+  byId("main").focus();
 });
-session.addEventListener("ended", (event) => leave(event.detail));
-connection.addEventListener("found", () => (state.me === null ? token() && start() : look({ isThorough: true })));
-document.addEventListener(
-  "visibilitychange",
-  () => document.hidden || state.me === null || look({ isThorough: true }).catch(() => {}),
-);
-window.addEventListener("hashchange", turn);
+session.addEventListener("ended", (event) => signOut(event.detail));
+connection.addEventListener("found", () => {
+  if (state.me !== null) readState({ withDetails: true });
+  else if (token()) trySignIn();
+});
+document.addEventListener("visibilitychange", () => {
+  if (!document.hidden && state.me !== null) readState({ withDetails: true }).catch(() => {});
+});
+window.addEventListener("hashchange", showPage);
 store.addEventListener("change", () => {
   if (state.me === null) return;
-  drawPages(byId("pages").dataset.shown ?? "menu");
-  drawAdministration();
+  drawNavigation(byId("pages").dataset.shown ?? "predict");
+  drawAdmin();
 });
 
-async function start() {
-  if (!token()) {
-    leave();
-    return;
-  }
-  try {
-    await enter();
-  } catch (error) {
-    if (error.status !== 401) {
-      byId("sign-in").hidden = false;
-      showProblem(byId("sign-in-problem"), error);
-    }
-  }
-}
-
 watchConnection();
-startMenu(hurryNow);
-startAsking();
-start();
+startSourceList(reload);
+startPredict();
+if (token()) trySignIn();
+else signOut();

@@ -1,11 +1,11 @@
-/** Forms: labelled fields, and one way of sending them that shows what went wrong beside the button. */
+/** Forms: labelled fields, and buttons that show beside themselves what went wrong. */
 
 import { button, el } from "../lib/dom.js";
-import { clearProblem, showProblem } from "./toasts.js";
+import { clearProblem, showProblem } from "./problem.js";
 
 let fields = 0;
 
-/** An input with its label and, below it, a hint that is read out after the label. */
+/** Returns an input with its label and, below it, a hint. */
 export function field(label, input, hint = null) {
   const id = `field-${(fields += 1)}`;
   input.id = id;
@@ -15,75 +15,71 @@ export function field(label, input, hint = null) {
     { class: "field" },
     el("label", { for: id }, label),
     input,
-    hint !== null && el("small", { class: "quiet", id: `${id}-hint` }, hint),
+    hint !== null && el("small", { class: "muted", id: `${id}-hint` }, hint),
   );
 }
 
-export function choose(options, chosen, attributes = {}) {
-  const select = el("select", attributes);
+/** Returns a checkbox with its label. */
+export const checkbox = (input, label) => el("label", { class: "checkbox" }, input, el("span", {}, label));
+
+/** Returns a drop-down list of [value, text] pairs. */
+export function dropdown(options, selected) {
+  const select = el("select");
   for (const [value, text] of options) select.append(el("option", { value }, text));
-  if (chosen !== null && chosen !== undefined) select.value = chosen;
+  if (selected !== null && selected !== undefined) select.value = selected;
   return select;
 }
 
 export const input = (attributes = {}) => el("input", { autocomplete: "off", ...attributes });
 
-/** A form of these fields whose button runs `work`; it waits, and a failure is told where it happened. */
-export function form(fields, text, work, { kind = "primary", isReady = () => true } = {}) {
-  const place = el("div");
+/** Returns a form whose button runs `action`; an error is shown above the button. */
+export function form(fields, text, action, { kind = "primary", isReady = () => true } = {}) {
+  const problem = el("div");
   const submit = el("button", { type: "submit", class: kind }, text);
-  const made = el("form", {}, fields, place, el("div", { class: "actions" }, submit));
+  const element = el("form", {}, fields, problem, el("div", { class: "actions" }, submit));
   const check = () => (submit.disabled = !isReady());
-  made.addEventListener("input", check);
+  element.addEventListener("input", check);
   check();
-  made.addEventListener("submit", async (event) => {
+  element.addEventListener("submit", async (event) => {
     event.preventDefault();
     if (submit.disabled) return;
-    clearProblem(place);
-    submit.disabled = true;
-    made.setAttribute("aria-busy", "true");
-    try {
-      await work();
-    } catch (error) {
-      showProblem(place, error);
-    } finally {
-      made.removeAttribute("aria-busy");
-      check();
-    }
+    element.setAttribute("aria-busy", "true");
+    await runShowingProblem(action, submit, problem);
+    element.removeAttribute("aria-busy");
+    check();
   });
-  return made;
+  return element;
 }
 
-/** A button that does something at once, and tells beside itself if that failed. */
-export function act(text, label, work, attributes = {}) {
-  const place = el("div");
-  const made = button(
-    text,
-    async () => {
-      clearProblem(place);
-      made.disabled = true;
-      try {
-        await work();
-      } catch (error) {
-        showProblem(place, error);
-      } finally {
-        made.disabled = false;
-      }
-    },
-    { "aria-label": label, ...attributes },
-  );
-  return el("span", { class: "act" }, made, place);
+/** Returns a button that runs `action`; an error is shown beside it. */
+export function actionButton(text, label, action, attributes = {}) {
+  const problem = el("div");
+  const run = () => runShowingProblem(action, element, problem);
+  const element = button(text, run, { "aria-label": label, ...attributes });
+  return el("span", {}, element, problem);
 }
 
-/** A button that copies a text. */
-export function copy(text, label = "Copy") {
-  const made = button(label, async () => {
+async function runShowingProblem(action, trigger, problem) {
+  clearProblem(problem);
+  trigger.disabled = true;
+  try {
+    await action();
+  } catch (error) {
+    showProblem(problem, error);
+  } finally {
+    trigger.disabled = false;
+  }
+}
+
+/** Returns a button that copies a text to the clipboard. */
+export function copyButton(text) {
+  const element = button("Copy", async () => {
     try {
       await navigator.clipboard.writeText(text);
-      made.textContent = "Copied";
+      element.textContent = "Copied";
     } catch {
-      made.textContent = "Select the text and copy it";
+      element.textContent = "Select the text and copy it";
     }
   });
-  return made;
+  return element;
 }

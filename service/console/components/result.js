@@ -1,79 +1,59 @@
-/** One answer as people read it: the labels, what they rest on, and what each source said by itself. */
+/** Shows one prediction: the labels, the sources that it is based on, and each source's own result. */
 
-import { bar, el, name } from "../lib/dom.js";
+import { el, meter, muted, name } from "../lib/dom.js";
+import { percent, plural, short } from "../lib/format.js";
 import { sourceName } from "../lib/store.js";
-import { many, percent, short } from "../lib/format.js";
 
-const NOTICEABLE = 0.0005; // a smaller change would be shown as none
+const MIN_CHANGE = 0.0005; // smaller changes round to zero
 const OWN_LABELS = 3;
 
-/** The answer, with the change since the one before; other sources make another answer. */
-export function showAnswer(prediction, before) {
+/** Returns the elements of a prediction, with the change since the previous one, which other sources made. */
+export function showPrediction(prediction, previous) {
   const result = prediction.results[0];
-  const old = before && new Map(before.results[0].labels.map((scored) => [scored.label, scored.score]));
-  const labels = el(
-    "ol",
-    { class: "labels" },
-    result.labels.map((scored) => showLabel(scored, old)),
-  );
-  const sources = prediction.sources.flatMap((id, at) => [at ? ", " : "", calledName(id)]);
-  const rests = el(
-    "p",
-    { class: "small quiet rests" },
-    `Answered by ${many(prediction.sources.length, "source")}: `,
-    sources,
-  );
-  const weighted = prediction.weighting === "none" ? "" : `, weighted by ${prediction.weighting}`;
-  const facts = el(
-    "p",
-    { class: "small quiet" },
-    `Composed by ${prediction.composition}${weighted}; the set is `,
-    el("code", { title: prediction.set_digest }, prediction.set_digest.slice(0, 12)),
-  );
-  return [labels, rests, explain(result.explain ?? [], facts)];
+  const old = previous && new Map(previous.results[0].labels.map(({ label, score }) => [label, score]));
+  const labels = result.labels.map((scored) => showLabel(scored, old));
+  const sources = prediction.sources.flatMap((id, at) => [at ? ", " : "", nameOfSource(id)]);
+  const count = plural(prediction.sources.length, "source");
+  const weighting = prediction.weighting === "none" ? "" : `, weighting: ${prediction.weighting}`;
+  const setDigest = el("code", { title: prediction.set_digest }, prediction.set_digest.slice(0, 12));
+  return [
+    el("ol", { class: "labels" }, labels),
+    el("p", { class: "small muted based-on" }, `Based on ${count}: `, sources),
+    el(
+      "details",
+      { class: "explanation" },
+      el("summary", {}, "Result of each source"),
+      el("ul", {}, (result.explain ?? []).map(showSource)),
+      muted(`Composition: ${prediction.composition}${weighting}. Set: `, setDigest),
+    ),
+  ];
 }
 
 function showLabel({ label, score }, old) {
-  const moved = old ? score - (old.get(label) ?? 0) : 0;
-  const change = Math.abs(moved) < NOTICEABLE ? "" : `${moved > 0 ? "+" : "−"}${(100 * Math.abs(moved)).toFixed(1)}`;
+  const change = old ? score - (old.get(label) ?? 0) : 0;
+  const points = `${change > 0 ? "+" : "−"}${(100 * Math.abs(change)).toFixed(1)}`;
   return el(
     "li",
     {},
     el("span", { class: "label" }, name(label)),
-    bar(score),
+    meter(score),
     el("span", { class: "score" }, percent(score)),
-    el("span", { class: `change ${moved > 0 ? "up" : "down"}` }, change),
+    el("span", { class: `change ${change > 0 ? "up" : "down"}` }, Math.abs(change) < MIN_CHANGE ? "" : points),
   );
 }
 
-function explain(says, facts) {
-  const rows = says.map((one) =>
-    el(
-      "li",
-      { "data-source": one.source },
-      el(
-        "div",
-        { class: "line" },
-        calledName(one.source),
-        el("span", { class: "small quiet" }, `weight ${percent(one.weight)}`),
-      ),
-      bar(one.weight, "thin"),
-      el(
-        "p",
-        { class: "small" },
-        one.labels
-          .slice(0, OWN_LABELS)
-          .flatMap((scored, at) => [at ? ", " : "", name(scored.label), ` ${percent(scored.score)}`]),
-      ),
-    ),
-  );
+function showSource({ source, weight, labels }) {
+  const best = labels
+    .slice(0, OWN_LABELS)
+    .flatMap(({ label, score }, at) => [at ? ", " : "", name(label), ` ${percent(score)}`]);
+  const weightText = el("span", { class: "small muted" }, `weight ${percent(weight)}`);
   return el(
-    "details",
-    { class: "says" },
-    el("summary", {}, "What each source said by itself"),
-    el("ul", {}, rows),
-    facts,
+    "li",
+    { "data-source": source },
+    el("div", { class: "split" }, nameOfSource(source), weightText),
+    meter(weight, "thin"),
+    el("p", { class: "small" }, best),
   );
 }
 
-const calledName = (id) => name(sourceName(id) ?? short(id));
+const nameOfSource = (id) => name(sourceName(id) ?? short(id));

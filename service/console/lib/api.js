@@ -1,32 +1,33 @@
-/** Talks to the service: every call carries the token, and every failure is a Problem or Unreachable. */
+/** The HTTP API: every call sends the token, and every failure is a Problem or Unreachable. */
 
 import { endSession, token } from "./session.js";
 
-const MOST_ROWS = 1000; // of a list that is read as a whole
-const PROXY_FAILED = [502, 504];
+const MAX_ROWS = 1000; // of a list that is read as a whole
+const MAX_PAGE_ROWS = 200;
+const PROXY_ERRORS = [502, 504];
 
-/** Tells `lost` when the service cannot be reached, and `found` when it answers again. */
+/** Dispatches `lost` when the service cannot be reached, and `found` when it answers again. */
 export const connection = new EventTarget();
 let isLost = false;
 
-/** What the service refused, in its own words (RFC 9457). */
+/** An error response of the service (RFC 9457). */
 export class Problem extends Error {
-  constructor(status, told) {
-    super(told.detail || "the service gave no reason");
+  constructor(status, problem) {
+    super(problem.detail || "the service gave no reason");
     this.status = status;
-    this.title = told.title || `Error ${status}`;
-    this.requestId = told.request_id;
+    this.title = problem.title || `Error ${status}`;
+    this.requestId = problem.request_id;
   }
 }
 
-/** The service did not answer at all. */
+/** The service did not answer. */
 export class Unreachable extends Error {
   constructor() {
     super("the service does not answer");
   }
 }
 
-/** The answer to one call: a document, or null if it has none. */
+/** Returns the parsed response of one call; null if it has no body. */
 export async function call(method, path, { query, json, form, signal } = {}) {
   const headers = token() ? { Authorization: `Bearer ${token()}` } : {};
   if (json !== undefined) headers["Content-Type"] = "application/json";
@@ -37,68 +38,67 @@ export async function call(method, path, { query, json, form, signal } = {}) {
     text = await response.text();
   } catch (error) {
     if (error.name === "AbortError") throw error;
-    throw lost();
+    throw reportLost();
   }
-  return read(response.status, text);
+  return parse(response.status, text);
 }
 
-/** All rows of a list, page by page; `isCut` says that there were too many. */
-export async function callAll(path, { query = {}, signal, most = MOST_ROWS } = {}) {
+/** Returns all rows of a list, page by page; `isCut` says that there are more than `limit`. */
+export async function callAll(path, { query = {}, signal, limit = MAX_ROWS } = {}) {
   const rows = [];
   let after = null;
   do {
     const page = await call("GET", path, {
-      query: { ...query, after, limit: Math.min(most - rows.length, 200) },
+      query: { ...query, after, limit: Math.min(limit - rows.length, MAX_PAGE_ROWS) },
       signal,
     });
     rows.push(...page.items);
     after = page.next;
-  } while (after !== null && rows.length < most);
+  } while (after !== null && rows.length < limit);
   return { rows, isCut: after !== null };
 }
 
-/** Sends a file as the body, and tells how much of it has left; fetch cannot tell that. */
-export function send(path, { query, file, signal, tell }) {
+/** Sends a file as the body and reports the progress, which fetch cannot. */
+export function send(path, { query, file, signal, onProgress }) {
   return new Promise((resolve, reject) => {
     const request = new XMLHttpRequest();
     request.open("POST", withQuery(path, query));
     request.setRequestHeader("Authorization", `Bearer ${token()}`);
     request.setRequestHeader("Content-Type", "application/octet-stream");
-    request.upload.addEventListener("progress", (event) => tell(event.loaded, event.total));
+    request.upload.addEventListener("progress", (event) => onProgress(event.loaded, event.total));
     request.addEventListener("load", () => {
       try {
-        resolve(read(request.status, request.responseText));
+        resolve(parse(request.status, request.responseText));
       } catch (error) {
         reject(error);
       }
     });
-    request.addEventListener("error", () => reject(lost()));
+    request.addEventListener("error", () => reject(reportLost()));
     request.addEventListener("abort", () => reject(new DOMException("stopped", "AbortError")));
     signal.addEventListener("abort", () => request.abort());
     request.send(file);
   });
 }
 
-function read(status, text) {
-  if (PROXY_FAILED.includes(status)) throw lost();
+function parse(status, text) {
+  if (PROXY_ERRORS.includes(status)) throw reportLost();
   if (isLost) {
     isLost = false;
     connection.dispatchEvent(new Event("found"));
   }
-  let told = null;
+  let document = null;
   try {
-    told = text ? JSON.parse(text) : null;
+    document = text ? JSON.parse(text) : null;
   } catch {
-    told = { title: `Error ${status}`, detail: "what answered is not this service: look at the proxy in front of it" };
-    throw new Problem(status, told);
+    throw new Problem(status, { detail: "the response is not from this service: check the proxy in front of it" });
   }
-  if (status < 400) return told;
-  const problem = new Problem(status, told ?? {});
+  if (status < 400) return document;
+  const problem = new Problem(status, document ?? {});
   if (status === 401) endSession(problem);
   throw problem;
 }
 
-function lost() {
+function reportLost() {
   if (!isLost) {
     isLost = true;
     connection.dispatchEvent(new Event("lost"));
@@ -106,7 +106,7 @@ function lost() {
   return new Unreachable();
 }
 
-/** Relative to the page, so that it also works below a prefix. */
+/** Paths are relative to the page, so that it also works below a prefix. */
 function withQuery(path, query = {}) {
   const given = Object.entries(query).filter(([, value]) => value !== null && value !== undefined && value !== "");
   return given.length ? `${path}?${new URLSearchParams(given)}` : path;

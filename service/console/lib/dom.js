@@ -1,6 +1,6 @@
-/** Makes elements. Text only ever becomes text: names and labels come from strangers. */
+/** Creates elements. Text only ever becomes text, since names and labels come from strangers. */
 
-/** An element with attributes, listeners (`onclick: f`) and children; texts become text nodes. */
+/** Returns an element with attributes, listeners (`onclick: f`) and children; strings become text nodes. */
 export function el(tag, attributes = {}, ...children) {
   const element = document.createElement(tag);
   for (const [name, value] of Object.entries(attributes)) {
@@ -13,44 +13,58 @@ export function el(tag, attributes = {}, ...children) {
   return element;
 }
 
-/** Puts these in the place of whatever an element holds. */
+/** Replaces the children of an element. */
 export function fill(element, ...children) {
   element.replaceChildren(...present(children));
   return element;
 }
 
-/** Children may come in lists, and those that are not wanted as false or null. */
+/** Children may be nested lists; false and null are left out. */
 const present = (children) => children.flat(Infinity).filter((child) => child || child === "");
 
-/** A text of a stranger, kept from turning the reading direction of what stands around it. */
+/** A text that a stranger chose, isolated so that it cannot change the reading direction around it. */
 export const name = (text) => el("bdi", { class: "name" }, text);
+
+export const muted = (...children) => el("p", { class: "small muted" }, ...children);
+
+export const empty = (...children) => el("p", { class: "empty" }, ...children);
 
 export const button = (text, onclick, attributes = {}) =>
   el("button", { type: "button", onclick, ...attributes }, text);
 
-/** A bar that fills by a share from 0 to 1; what it shows stands beside it as text. */
-export function bar(share, kind = "") {
+/** A bar filled by a share from 0 to 1; the number stands beside it as text. */
+export function meter(share, kind = "") {
   const filled = el("span");
   filled.style.width = `${Math.max(0, Math.min(1, share)) * 100}%`;
-  return el("span", { class: `share ${kind}`, "aria-hidden": "true" }, filled);
+  return el("span", { class: `meter ${kind}`, "aria-hidden": "true" }, filled);
 }
 
-/** A table with headings, or what to say when it has no rows. */
-export function table(headings, rows, empty, caption) {
-  if (!rows.length) return el("p", { class: "empty" }, empty);
-  const head = el(
-    "tr",
-    {},
-    headings.map((heading) => el("th", { scope: "col" }, heading)),
+/** A card with a heading, buttons beside it, and content. */
+export function card(id, heading, buttons, ...content) {
+  return el(
+    "section",
+    { class: "card", "aria-labelledby": id },
+    el("div", { class: "toolbar" }, el("h2", { id }, heading), buttons),
+    content,
   );
-  const body = rows.map((cells) =>
+}
+
+/** A table with headings, or a message if it has no rows. */
+export function table(headings, rows, message, caption) {
+  if (!rows.length) return empty(message);
+  const head = headings.map((heading) => el("th", { scope: "col" }, heading));
+  const cell = (content, at) => el("td", { "data-heading": headings[at] }, content);
+  return el(
+    "table",
+    {},
+    el("caption", { class: "visually-hidden" }, caption),
+    el("thead", {}, el("tr", {}, head)),
     el(
-      "tr",
+      "tbody",
       {},
-      cells.map((cell, at) => el("td", { "data-heading": headings[at] }, cell)),
+      rows.map((cells) => el("tr", {}, cells.map(cell))),
     ),
   );
-  return el("table", {}, el("caption", { class: "unseen" }, caption), el("thead", {}, head), el("tbody", {}, body));
 }
 
 export const byId = (id) => document.getElementById(id);

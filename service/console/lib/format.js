@@ -1,10 +1,10 @@
-/** How numbers, moments and states are said. */
+/** Formats numbers, times and states as text. */
 
 export const percent = (share) => `${(100 * share).toFixed(1)} %`;
 
 export const wholePercent = (share) => `${Math.floor(100 * share)} %`;
 
-export const many = (count, one, several = `${one}s`) => `${count.toLocaleString("en")} ${count === 1 ? one : several}`;
+export const plural = (count, noun) => `${count.toLocaleString("en")} ${noun}${count === 1 ? "" : "s"}`;
 
 export const short = (id) => id.slice(0, 8);
 
@@ -18,38 +18,36 @@ export function bytes(count) {
   return `${at && count < 10 ? count.toFixed(1) : Math.round(count)} ${units[at]}`;
 }
 
-export function moment(text) {
-  return new Date(text).toLocaleString(undefined, { dateStyle: "medium", timeStyle: "short" });
-}
+export const time = (text) => new Date(text).toLocaleString(undefined, { dateStyle: "medium", timeStyle: "short" });
 
-/** The steps of an erasure, as they stand in its receipt, in words. */
+/** The steps of an erasure, by their names in the receipt. */
 export const STEPS = {
-  unserve: "No answer uses it any more",
-  objects: "Its pictures and prompts are removed from the store",
-  write_claims: "No process works with its files any more",
+  unserve: "No prediction uses it",
+  objects: "Pictures and prompts are deleted from the store",
+  write_claims: "No process works with its files",
   memory: "Every replica has dropped it from memory",
-  rows: "Its rows are deleted, and their place in the database is scrubbed",
-  verify: "Everything was verified once more",
+  rows: "Rows are deleted and wiped from the database",
+  verify: "Everything is verified",
 };
 
 export const SHARD_STATES = {
-  waiting: "waits for a worker",
-  training: "is trained",
-  "backing off": "failed, and is tried again",
+  waiting: "waiting for a worker",
+  training: "training",
+  "backing off": "failed, will retry",
   paused: "paused",
   trained: "ready",
   remote: "ready, trained elsewhere",
 };
 
-export const RIGHTS = { use: "use it for answers", manage: "manage it", forget: "have it forgotten" };
+export const RIGHTS = { use: "use it for predictions", manage: "manage it", forget: "forget it" };
 
-/** The state of a whole source, as the menu shows it: a word, and a kind that gives it its colour. */
-export function stateOf(summary, detail) {
-  if (!summary.shards) return { word: "empty", kind: "idle" };
-  if (summary.trained >= summary.shards) return { word: "ready", kind: "good" };
+/** Returns the state of a source as text, and a kind that sets its colour. */
+export function sourceState(summary, detail) {
+  if (!summary.shards) return { text: "empty", kind: "idle" };
+  if (summary.trained >= summary.shards) return { text: "ready", kind: "good" };
   const states = new Set((detail?.shards ?? []).map((shard) => shard.state));
-  if (states.has("training")) return { word: `training ${wholePercent(detail.progress)}`, kind: "busy" };
-  if (states.has("backing off")) return { word: "failed, tries again", kind: "bad" };
-  if (states.has("paused")) return { word: "paused", kind: "idle" };
-  return { word: "waits for a worker", kind: "busy" };
+  if (states.has("training")) return { text: `training ${wholePercent(detail.progress)}`, kind: "busy" };
+  if (states.has("backing off")) return { text: SHARD_STATES["backing off"], kind: "bad" };
+  if (states.has("paused")) return { text: "paused", kind: "idle" };
+  return { text: SHARD_STATES.waiting, kind: "busy" };
 }

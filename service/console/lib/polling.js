@@ -1,44 +1,44 @@
-/** Looks again and again, politely: only while the tab is seen, and more rarely the longer nothing changes. */
+/** Polls the service: only while the tab is visible, and less often the longer nothing changes. */
 
-const SLOWER = 1.6;
+const BACKOFF = 1.6;
 
-/** Calls `look`, which returns whether something has changed, until the signal ends it; returns a way to look now. */
-export function poll(look, { signal, eagerMs = 1000, patientMs = 20000 }) {
-  let delayMs = eagerMs;
+/** Calls `read`, which returns whether something changed, until the signal aborts; returns a function to poll now. */
+export function poll(read, { signal, minMs = 1000, maxMs = 20000 }) {
+  let delayMs = minMs;
   let timer = null;
-  let looking = null; // the look that is under way
-  let isWanted = false; // somebody asked while it was: what it finds may be too old for them
+  let running = null;
+  let isRequested = false; // while a poll was running: its data may be too old
 
   function run() {
     clearTimeout(timer);
     if (signal.aborted) return Promise.resolve();
-    if (looking !== null) isWanted = true;
-    else looking = lookOnce().finally(() => (looking = null));
-    return looking;
+    if (running !== null) isRequested = true;
+    else running = readOnce().finally(() => (running = null));
+    return running;
   }
 
-  async function lookOnce() {
+  async function readOnce() {
     do {
-      isWanted = false;
+      isRequested = false;
       try {
-        delayMs = (await look()) ? eagerMs : Math.min(patientMs, delayMs * SLOWER);
+        delayMs = (await read()) ? minMs : Math.min(maxMs, delayMs * BACKOFF);
       } catch {
-        delayMs = Math.min(patientMs, delayMs * 2); // it was shown where it happened
+        delayMs = Math.min(maxMs, delayMs * 2); // `read` has shown the problem
       }
-    } while (isWanted && !signal.aborted);
+    } while (isRequested && !signal.aborted);
     if (!document.hidden && !signal.aborted) timer = setTimeout(run, delayMs);
   }
 
-  function hurry() {
-    delayMs = eagerMs;
+  function pollNow() {
+    delayMs = minMs;
     return run();
   }
 
-  const onSeen = () => (document.hidden ? clearTimeout(timer) : hurry());
-  document.addEventListener("visibilitychange", onSeen);
+  const onVisibility = () => (document.hidden ? clearTimeout(timer) : pollNow());
+  document.addEventListener("visibilitychange", onVisibility);
   signal.addEventListener("abort", () => {
     clearTimeout(timer);
-    document.removeEventListener("visibilitychange", onSeen);
+    document.removeEventListener("visibilitychange", onVisibility);
   });
-  return hurry;
+  return pollNow;
 }

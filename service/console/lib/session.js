@@ -1,17 +1,17 @@
-/** Who is signed in: the token lives in this tab's session storage, and nowhere else. */
+/** The token of the signed-in user, in this tab's session storage and nowhere else. */
 
 const KEY = "alacarte.token";
 
-/** Tells `ended` when the token stops being good, with the problem as its detail. */
+/** Dispatches `ended` when the service rejects the token, with the problem as its detail. */
 export const session = new EventTarget();
 
 export const token = () => sessionStorage.getItem(KEY);
 
-export const keepToken = (text) => sessionStorage.setItem(KEY, text);
+export const storeToken = (text) => sessionStorage.setItem(KEY, text);
 
-export const dropToken = () => sessionStorage.removeItem(KEY);
+export const removeToken = () => sessionStorage.removeItem(KEY);
 
 export function endSession(problem) {
-  dropToken();
+  removeToken();
   session.dispatchEvent(new CustomEvent("ended", { detail: problem }));
 }

@@ -1,85 +1,64 @@
-/** Who may use, manage or forget a source: listed, given and taken back. */
+/** The grants of a source: who may use, manage or forget it. */
 
-import { call, callAll } from "../lib/api.js";
-import { el, fill, name, table } from "../lib/dom.js";
-import { act, choose, field, form, input } from "../components/forms.js";
-import { showProblem } from "../components/toasts.js";
+import { call } from "../lib/api.js";
+import { el, name } from "../lib/dom.js";
+import { RIGHTS, time } from "../lib/format.js";
 import { isAdmin, state } from "../lib/store.js";
-import { moment, RIGHTS } from "../lib/format.js";
+import { actionButton, dropdown, field, form, input } from "../components/forms.js";
+import { remoteTable } from "../components/remote_data.js";
 
-export function showGrants(source, look) {
-  const place = el("div");
-
-  async function draw() {
-    try {
-      const { rows } = await callAll("grants", { query: { source: source.id } });
-      fill(
-        place,
-        table(
-          ["Who", "May", "Since", ""],
-          rows.map(row),
-          "Nobody but its owner may use it. Grant it to somebody.",
-          "Grants",
-        ),
-      );
-    } catch (error) {
-      showProblem(place, error, draw);
-    }
-  }
+export function showGrants(source, reload) {
+  const grants = remoteTable("grants", {
+    query: { source: source.id },
+    headings: ["User", "May", "Since", ""],
+    row,
+    message: "Only its owner may use it. Grant it to somebody.",
+    caption: "Grants",
+  });
+  const reloadAll = () => Promise.all([grants.reload(), reload({ withDetails: true })]);
 
   function row(grant) {
-    const who = called(grant.user_id);
-    const revoke = act("Revoke", `Revoke ${who}'s right to ${grant.right}`, async () => {
+    const user = grant.user_id === state.me.id ? "you" : (state.users.get(grant.user_id)?.name ?? grant.user_id);
+    const revoke = actionButton("Revoke", `Revoke ${user}'s right to ${grant.right}`, async () => {
       await call("DELETE", "grants", { query: { user: grant.user_id, source: source.id, right: grant.right } });
-      await Promise.all([draw(), look({ isThorough: true })]);
+      await reloadAll();
     });
-    return [name(who), RIGHTS[grant.right], moment(grant.granted_at), revoke];
+    return [name(user), RIGHTS[grant.right], time(grant.granted_at), revoke];
   }
 
-  async function give(user, right) {
+  async function grant(user, right) {
     await call("POST", "grants", { json: { user, source: source.id, right } });
-    await Promise.all([draw(), look({ isThorough: true })]);
+    await reloadAll();
   }
 
-  draw();
-  const isOurs = isAdmin() || source.owner_id === state.me.id;
+  const mayGrantAll = isAdmin() || source.owner_id === state.me.id;
   return el(
     "section",
     {},
     el("h3", {}, "Grants"),
-    place,
-    !source.rights.includes("use") && act("Grant yourself the right to use it", null, () => give(state.me.id, "use")),
-    giving(isOurs ? Object.keys(RIGHTS) : ["use"], give),
+    grants.element,
+    !source.rights.includes("use") && actionButton("Grant it to yourself", null, () => grant(state.me.id, "use")),
+    grantForm(mayGrantAll ? Object.keys(RIGHTS) : ["use"], grant),
   );
 }
 
-function giving(rights, give) {
-  const others = [...state.users.values()];
-  const list = el(
-    "datalist",
-    { id: "people" },
-    others.map((user) => el("option", { value: user.name })),
-  );
-  const who = input({ required: true, list: "people" });
-  const right = choose(
+function grantForm(rights, grant) {
+  const users = [...state.users.values()];
+  const suggestions = users.map((user) => el("option", { value: user.name }));
+  const user = input({ required: true, list: "user-names" });
+  const right = dropdown(
     rights.map((one) => [one, RIGHTS[one]]),
     "use",
   );
-  const hint = isAdmin() ? "A name, or an id." : "Their id: the console shows it to them under their name.";
-  const fields = [list, el("div", { class: "row" }, field("User or group", who, hint), field("May", right))];
-  return form(
-    fields,
-    "Grant",
-    async () => {
-      const wanted = who.value.trim();
-      await give(others.find((user) => user.name === wanted)?.id ?? wanted, right.value);
-      who.value = "";
-    },
-    { isReady: () => who.value.trim() !== "" },
-  );
-}
-
-function called(id) {
-  if (id === state.me.id) return "you";
-  return state.users.get(id)?.name ?? id;
+  const hint = isAdmin() ? "A name or an id." : "Their id. They find it in their account on this page.";
+  const fields = [
+    el("datalist", { id: "user-names" }, suggestions),
+    el("div", { class: "row" }, field("User or group", user, hint), field("May", right)),
+  ];
+  const submit = async () => {
+    const given = user.value.trim();
+    await grant(users.find((one) => one.name === given)?.id ?? given, right.value);
+    user.value = "";
+  };
+  return form(fields, "Grant", submit, { isReady: () => user.value.trim() !== "" });
 }

@@ -1,56 +1,45 @@
-/** Who is in a group. */
+/** The members of a group. */
 
-import { call, callAll } from "../lib/api.js";
-import { openDialog } from "../components/dialog.js";
-import { el, fill, name, table } from "../lib/dom.js";
-import { act, choose, field, form } from "../components/forms.js";
-import { showProblem } from "../components/toasts.js";
+import { call } from "../lib/api.js";
+import { el, fill, name } from "../lib/dom.js";
 import { state } from "../lib/store.js";
+import { openDialog } from "../components/dialog.js";
+import { actionButton, dropdown, field, form } from "../components/forms.js";
+import { remoteTable } from "../components/remote_data.js";
 
 export function openGroup(group) {
   const { body, signal } = openDialog(`Members of ${group.name}`);
-  const place = el("div");
   const adding = el("div");
-
-  async function draw() {
-    try {
-      const { rows } = await callAll(`users/${group.id}/members`, { signal });
-      fill(
-        place,
-        table(
-          ["Name", "Role", ""],
-          rows.map(row),
-          "Nobody is in it. Members have what the group is granted.",
-          "Members",
-        ),
-      );
-      const inside = new Set(rows.map((user) => user.id));
-      fill(adding, showAdding([...state.users.values()].filter((user) => !user.is_group && !inside.has(user.id))));
-    } catch (error) {
-      showProblem(place, error, draw);
-    }
-  }
+  const members = remoteTable(`users/${group.id}/members`, {
+    signal,
+    headings: ["Name", "Role", ""],
+    row,
+    message: "The group has no members. Members share the grants of the group.",
+    caption: "Members",
+    onLoad: drawForm,
+  });
 
   function row(user) {
-    const off = act("Remove", `Remove ${user.name} from the group`, async () => {
+    const remove = actionButton("Remove", `Remove ${user.name} from the group`, async () => {
       await call("DELETE", `users/${group.id}/members/${user.id}`);
-      await draw();
+      await members.reload();
     });
-    return [name(user.name), user.role, off];
+    return [name(user.name), user.role, remove];
   }
 
-  function showAdding(others) {
-    if (!others.length) return null;
-    const who = choose(
-      others.map((user) => [user.id, user.name]),
-      others[0].id,
+  function drawForm(rows) {
+    const ids = new Set(rows.map((user) => user.id));
+    const others = [...state.users.values()].filter((user) => !user.is_group && !ids.has(user.id));
+    const user = dropdown(
+      others.map((other) => [other.id, other.name]),
+      others[0]?.id,
     );
-    return form([field("User", who)], "Add", async () => {
-      await call("PUT", `users/${group.id}/members/${who.value}`);
-      await draw();
-    });
+    const add = async () => {
+      await call("PUT", `users/${group.id}/members/${user.value}`);
+      await members.reload();
+    };
+    fill(adding, others.length > 0 && form([field("User", user)], "Add", add));
   }
 
-  fill(body, place, adding);
-  draw();
+  fill(body, members.element, adding);
 }

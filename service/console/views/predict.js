@@ -1,30 +1,30 @@
-/** Pictures and their answers: dropped, pasted or chosen, and asked again whenever other sources shall answer. */
+/** Pictures and their predictions: chosen, dropped or pasted, and predicted again when the selection changes. */
 
 import { call, connection } from "../lib/api.js";
-import { showAnswer } from "../components/result.js";
-import { button, byId, el, fill, name } from "../lib/dom.js";
-import { choose, field } from "../components/forms.js";
-import { showProblem } from "../components/toasts.js";
-import { answering, canAnswer, state, store, task } from "../lib/store.js";
+import { button, byId, el, empty, fill, name } from "../lib/dom.js";
+import { currentTask, isUsable, selectedSources, state, store } from "../lib/store.js";
+import { dropdown, field } from "../components/forms.js";
+import { showProblem } from "../components/problem.js";
+import { showPrediction } from "../components/result.js";
 
-const SETTLE_MS = 120; // several ticks in a row are one question
-const MOST = 24; // pictures on the page
+const DEBOUNCE_MS = 120; // several clicks in a row are one request
+const MAX_PICTURES = 24;
 const COMPOSITIONS = ["average", "concat", "vote"];
 const WEIGHTINGS = ["none", "prototypes"];
 
-const asked = []; // pictures: { file, url, element, place, answer, before, asking }
-const wish = { composition: "", weighting: "", release: "" };
-let lastSet = "";
+const pictures = []; // { file, url, element, output, prediction, previous, request }
+const options = { composition: "", weighting: "", release: "" };
+let lastRequest = "";
 let timer = null;
 
-export function startAsking() {
+export function startPredict() {
   const drop = byId("drop");
   byId("files").addEventListener("change", (event) => {
     add(event.target.files);
-    event.target.value = ""; // the same file may be chosen again
+    event.target.value = ""; // so that the same file can be chosen again
   });
   for (const kind of ["dragover", "drop"]) {
-    document.addEventListener(kind, (event) => event.preventDefault()); // or a miss would leave the page
+    document.addEventListener(kind, (event) => event.preventDefault()); // else the browser opens the dropped file
   }
   drop.addEventListener("dragover", () => drop.classList.add("over"));
   drop.addEventListener("dragleave", () => drop.classList.remove("over"));
@@ -36,138 +36,127 @@ export function startAsking() {
     if (state.me !== null && event.clipboardData.files.length) add(event.clipboardData.files);
   });
   byId("clear").addEventListener("click", clearPictures);
-  store.addEventListener("change", follow);
-  connection.addEventListener("found", () => asked.forEach(ask));
+  store.addEventListener("change", update);
+  connection.addEventListener("found", () => pictures.forEach(predict));
 }
 
 export function clearPictures() {
-  for (const picture of [...asked]) remove(picture);
-  Object.assign(wish, { composition: "", weighting: "", release: "" });
-  lastSet = "";
+  for (const picture of [...pictures]) remove(picture);
+  Object.assign(options, { composition: "", weighting: "", release: "" });
+  lastRequest = "";
 }
 
 function add(files) {
   for (const file of files) {
-    const picture = { file, url: URL.createObjectURL(file), answer: null, before: null, asking: null };
-    picture.place = el("div", { class: "answer", "aria-live": "polite" });
+    const picture = { file, url: URL.createObjectURL(file), prediction: null, previous: null, request: null };
+    picture.output = el("div", { class: "prediction", "aria-live": "polite" });
     const image = el("img", { src: picture.url, alt: `The picture ${file.name}` });
-    image.addEventListener("error", () =>
-      image.replaceWith(el("p", { class: "unshown small quiet" }, "This browser cannot show it.")),
-    );
+    const noPreview = el("p", { class: "no-preview small muted" }, "This browser cannot show this file.");
+    image.addEventListener("error", () => image.replaceWith(noPreview));
     const off = button("Remove", () => remove(picture), { class: "plain", "aria-label": `Remove ${file.name}` });
-    const caption = el("figcaption", { class: "small quiet" }, name(file.name), off);
-    picture.element = el("li", {}, el("figure", {}, image, caption), picture.place);
-    asked.unshift(picture);
+    const caption = el("figcaption", { class: "small muted" }, name(file.name), off);
+    picture.element = el("li", {}, el("figure", {}, image, caption), picture.output);
+    pictures.unshift(picture);
     byId("pictures").prepend(picture.element);
-    ask(picture);
+    predict(picture);
   }
-  for (const picture of asked.slice(MOST)) remove(picture);
-  byId("clear").hidden = asked.length < 2;
+  for (const picture of pictures.slice(MAX_PICTURES)) remove(picture);
+  byId("clear").hidden = pictures.length < 2;
 }
 
 function remove(picture) {
-  picture.asking?.abort();
+  picture.request?.abort();
   URL.revokeObjectURL(picture.url);
   picture.element.remove();
-  asked.splice(asked.indexOf(picture), 1);
-  byId("clear").hidden = asked.length < 2;
+  pictures.splice(pictures.indexOf(picture), 1);
+  byId("clear").hidden = pictures.length < 2;
 }
 
-/** Asks again if what would answer is not what it was. */
-function follow() {
-  drawHow();
+/** Predicts again if the sources or the options have changed. */
+function update() {
+  drawOptions();
   drawNote();
-  const set = JSON.stringify([
-    state.taskId,
-    isWhole(),
-    answering().map((source) => [source.id, source.trained, source.detail.shards.map((shard) => shard.generation)]),
-    wish,
-  ]);
-  if (set === lastSet) return;
-  lastSet = set;
+  const generations = (source) => source.detail.shards.map((shard) => shard.generation);
+  const sources = selectedSources().map((source) => [source.id, source.trained, generations(source)]);
+  const request = JSON.stringify([state.taskId, isAllSelected(), sources, options]);
+  if (request === lastRequest) return;
+  lastRequest = request;
   clearTimeout(timer);
-  timer = setTimeout(() => asked.forEach(ask), SETTLE_MS);
+  timer = setTimeout(() => pictures.forEach(predict), DEBOUNCE_MS);
 }
 
-/** Whether nothing was left out: then the service is asked for all, also for what the menu does not list. */
-const isWhole = () => state.sources.every((source) => !canAnswer(source) || !state.leftOut.has(source.id));
+/** Whether no source is unticked. Then the request names none, and also uses those that the list does not show. */
+const isAllSelected = () => state.sources.filter(isUsable).every((source) => !state.excluded.has(source.id));
 
-async function ask(picture) {
-  picture.asking?.abort();
-  const asking = (picture.asking = new AbortController());
-  if (!isWhole() && !answering().length) {
-    fill(picture.place, el("p", { class: "empty" }, "Nothing is ticked. Tick a source on the menu."));
+async function predict(picture) {
+  picture.request?.abort();
+  const request = (picture.request = new AbortController());
+  if (!isAllSelected() && !selectedSources().length) {
+    fill(picture.output, empty("No source is selected. Tick at least one in the list."));
     return;
   }
-  if (picture.answer === null) fill(picture.place, el("p", { class: "quiet" }, "Asking…"));
-  picture.place.setAttribute("aria-busy", "true");
+  if (picture.prediction === null) fill(picture.output, el("p", { class: "muted" }, "Predicting…"));
+  picture.output.setAttribute("aria-busy", "true");
   try {
-    const answer = await call("POST", "predict", { form: question(picture.file), signal: asking.signal });
-    if (picture.answer?.set_digest !== answer.set_digest) picture.before = picture.answer;
-    picture.answer = answer;
-    const isOpen = picture.place.querySelector("details")?.open ?? false;
-    fill(picture.place, showAnswer(answer, picture.before));
-    picture.place.querySelector("details").open = isOpen;
+    const prediction = await call("POST", "predict", { form: requestForm(picture.file), signal: request.signal });
+    if (picture.prediction?.set_digest !== prediction.set_digest) picture.previous = picture.prediction;
+    picture.prediction = prediction;
+    const isOpen = picture.output.querySelector("details")?.open ?? false;
+    fill(picture.output, showPrediction(prediction, picture.previous));
+    picture.output.querySelector("details").open = isOpen;
   } catch (error) {
-    if (error.name === "AbortError") return; // whoever stopped it asks again
-    picture.answer = null;
-    showProblem(picture.place, error, () => ask(picture));
+    if (error.name === "AbortError") return; // a newer request replaces this one
+    picture.prediction = null;
+    showProblem(picture.output, error, () => predict(picture));
   }
-  picture.place.removeAttribute("aria-busy");
+  picture.output.removeAttribute("aria-busy");
 }
 
-function question(file) {
+function requestForm(file) {
   const form = new FormData();
   form.append("image", file);
   form.append("explain", "true");
   if (state.taskId !== null) form.append("task", state.taskId);
-  if (!isWhole()) for (const source of answering()) form.append("sources", source.id);
-  for (const [key, value] of Object.entries(wish)) if (value) form.append(key, value);
+  if (!isAllSelected()) for (const source of selectedSources()) form.append("sources", source.id);
+  for (const [key, value] of Object.entries(options)) if (value) form.append(key, value);
   return form;
 }
 
-/** What the task does by default may be done otherwise; drawn anew only when it offers something else. */
-function drawHow() {
-  const own = task();
-  byId("how").hidden = own === null;
-  if (own === null) return;
-  const place = byId("how-fields");
-  const told = JSON.stringify([
-    own.id,
-    own.composition,
-    own.weighting,
-    state.releases.map((one) => [one.id, one.name]),
-  ]);
-  if (place.dataset.told === told) return;
-  place.dataset.told = told;
-  if (!state.releases.some((one) => one.id === wish.release)) wish.release = "";
-  const menus = [
-    [
-      "composition",
-      "Composition",
-      [["", `the task's own (${own.composition})`], ...COMPOSITIONS.map((one) => [one, one])],
-    ],
-    ["weighting", "Weighting", [["", `the task's own (${own.weighting})`], ...WEIGHTINGS.map((one) => [one, one])]],
-    ["release", "Prompts", [["", "those of now"], ...state.releases.map((one) => [one.id, `pinned as ${one.name}`])]],
+/** Draws the options; only if they have changed, so that an open list stays open. */
+function drawOptions() {
+  const task = currentTask();
+  byId("options").hidden = task === null;
+  if (task === null) return;
+  const fields = byId("option-fields");
+  const releases = state.releases.map((release) => [release.id, release.name]);
+  const drawn = JSON.stringify([task.id, task.composition, task.weighting, releases]);
+  if (fields.dataset.drawn === drawn) return;
+  fields.dataset.drawn = drawn;
+  if (!state.releases.some((release) => release.id === options.release)) options.release = "";
+  const choices = (default_, values) => [["", `task default (${default_})`], ...values.map((value) => [value, value])];
+  const lists = [
+    ["composition", "Composition", choices(task.composition, COMPOSITIONS)],
+    ["weighting", "Weighting", choices(task.weighting, WEIGHTINGS)],
+    ["release", "Prompts", [["", "current"], ...releases.map(([id, title]) => [id, `release ${title}`])]],
   ];
   fill(
-    place,
-    menus.map(([key, label, options]) => {
-      const select = choose(options, wish[key]);
-      select.addEventListener("change", () => {
-        wish[key] = select.value;
-        follow();
+    fields,
+    lists.map(([key, label, items]) => {
+      const list = dropdown(items, options[key]);
+      list.addEventListener("change", () => {
+        options[key] = list.value;
+        update();
       });
-      return field(label, select);
+      return field(label, list);
     }),
   );
 }
 
 function drawNote() {
-  const isBarred = state.hasLoaded && state.sources.length > 0 && !state.hasMore && !state.sources.some(canAnswer);
+  const hasNone = state.hasLoaded && state.sources.length > 0 && !state.hasMore && !state.sources.some(isUsable);
   const isTraining = state.sources.some((source) => source.detail?.rights.includes("use"));
   const text = isTraining
-    ? "What you may use is not trained yet. Answers begin with the first shard."
-    : "You may use none of these sources yet. Whoever manages one can grant it: open it on the menu.";
-  fill(byId("ask-note"), isBarred && el("p", { class: "empty" }, text));
+    ? "Your sources are not trained yet. Predictions start with the first trained shard."
+    : "You may not use any of these sources yet. Ask whoever manages one for a grant.";
+  fill(byId("predict-note"), hasNone && empty(text));
 }

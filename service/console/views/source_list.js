@@ -1,136 +1,131 @@
-/** The menu: every source that one may see, how far its training has come, and a tick for those that shall answer. */
+/** The list of sources: the state of each, and a checkbox that selects it for predictions. */
 
-import { button, byId, el, fill, name } from "../lib/dom.js";
-import { choose, field } from "../components/forms.js";
-import { openSource } from "./source_detail.js";
+import { button, byId, el, empty, fill, name } from "../lib/dom.js";
+import { plural, sourceState } from "../lib/format.js";
 import {
-  answering,
-  canAnswer,
   chooseTask,
   isAdmin,
+  isSelected,
+  isUsable,
   may,
   mayUpload,
-  showMore,
+  select,
+  selectedSources,
+  showMoreSources,
   state,
   store,
-  tick,
-  tickAll,
   userName,
 } from "../lib/store.js";
+import { dropdown, field } from "../components/forms.js";
+import { openSource } from "./source_detail.js";
 import { openUpload } from "./upload.js";
-import { many, stateOf } from "../lib/format.js";
 
-const rows = new Map(); // by id: kept while a source is there, so that focus stays where it is
+const rows = new Map(); // by source id; reused, so that the focus stays where it is
 
-/** Draws the menu now and whenever something changes; `look` reads it anew. */
-export function startMenu(look) {
-  byId("upload").addEventListener("click", () => openUpload(look));
-  store.addEventListener("change", () => draw(look));
+/** Draws the list whenever the state changes; `reload` reads the state from the service. */
+export function startSourceList(reload) {
+  byId("upload").addEventListener("click", () => openUpload(reload));
+  store.addEventListener("change", () => draw(reload));
 }
 
-function draw(look) {
+function draw(reload) {
   byId("upload").hidden = !mayUpload() || !state.tasks.length;
-  drawTools(look);
+  drawTools(reload);
   const present = new Set(state.sources.map((source) => source.id));
   for (const [id, row] of rows) {
     if (present.has(id)) continue;
     row.element.remove();
     rows.delete(id);
   }
-  const list = byId("menu");
+  const list = byId("source-list");
   state.sources.forEach((source, at) => {
-    if (!rows.has(source.id)) rows.set(source.id, makeRow(source.id, look));
+    if (!rows.has(source.id)) rows.set(source.id, createRow(source.id, reload));
     const row = rows.get(source.id);
     if (list.children[at] !== row.element) list.insertBefore(row.element, list.children[at] ?? null);
     row.update(source);
   });
-  drawEnd(look);
+  drawEnd(reload);
 }
 
-/** The choice of the task, and of everything or nothing; drawn anew only when it says something else. */
-function drawTools(look) {
-  const place = byId("menu-tools");
-  const usable = state.sources.filter(canAnswer).length;
-  const told = JSON.stringify([state.tasks.map((one) => [one.id, one.name]), state.taskId]);
-  if (place.dataset.told !== told) {
-    place.dataset.told = told;
-    const select = choose(
-      state.tasks.map((one) => [one.id, one.name]),
-      state.taskId,
-    );
-    select.addEventListener("change", () => {
-      chooseTask(select.value);
-      look();
+/** Draws the task list and the buttons All and None; only if the tasks have changed. */
+function drawTools(reload) {
+  const tools = byId("source-tools");
+  const usable = state.sources.filter(isUsable);
+  const tasks = state.tasks.map((task) => [task.id, task.name]);
+  const drawn = JSON.stringify([tasks, state.taskId]);
+  if (tools.dataset.drawn !== drawn) {
+    tools.dataset.drawn = drawn;
+    const list = dropdown(tasks, state.taskId);
+    list.addEventListener("change", () => {
+      chooseTask(list.value);
+      reload();
     });
-    const all = button("All", () => tickAll(true), { class: "plain", "aria-label": "Tick all sources" });
-    const none = button("None", () => tickAll(false), { class: "plain", "aria-label": "Untick all sources" });
-    const ticks = el(
+    const selectAll = (isTicked) => () => select(state.sources.filter(isUsable).map((source) => source.id), isTicked);
+    const selection = el(
       "div",
-      { class: "bar", id: "ticks" },
-      el("p", { class: "small quiet", id: "ticks-say" }),
-      el("span", {}, all, none),
+      { class: "toolbar", id: "selection" },
+      el("p", { class: "small muted", id: "selection-count" }),
+      el(
+        "span",
+        {},
+        button("All", selectAll(true), { class: "plain", "aria-label": "Select all sources" }),
+        button("None", selectAll(false), { class: "plain", "aria-label": "Select no source" }),
+      ),
     );
-    fill(place, state.tasks.length > 1 && field("Task", select), ticks);
+    fill(tools, state.tasks.length > 1 && field("Task", list), selection);
   }
-  byId("ticks").hidden = usable === 0;
-  fill(byId("ticks-say"), `${answering().length} of ${many(usable, "source")} that you may use will answer`);
+  byId("selection").hidden = !usable.length;
+  fill(byId("selection-count"), `${selectedSources().length} of ${plural(usable.length, "usable source")} selected`);
 }
 
-function makeRow(id, look) {
+function createRow(id, reload) {
   const box = el("input", { type: "checkbox" });
-  box.addEventListener("change", () => tick(id, box.checked));
-  const title = button("", () => openSource(id, look), { class: "link" });
+  box.addEventListener("change", () => select([id], box.checked));
+  const title = button("", () => openSource(id, reload), { class: "link" });
   const pill = el("span", { class: "pill" });
-  const facts = el("p", { class: "small quiet" });
+  const summary = el("p", { class: "small muted" });
   const progress = el("progress", { max: "1" });
-  const text = el("div", {}, el("div", { class: "line" }, title, pill), facts, progress);
+  const text = el("div", {}, el("div", { class: "split" }, title, pill), summary, progress);
   const element = el("li", { "data-source": id }, box, text);
 
   function update(source) {
-    const { word, kind } = stateOf(source, source.detail);
-    const isUsable = canAnswer(source);
-    box.disabled = !isUsable;
-    box.checked = isUsable && !state.leftOut.has(id);
-    box.setAttribute("aria-label", `Let ${source.name} answer`);
+    const status = sourceState(source, source.detail);
+    box.disabled = !isUsable(source);
+    box.checked = isSelected(source);
+    box.setAttribute("aria-label", `Use ${source.name}`);
     fill(title, name(source.name));
     title.setAttribute("aria-label", `${source.name}: details`);
-    pill.className = `pill ${kind}`;
-    fill(pill, word);
-    const rights = source.detail === null ? "" : may(source, "use") ? "" : " · not granted to you";
-    const pictures = source.samples ? many(source.samples, "picture") : "no pictures";
+    pill.className = `pill ${status.kind}`;
+    fill(pill, status.text);
+    const pictures = source.samples ? plural(source.samples, "picture") : "no pictures";
     fill(
-      facts,
-      `${pictures} · ${source.trained} of ${many(source.shards, "shard")} trained · owner: `,
+      summary,
+      `${pictures} · ${source.trained} of ${plural(source.shards, "shard")} trained · owner: `,
       name(userName(source.owner_id)),
-      rights,
+      source.detail !== null && !may(source, "use") && " · not granted to you",
     );
-    const share = source.detail?.progress ?? 0;
     progress.hidden = !source.shards || source.trained >= source.shards;
-    progress.value = share;
+    progress.value = source.detail?.progress ?? 0;
     progress.setAttribute("aria-label", `Training of ${source.name}`);
-    element.classList.toggle("barred", !isUsable);
+    element.classList.toggle("unusable", !isUsable(source));
   }
 
   return { element, update };
 }
 
-function drawEnd(look) {
-  const more =
-    state.hasMore &&
-    button("Show more sources", () => {
-      showMore();
-      look();
-    });
-  fill(byId("menu-end"), more, state.hasLoaded && !state.sources.length && el("p", { class: "empty" }, emptyMenu()));
+function drawEnd(reload) {
+  const more = () => {
+    showMoreSources();
+    reload();
+  };
+  const isEmpty = state.hasLoaded && !state.sources.length;
+  fill(byId("source-list-end"), state.hasMore && button("Show more sources", more), isEmpty && empty(emptyText()));
 }
 
-function emptyMenu() {
-  if (!state.tasks.length) {
-    return isAdmin()
-      ? "There is no task yet. Make one under Administration."
-      : "There is no task yet. An admin makes one.";
-  }
+function emptyText() {
+  if (!state.tasks.length && isAdmin()) return "There is no task yet. Create one on the page Admin.";
+  if (!state.tasks.length) return "There is no task yet. An admin must create one.";
   return mayUpload()
-    ? "No source yet. Upload an archive of pictures, one folder for each label."
-    : "No source is open to you yet. Ask an admin or an owner to grant you one: they need your id, under your name.";
+    ? "There is no source yet. Upload an archive of pictures with one folder for each label."
+    : "You may not use any source yet. Ask an admin or an owner for a grant, and give them your id from your account.";
 }

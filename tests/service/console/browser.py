@@ -1,4 +1,4 @@
-"""Somebody who sits before the console: finds things as people do, by their words, and notes what goes wrong."""
+"""A browser tab with the console: finds things by their visible text, and records errors of the page."""
 
 import re
 from dataclasses import dataclass, field
@@ -8,79 +8,70 @@ from playwright.sync_api import BrowserContext, ConsoleMessage, Dialog, FilePayl
 
 from tests.service.deployment import Deployment, picture
 
-REFUSED = "Failed to load resource: the server responded with a status of"
-PATIENCE_MS = 60_000
+ERROR_RESPONSE = "Failed to load resource: the server responded with a status of"
+TIMEOUT_MS = 60_000
 
-expect.set_options(timeout=PATIENCE_MS)
+expect.set_options(timeout=TIMEOUT_MS)
 
 
 @dataclass
-class Reader:
+class ConsoleTab:
     """One tab of the console."""
 
     context: BrowserContext
     deployment: Deployment
-    faults: list[str] = field(default_factory=list)
-    refusals: list[str] = field(default_factory=list)  # what the browser notes of answers that are no success
+    errors: list[str] = field(default_factory=list)
 
     def __post_init__(self) -> None:
         self.page: Page = self.context.new_page()
-        self.page.set_default_timeout(PATIENCE_MS)
-        self.page.on("pageerror", lambda error: self.faults.append(str(error)))
-        self.page.on("console", self._note)
-        self.page.on("dialog", self._refuse)
-        self.page.on("crash", lambda _: self.faults.append("the page crashed"))
+        self.page.set_default_timeout(TIMEOUT_MS)
+        self.page.on("pageerror", lambda error: self.errors.append(str(error)))
+        self.page.on("console", self._record)
+        self.page.on("dialog", self._dismiss)
+        self.page.on("crash", lambda _: self.errors.append("the page crashed"))
 
-    def open(self, at: str = "/") -> Page:
-        """The page, not signed in."""
-        self.page.goto(self.deployment.url + at)
+    def open(self, path: str = "/") -> Page:
+        """Open the page without signing in."""
+        self.page.goto(self.deployment.url + path)
         return self.page
 
-    def sign_in(self, who: str, at: str = "/") -> Page:
-        """The page as that person sees it, once the menu has come."""
-        self.open(at)
-        self.page.get_by_label("Your token").fill(self.deployment.tokens.get(who, who))
+    def sign_in(self, user: str, path: str = "/") -> Page:
+        """Sign in as a user, or with a token."""
+        self.open(path)
+        self.page.get_by_label("Token").fill(self.deployment.tokens.get(user, user))
         self.page.get_by_role("button", name="Sign in").click()
         expect(self.page.get_by_role("button", name="Sign out")).to_be_visible()
         return self.page
 
     def row(self, source: UUID) -> Locator:
-        """The source's row on the menu."""
-        return self.page.locator(f'#menu [data-source="{source}"]')
+        """Return the source's row in the list."""
+        return self.page.locator(f'#source-list [data-source="{source}"]')
 
     def dialog(self) -> Locator:
-        """The dialog that is on top."""
+        """Return the topmost dialog."""
         return self.page.locator("dialog[open]").last
 
-    def ask(self, number: int = 0, name: str = "cat.png") -> Locator:
-        """Gives a picture to the page; its place in the list."""
+    def add_picture(self, number: int = 0, name: str = "cat.png") -> Locator:
+        """Add a picture and return its item in the list."""
         file = FilePayload(name=name, mimeType="image/png", buffer=picture(number))
         self.page.get_by_label("Choose pictures").set_input_files([file])
         return self.page.locator("#pictures > li").first
 
-    def scores(self, answer: Locator) -> dict[str, str]:
-        """The labels of an answer with their scores, as they are shown."""
-        rows = answer.locator(".labels > li")
+    def scores(self, item: Locator) -> dict[str, str]:
+        """Return the labels of a prediction with their scores, as they are shown."""
+        rows = item.locator(".labels > li")
         expect(rows.first).to_be_visible()
         labels, scores = (rows.locator(part).all_inner_texts() for part in (".label", ".score"))
         return dict(zip(labels, scores, strict=True))
 
-    def assert_faultless(self) -> None:
-        """No error, no violation of the policy, and no dialog of a script, since the page was opened."""
-        assert self.faults == []
+    def ignore_errors(self, text: str) -> None:
+        """Drop recorded errors that the test has caused on purpose."""
+        self.errors = [error for error in self.errors if text not in error]
 
-    def forgive(self, text: str) -> None:
-        """What the browser noted of this is what the test did on purpose."""
-        self.faults = [fault for fault in self.faults if text not in fault]
+    def _record(self, message: ConsoleMessage) -> None:
+        if message.type in ("error", "warning") and not re.match(ERROR_RESPONSE, message.text):
+            self.errors.append(f"{message.type}: {message.text}")
 
-    def _note(self, message: ConsoleMessage) -> None:
-        if message.type not in ("error", "warning"):
-            return
-        if re.match(REFUSED, message.text):
-            self.refusals.append(message.text)
-        else:
-            self.faults.append(f"{message.type}: {message.text}")
-
-    def _refuse(self, dialog: Dialog) -> None:
-        self.faults.append(f"a script opened a dialog: {dialog.message}")
+    def _dismiss(self, dialog: Dialog) -> None:
+        self.errors.append(f"a script opened a dialog: {dialog.message}")
         dialog.dismiss()

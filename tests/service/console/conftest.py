@@ -1,4 +1,4 @@
-"""A real browser, and a page of the console whose every error is remembered."""
+"""A real browser, and a tab of the console that must end without errors."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from collections.abc import Iterator
 import pytest
 from playwright.sync_api import Browser, BrowserContext, sync_playwright
 
-from tests.service.console.browser import Reader
+from tests.service.console.browser import ConsoleTab
 from tests.service.deployment import Deployment
 
 CHROMIUM = os.environ.get("CHROMIUM") or shutil.which("chromium") or shutil.which("google-chrome")
@@ -19,9 +19,9 @@ QUIET = ("--disable-sync", "--no-first-run", "--disable-dev-shm-usage")
 
 @pytest.fixture(scope="module")
 def browser() -> Iterator[Browser]:
-    """Chromium, as the system has it."""
+    """The system's Chromium."""
     if CHROMIUM is None:
-        pytest.skip("no chromium here: install the system's, or name it in CHROMIUM")
+        pytest.skip("chromium is missing: install it, or set CHROMIUM to its path")
     with sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=CHROMIUM, args=[*FLAGS, *QUIET])
         yield browser
@@ -30,15 +30,15 @@ def browser() -> Iterator[Browser]:
 
 @pytest.fixture
 def context(browser: Browser) -> Iterator[BrowserContext]:
-    """A browser profile with nothing in it."""
+    """An empty browser profile."""
     context = browser.new_context()
     yield context
     context.close()
 
 
 @pytest.fixture
-def reader(context: BrowserContext, deployment: Deployment) -> Iterator[Reader]:
-    """Somebody at the console, on whose page nothing may have gone wrong in the end."""
-    reader = Reader(context, deployment)
-    yield reader
-    reader.assert_faultless()
+def tab(context: BrowserContext, deployment: Deployment) -> Iterator[ConsoleTab]:
+    """A tab; at the end there was no script error, no policy violation and no dialog opened by a script."""
+    tab = ConsoleTab(context, deployment)
+    yield tab
+    assert tab.errors == []

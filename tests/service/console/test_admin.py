@@ -1,4 +1,4 @@
-"""Tasks, users, tokens and releases on the console; and names that would be scripts if anything let them."""
+"""Tasks, users, tokens and releases on the console; and names that try to run as scripts."""
 
 from playwright.sync_api import expect
 
@@ -6,81 +6,81 @@ from registry.access.caller import OPERATOR
 from registry.access.grants import grant_right
 from registry.catalog.sources import create_source
 from registry.catalog.tasks import create_task
-from tests.service.console.browser import Reader
+from tests.service.console.browser import ConsoleTab
 from tests.service.deployment import BACKBONE, SIZE
 
 NAME = "<img src=x onerror=alert('owned')>"  # of a task, which has no slash
 HOSTILE = "<img src=x onerror=\"alert('owned')\"><script>alert('owned')</script>"
 
 
-def test_a_user_is_made_and_signs_in_with_the_token_that_is_shown_once(reader: Reader) -> None:
-    page = reader.sign_in("admin", "/#/administration")
-    name = reader.deployment.new_name("guest")
-    page.get_by_role("button", name="Make a user").click()
-    reader.dialog().get_by_label("Name", exact=True).fill(name)
-    reader.dialog().get_by_role("button", name="Make", exact=True).click()
+def test_a_user_is_created_and_signs_in_with_the_token_that_is_shown_once(tab: ConsoleTab) -> None:
+    page = tab.sign_in("admin", "/#/admin")
+    name = tab.deployment.new_name("guest")
+    page.get_by_role("button", name="Create a user").click()
+    tab.dialog().get_by_label("Name", exact=True).fill(name)
+    tab.dialog().get_by_role("button", name="Create", exact=True).click()
 
-    expect(reader.dialog()).to_contain_text(f"Tokens of {name}")
-    reader.dialog().get_by_label("What it is for").fill("the phone")
-    reader.dialog().get_by_role("button", name="Issue a token").click()
+    expect(tab.dialog()).to_contain_text(f"Tokens of {name}")
+    tab.dialog().get_by_label("Purpose").fill("the phone")
+    tab.dialog().get_by_role("button", name="Issue a token").click()
 
-    text = reader.dialog().locator(".secret").inner_text()
-    expect(reader.dialog().locator("tbody tr")).to_contain_text("the phone")
-    reader.dialog().get_by_role("button", name="Close").click()
+    text = tab.dialog().locator(".secret").inner_text()
+    expect(tab.dialog().locator("tbody tr")).to_contain_text("the phone")
+    tab.dialog().get_by_role("button", name="Close").click()
     expect(page.get_by_text(text)).to_have_count(0)
     page.get_by_role("button", name="Sign out").click()
-    page.get_by_label("Your token").fill(text)
+    page.get_by_label("Token").fill(text)
     page.get_by_role("button", name="Sign in").click()
-    expect(page.locator("#who summary")).to_contain_text(name)
+    expect(page.locator("#account summary")).to_contain_text(name)
 
 
-def test_the_current_set_is_pinned_and_shown(reader: Reader) -> None:
-    page = reader.sign_in("admin", "/#/administration")
-    name = reader.deployment.new_name("release")
-    page.get_by_role("button", name="Pin a release").click()
-    reader.dialog().get_by_label("Name", exact=True).fill(name)
-    reader.dialog().get_by_role("button", name="Pin it").click()
+def test_a_release_is_created_and_shown(tab: ConsoleTab) -> None:
+    page = tab.sign_in("admin", "/#/admin")
+    name = tab.deployment.new_name("release")
+    page.get_by_role("button", name="Create a release").click()
+    tab.dialog().get_by_label("Name", exact=True).fill(name)
+    tab.dialog().get_by_role("button", name="Create", exact=True).click()
 
     page.get_by_role("button", name=f"Show the release {name}").click()
 
-    expect(reader.dialog().locator("tbody tr")).not_to_have_count(0)
-    expect(reader.dialog()).to_contain_text("prompt")
+    expect(tab.dialog().locator("tbody tr")).not_to_have_count(0)
+    expect(tab.dialog()).to_contain_text("prompt")
 
 
-def test_a_task_is_made_and_removed(reader: Reader) -> None:
-    page = reader.sign_in("admin", "/#/administration")
-    name = reader.deployment.new_name("task")
-    page.get_by_role("button", name="Make a task").click()
-    reader.dialog().get_by_label("Name", exact=True).fill(name)
-    reader.dialog().get_by_role("button", name="Make the task").click()
+def test_a_task_is_created_and_deleted(tab: ConsoleTab) -> None:
+    page = tab.sign_in("admin", "/#/admin")
+    name = tab.deployment.new_name("task")
+    page.get_by_role("button", name="Create a task").click()
+    tab.dialog().get_by_label("Name", exact=True).fill(name)
+    tab.dialog().get_by_role("button", name="Create the task").click()
 
-    remove = page.get_by_role("button", name=f"Remove the task {name}")
+    remove = page.get_by_role("button", name=f"Delete the task {name}")
     expect(remove).to_be_visible()
     remove.click()
-    reader.dialog().get_by_role("button", name="Remove the task").click()
+    tab.dialog().get_by_role("button", name="Delete the task").click()
     expect(remove).to_have_count(0)
 
 
-def test_hostile_names_and_labels_are_shown_as_text_and_run_nothing(reader: Reader) -> None:
-    deployment = reader.deployment
+def test_hostile_names_and_labels_are_shown_as_text_and_run_nothing(tab: ConsoleTab) -> None:
+    deployment = tab.deployment
     with deployment.registry.database.write_transaction() as session:
         task = create_task(session, OPERATOR, NAME, backbone=BACKBONE, size=SIZE).id
         source = create_source(session, OPERATOR, task, HOSTILE, deployment.users["owner"]).id
         grant_right(session, OPERATOR, deployment.users["admin"], source, "use")
     deployment.publish(source, labels=(HOSTILE, "cat"))
-    page = reader.sign_in("admin")
+    page = tab.sign_in("admin")
     page.get_by_label("Task", exact=True).select_option(label=NAME)
 
-    expect(reader.row(source).get_by_role("button")).to_have_text(HOSTILE)
-    answer = reader.ask(3, name="<img src=x onerror=alert(1)>.png")
+    expect(tab.row(source).get_by_role("button")).to_have_text(HOSTILE)
+    answer = tab.add_picture(3, name="<img src=x onerror=alert(1)>.png")
 
-    assert HOSTILE in reader.scores(answer)
+    assert HOSTILE in tab.scores(answer)
     answer.locator("summary").click()
-    expect(answer.locator(".says li")).to_contain_text(HOSTILE)
-    reader.row(source).get_by_role("button").click()
-    expect(reader.dialog().locator(".chip").first).to_have_text(HOSTILE)
-    reader.dialog().get_by_role("button", name="Close").click()
-    page.get_by_role("link", name="Administration").click()
-    expect(page.locator("#page-administration")).to_contain_text(NAME)
+    expect(answer.locator(".explanation li")).to_contain_text(HOSTILE)
+    tab.row(source).get_by_role("button").click()
+    expect(tab.dialog().locator(".chip").first).to_have_text(HOSTILE)
+    tab.dialog().get_by_role("button", name="Close").click()
+    page.get_by_role("link", name="Admin").click()
+    expect(page.locator("#page-admin")).to_contain_text(NAME)
     assert page.locator("img[src=x], main script").count() == 0
     deployment.request("admin", "DELETE", f"/sources/{source}")

@@ -1,4 +1,4 @@
-"""Pictures and answers: dropped, pasted, and asked again by another set of sources."""
+"""Pictures and predictions: dropped, pasted, and predicted again with other sources."""
 
 import base64
 from collections.abc import Iterator
@@ -7,25 +7,25 @@ from uuid import UUID
 import pytest
 from playwright.sync_api import FilePayload, Locator, expect
 
-from tests.service.console.browser import Reader
+from tests.service.console.browser import ConsoleTab
 from tests.service.deployment import TASK, Deployment, picture
 
-HAND_OVER = """
+DISPATCH_FILE = """
 ([kind, target, bytes, name]) => {
     const file = new File([Uint8Array.from(atob(bytes), (one) => one.charCodeAt(0))], name, { type: "image/png" });
-    const carried = new DataTransfer();
-    carried.items.add(file);
-    const made = kind === "drop"
-        ? new DragEvent(kind, { dataTransfer: carried, bubbles: true })
-        : new ClipboardEvent(kind, { clipboardData: carried, bubbles: true });
-    document.querySelector(target).dispatchEvent(made);
+    const transfer = new DataTransfer();
+    transfer.items.add(file);
+    const event = kind === "drop"
+        ? new DragEvent(kind, { dataTransfer: transfer, bubbles: true })
+        : new ClipboardEvent(kind, { clipboardData: transfer, bubbles: true });
+    document.querySelector(target).dispatchEvent(event);
 }
 """
 
 
 @pytest.fixture
 def other(deployment: Deployment) -> Iterator[UUID]:
-    """A second source, which says something else."""
+    """A second source with another result."""
     source = deployment.add_source()
     deployment.publish(source, seed=7, labels=("cat", "emu"))
     yield source
@@ -37,23 +37,23 @@ def best(answer: Locator) -> str:
 
 
 @pytest.mark.parametrize(("kind", "target"), [("drop", "#drop"), ("paste", "body")])
-def test_a_picture_that_is_dropped_or_pasted_is_answered(reader: Reader, kind: str, target: str) -> None:
-    page = reader.sign_in("user")
-    told = reader.deployment.request(
+def test_a_dropped_or_pasted_picture_is_predicted(tab: ConsoleTab, kind: str, target: str) -> None:
+    page = tab.sign_in("user")
+    response = tab.deployment.request(
         "user", "POST", "/predict", files={"image": picture(3)}, data={"task": TASK}
     ).json()
 
-    page.evaluate(HAND_OVER, [kind, target, base64.b64encode(picture(3)).decode(), "cat.png"])
+    page.evaluate(DISPATCH_FILE, [kind, target, base64.b64encode(picture(3)).decode(), "cat.png"])
 
     answer = page.locator("#pictures > li").first
     expect(answer.locator(".labels")).to_be_visible()
-    assert best(answer) == told["results"][0]["labels"][0]["label"]
+    assert best(answer) == response["results"][0]["labels"][0]["label"]
     expect(answer.get_by_role("img", name="The picture cat.png")).to_be_visible()
-    expect(answer.locator(".rests")).to_contain_text("Answered by 1 source")
+    expect(answer.locator(".based-on")).to_contain_text("Based on 1 source")
 
 
-def test_several_pictures_are_answered_each_by_itself(reader: Reader) -> None:
-    page = reader.sign_in("user")
+def test_several_pictures_are_predicted_separately(tab: ConsoleTab) -> None:
+    page = tab.sign_in("user")
     files = [FilePayload(name=f"{n}.png", mimeType="image/png", buffer=picture(n)) for n in range(3)]
 
     page.get_by_label("Choose pictures").set_input_files(files)
@@ -63,91 +63,91 @@ def test_several_pictures_are_answered_each_by_itself(reader: Reader) -> None:
     expect(page.locator("#pictures > li")).to_have_count(2)
 
 
-def test_unticking_a_source_changes_the_answer_to_what_the_rest_says(reader: Reader, other: UUID) -> None:
-    page = reader.sign_in("user")
-    expect(reader.row(other)).to_contain_text("ready")
-    answer = reader.ask(3)
-    expect(answer.locator(".rests")).to_contain_text("Answered by 2 sources")
-    both = reader.scores(answer)
-    expect(answer.locator(".says li")).to_have_count(2)
+def test_unticking_a_source_predicts_without_it(tab: ConsoleTab, other: UUID) -> None:
+    page = tab.sign_in("user")
+    expect(tab.row(other)).to_contain_text("ready")
+    answer = tab.add_picture(3)
+    expect(answer.locator(".based-on")).to_contain_text("Based on 2 sources")
+    both = tab.scores(answer)
+    expect(answer.locator(".explanation li")).to_have_count(2)
 
-    reader.row(other).get_by_role("checkbox").uncheck()
+    tab.row(other).get_by_role("checkbox").uncheck()
 
-    expect(answer.locator(".rests")).to_contain_text("Answered by 1 source")
-    alone = reader.scores(answer)
-    wished = {"task": TASK, "sources": str(reader.deployment.source)}
-    told = reader.deployment.request("user", "POST", "/predict", files={"image": picture(3)}, data=wished).json()
-    assert list(alone) == [scored["label"] for scored in told["results"][0]["labels"]]
+    expect(answer.locator(".based-on")).to_contain_text("Based on 1 source")
+    alone = tab.scores(answer)
+    form = {"task": TASK, "sources": str(tab.deployment.source)}
+    response = tab.deployment.request("user", "POST", "/predict", files={"image": picture(3)}, data=form).json()
+    assert list(alone) == [scored["label"] for scored in response["results"][0]["labels"]]
     assert alone != both
     assert "emu" in both
     assert "emu" not in alone
     expect(answer.locator(".change").first).not_to_be_empty()
 
-    page.get_by_role("button", name="Untick all sources").click()
-    expect(answer).to_contain_text("Nothing is ticked")
-    page.get_by_role("button", name="Tick all sources", exact=True).click()
-    expect(answer.locator(".rests")).to_contain_text("Answered by 2 sources")
-    assert reader.scores(answer) == both
+    page.get_by_role("button", name="Select no source").click()
+    expect(answer).to_contain_text("No source is selected")
+    page.get_by_role("button", name="Select all sources", exact=True).click()
+    expect(answer.locator(".based-on")).to_contain_text("Based on 2 sources")
+    assert tab.scores(answer) == both
 
 
-def test_each_sources_own_answer_and_weight_are_told(reader: Reader, other: UUID) -> None:
-    page = reader.sign_in("user")
-    expect(reader.row(other)).to_contain_text("ready")
-    answer = reader.ask(3)
+def test_each_sources_own_result_and_weight_are_shown(tab: ConsoleTab, other: UUID) -> None:
+    page = tab.sign_in("user")
+    expect(tab.row(other)).to_contain_text("ready")
+    answer = tab.add_picture(3)
     expect(answer.locator(".labels")).to_be_visible()
 
-    answer.get_by_text("What each source said by itself").click()
+    answer.get_by_text("Result of each source").click()
 
-    own = answer.locator(f'.says [data-source="{other}"]')
+    own = answer.locator(f'.explanation [data-source="{other}"]')
     expect(own).to_contain_text("weight 50.0 %")
     expect(own).to_contain_text("emu")
-    expect(page.locator(".says code")).to_be_visible()
+    expect(page.locator(".explanation code")).to_be_visible()
 
 
-def test_what_is_no_picture_is_refused_in_the_services_own_words(reader: Reader) -> None:
-    page = reader.sign_in("user")
+def test_an_unreadable_file_shows_the_services_message(tab: ConsoleTab) -> None:
+    page = tab.sign_in("user")
 
     page.get_by_label("Choose pictures").set_input_files(
         [FilePayload(name="note.txt", mimeType="text/plain", buffer=b"no picture")]
     )
 
-    told = reader.deployment.request(
+    response = tab.deployment.request(
         "user", "POST", "/predict", files={"image": b"no picture"}, data={"task": TASK}
     ).json()
-    expect(page.locator("#pictures").get_by_role("alert")).to_contain_text(told["title"])
-    expect(page.locator("#pictures")).to_contain_text(told["detail"], ignore_case=True)
-    expect(page.locator("#pictures")).to_contain_text("This browser cannot show it.")
+    expect(page.locator("#pictures").get_by_role("alert")).to_contain_text(response["title"])
+    expect(page.locator("#pictures")).to_contain_text(response["detail"], ignore_case=True)
+    expect(page.locator("#pictures")).to_contain_text("This browser cannot show this file.")
 
 
-def test_nothing_is_wider_than_a_phone(reader: Reader, other: UUID) -> None:
-    reader.page.set_viewport_size({"width": 360, "height": 740})
-    page = reader.sign_in("owner")
-    answer = reader.ask(3, name="a-name-that-is-longer-than-any-phone-is-wide" * 3 + ".png")
+def test_nothing_is_wider_than_a_phone(tab: ConsoleTab, other: UUID) -> None:
+    tab.page.set_viewport_size({"width": 360, "height": 740})
+    page = tab.sign_in("owner")
+    answer = tab.add_picture(3, name="a-name-that-is-longer-than-any-phone-is-wide" * 3 + ".png")
     expect(answer.locator(".labels")).to_be_visible()
     answer.locator("summary").click()
 
     assert page.evaluate("document.documentElement.scrollWidth") == 360
-    reader.row(other).get_by_role("button").click()
-    expect(reader.dialog().get_by_role("button", name="Forget the source…")).to_be_visible()
+    tab.row(other).get_by_role("button").click()
+    expect(tab.dialog().get_by_role("button", name="Forget the source…")).to_be_visible()
     assert page.evaluate("document.querySelector('dialog').scrollWidth") <= 360
 
 
-def test_who_may_use_nothing_is_told_what_to_do(reader: Reader) -> None:
-    page = reader.sign_in("stranger")
+def test_a_user_without_grants_sees_what_to_do(tab: ConsoleTab) -> None:
+    page = tab.sign_in("stranger")
 
-    expect(page.locator("#menu-end")).to_contain_text("Ask an admin or an owner to grant you one")
+    expect(page.locator("#source-list-end")).to_contain_text("Ask an admin or an owner for a grant")
 
 
-def test_a_lost_connection_is_shown_and_found_again(reader: Reader) -> None:
-    page = reader.sign_in("user")
-    expect(reader.row(reader.deployment.source)).to_be_visible()
-    reader.context.set_offline(True)
+def test_a_lost_connection_is_shown_and_recovers(tab: ConsoleTab) -> None:
+    page = tab.sign_in("user")
+    expect(tab.row(tab.deployment.source)).to_be_visible()
+    tab.context.set_offline(True)
 
-    answer = reader.ask(5)
+    answer = tab.add_picture(5)
 
     expect(page.locator("#banner")).to_contain_text("The service does not answer")
     expect(answer.get_by_role("alert")).to_contain_text("No connection")
-    reader.context.set_offline(False)
+    tab.context.set_offline(False)
     expect(page.locator("#banner")).to_be_hidden()
     expect(answer.locator(".labels")).to_be_visible()
-    reader.forgive("net::ERR_INTERNET_DISCONNECTED")
+    tab.ignore_errors("net::ERR_INTERNET_DISCONNECTED")
