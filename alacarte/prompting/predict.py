@@ -68,7 +68,7 @@ class Predictor:
         attending = [name for name, prompt in prompts.items() if prompt.tensors.token is not None]
         slot_of = {name: slot for slot, name in enumerate(attending)}
         self._pool: PromptPool = pool_prompts(backbone, [prompts[name].tensors for name in attending])
-        self._seats = {
+        self._slots = {
             name: PromptSlot(
                 slot_of.get(name),
                 prompt.tensors.head_weight.to(backbone.device),
@@ -125,7 +125,7 @@ class Predictor:
 
     def logits(self, images: Tensor, sets: Sequence[Sequence[str]]) -> tuple[list[dict[str, Tensor]], Tensor]:
         """Return for each image the logits (C) of each prompt of its set, and the embeddings (B, D), on the CPU."""
-        return batch_logits(self._backbone, images, self._pool, sets, self._seats)
+        return batch_logits(self._backbone, images, self._pool, sets, self._slots)
 
     def _member(self, name: str, logits: Tensor) -> MemberLogits:
         prompt = self._prompts[name]

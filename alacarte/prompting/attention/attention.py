@@ -1,9 +1,12 @@
-"""Who attends what: an image's rows each other, and each pair the rows of its image, itself, and its own memory.
+"""Structured attention of one block: an image's tokens attend each other, a pair attends them, itself and its memory.
 
-A pair's is one softmax over [N shared, 1 own, M memory] scores, and never a mask over all tokens: what a pair may not
-see is not computed. A CPU attends a pair's own and the shared tokens one after the other, and mixes the two by the sums
-of their exponentials, which is the same softmax: its fused kernel tells them, and keeps all scores in the cache. So the
-shared tokens are attended by an image's rows and by those of its pairs in one step.
+A pair's attention is one softmax over [N shared, 1 own, M memory] scores. What the paper's mask would discard is never
+computed. There are two ways to compute it, with the same result:
+
+- `attend_split`, on a CPU: attend the own and memory tokens and the shared tokens separately, and combine the two by
+  their log-sum-exp, which the fused kernel returns. The shared tokens are attended by the image's rows and those of
+  its pairs in one call.
+- `attend_concat`, on any device: write all scores of a pair side by side, with few kernel launches.
 """
 
 from collections.abc import Sequence
@@ -15,34 +18,30 @@ from torch import Tensor
 
 from alacarte.prompting.attention.batch_layout import BatchLayout, EqualCountRun
 
-# B images, b images of a run, N backbone tokens, n rows of an image that ask, T pairs, P pairs of one image, R rows,
+# B images, b images of a run, N backbone tokens, n query rows of an image, T pairs, P pairs of one image, R rows,
 # H heads, d width of a head, M memory tokens a block
 
 
 @dataclass(frozen=True)
 class AttentionInputs:
-    """Queries of one block, and the keys and values that they may see, (R, H, d); pairs stand behind their image."""
+    """Queries, keys and values of one block, each (R, H, d); the rows of pairs lie behind those of their image."""
 
     q: Tensor
-    each: int  # n, the rows of each image that ask; its pairs always do
+    query_rows: int  # n, of each image: N, or 1 in the last block
     k: Tensor
     v: Tensor
-    tokens: int  # N, the rows of each image that are seen
+    tokens: int  # N, of each image
 
-    def asked(self, run: EqualCountRun, count: int) -> Tensor:
-        """The queries of the images of a run, `count` of each from its first row on, (b, H, count, d)."""
-        return run.rows(self.q, self.each, 0, count).transpose(1, 2)
-
-    def shared(self, run: EqualCountRun) -> tuple[Tensor, Tensor]:
-        """The keys and values of the images of a run, (b, H, N, d)."""
-        keys = run.rows(self.k, self.tokens, 0, self.tokens)
-        values = run.rows(self.v, self.tokens, 0, self.tokens)
+    def image_keys_values(self, run: EqualCountRun) -> tuple[Tensor, Tensor]:
+        """Return the keys and values of the run's images, each (b, H, N, d)."""
+        keys = run.view(self.k, self.tokens, 0, self.tokens)  # (b, N, H, d)
+        values = run.view(self.v, self.tokens, 0, self.tokens)
         return keys.transpose(1, 2), values.transpose(1, 2)
 
-    def own(self, runs: Sequence[EqualCountRun]) -> tuple[Tensor, Tensor, Tensor]:
-        """The queries, keys and values of the pairs, (T, H, d)."""
+    def pair_queries_keys_values(self, runs: Sequence[EqualCountRun]) -> tuple[Tensor, Tensor, Tensor]:
+        """Return the queries, keys and values of the pairs, each (T, H, d)."""
         return (
-            gather_pairs(self.q, self.each, runs),
+            gather_pairs(self.q, self.query_rows, runs),
             gather_pairs(self.k, self.tokens, runs),
             gather_pairs(self.v, self.tokens, runs),
         )
@@ -50,106 +49,110 @@ class AttentionInputs:
 
 @dataclass(frozen=True)
 class MemoryKV:
-    """What the pairs' prompts remember in one block."""
+    """Keys and values of the pairs' memory in one block."""
 
     keys: Tensor  # (T, H, M, d)
     values: Tensor  # (T, H, M, d)
-    absent: Tensor | None  # (T, 1, M): -inf where a pair's prompt has none, else 0
+    absent: Tensor | None  # (T, 1, M): -inf where a prompt has fewer than M memory tokens, else 0
 
 
-def attend(asking: AttentionInputs, memory: MemoryKV, layout: BatchLayout, scale: float, room: Tensor) -> Tensor:
-    """What each row gets, (R, H, d), in the order of the queries; `room` of that shape may be used for it."""
-    how = attend_split if room.device.type == "cpu" else attend_concat
-    return how(asking, memory, layout, scale, room)
+def attend(inputs: AttentionInputs, memory: MemoryKV, layout: BatchLayout, scale: float, out: Tensor) -> Tensor:
+    """Return the attention output (R, H, d) of every query row; `out` of that shape may be used for it."""
+    implementation = attend_split if out.device.type == "cpu" else attend_concat
+    return implementation(inputs, memory, layout, scale, out)
 
 
-def attend_split(asking: AttentionInputs, memory: MemoryKV, layout: BatchLayout, scale: float, room: Tensor) -> Tensor:
-    """A pair's own and its memory first, then the shared tokens."""
-    rows, heads, d = room.shape
-    each = asking.each
-    is_lone = layout.images == 1  # then also what nobody reads is computed, and nothing has to be put together
-    if layout.pairs:
-        own, own_total = _attend_own(asking, memory, layout.runs, scale)  # (T, H, 1, d), (T, H, 1)
+def attend_split(inputs: AttentionInputs, memory: MemoryKV, layout: BatchLayout, scale: float, out: Tensor) -> Tensor:
+    """Attend own and memory tokens first, then the shared tokens, and combine the two softmaxes."""
+    rows, heads, d = out.shape
+    n = inputs.query_rows
+    is_single = layout.image_count == 1  # then the padding rows are computed too, and the result is not copied
+    if layout.pair_count:
+        own, own_lse = _attend_own(inputs, memory, layout.runs, scale)  # (T, H, 1, d), (T, H, 1)
     for run in layout.runs:
-        count = rows if is_lone else each + run.each
-        # (b, H, n + P, d) and (b, H, n + P), with all rows of a lone image
-        got, total = _fused(asking.asked(run, count), *asking.shared(run), None, scale)
-        got = got.transpose(1, 2)  # (b, n + P, H, d)
-        if run.each:
-            pairs = slice(each, each + run.each)
-            shape = (run.count, run.each, heads)
-            share = (own_total[run.pairs].view(shape) - total.transpose(1, 2)[:, pairs]).sigmoid_()  # of its own
-            got[:, pairs].lerp_(own[run.pairs].view(*shape, d), share.unsqueeze(-1).to(got.dtype))
-        if is_lone:
-            return got[0]
-        run.rows(room, each, 0, each + run.each).copy_(got)
-    return room
+        p = run.pairs_per_image
+        queries = run.view(inputs.q, n, 0, rows if is_single else n + p).transpose(1, 2)  # (b, H, n + P, d)
+        attended, lse = _flash_attention(queries, *inputs.image_keys_values(run), None, scale)
+        attended = attended.transpose(1, 2)  # (b, n + P, H, d)
+        if p:
+            pairs = slice(n, n + p)
+            shape = (run.image_count, p, heads)
+            # exp(own) / (exp(own) + exp(shared)): the weight of own and memory tokens in the joint softmax
+            weight = (own_lse[run.pairs].view(shape) - lse.transpose(1, 2)[:, pairs]).sigmoid_()  # (b, P, H)
+            attended[:, pairs].lerp_(own[run.pairs].view(*shape, d), weight.unsqueeze(-1).to(attended.dtype))
+        if is_single:
+            return attended[0]
+        run.view(out, n, 0, n + p).copy_(attended)
+    return out
 
 
 def _attend_own(
-    asking: AttentionInputs, memory: MemoryKV, runs: Sequence[EqualCountRun], scale: float
+    inputs: AttentionInputs, memory: MemoryKV, runs: Sequence[EqualCountRun], scale: float
 ) -> tuple[Tensor, Tensor]:
-    """What each pair gets of itself and its memory, (T, H, 1, d), and the logarithm of its sum, (T, H, 1)."""
-    q, k, v = asking.own(runs)
+    """Return each pair's attention over itself and its memory, (T, H, 1, d), and its log-sum-exp, (T, H, 1)."""
+    q, k, v = inputs.pair_queries_keys_values(runs)
     keys = torch.cat([k.unsqueeze(2), memory.keys], dim=2)  # (T, H, 1 + M, d)
     values = torch.cat([v.unsqueeze(2), memory.values], dim=2)
-    absent = None
+    mask = None
     if memory.absent is not None:
-        absent = F.pad(memory.absent, (1, 0)).unsqueeze(1)  # (T, 1, 1, 1 + M): itself it always sees
-    return _fused(q.unsqueeze(2), keys, values, absent, scale)
+        mask = F.pad(memory.absent, (1, 0)).unsqueeze(1)  # (T, 1, 1, 1 + M): a pair always attends itself
+    return _flash_attention(q.unsqueeze(2), keys, values, mask, scale)
 
 
-def _fused(q: Tensor, keys: Tensor, values: Tensor, mask: Tensor | None, scale: float) -> tuple[Tensor, Tensor]:
-    """Attention of q (b, H, n, d), and the logarithm of the sum of its exponentials (b, H, n)."""
-    given, total = torch._scaled_dot_product_flash_attention_for_cpu(
+def _flash_attention(
+    q: Tensor, keys: Tensor, values: Tensor, mask: Tensor | None, scale: float
+) -> tuple[Tensor, Tensor]:
+    """Return the attention of q (b, H, n, d), and its log-sum-exp (b, H, n)."""
+    attended, lse = torch._scaled_dot_product_flash_attention_for_cpu(
         q, keys, values, 0.0, False, attn_mask=mask, scale=scale
     )
-    return given, total
+    return attended, lse
 
 
-def attend_concat(asking: AttentionInputs, memory: MemoryKV, layout: BatchLayout, scale: float, room: Tensor) -> Tensor:
-    """All scores of a pair side by side: few launches for each number of prompts that pictures have, on any device."""
-    each, n, m = asking.each, asking.tokens, memory.keys.shape[2]
-    shared = [asking.shared(run) for run in layout.runs]
+def attend_concat(inputs: AttentionInputs, memory: MemoryKV, layout: BatchLayout, scale: float, out: Tensor) -> Tensor:
+    """Write the scores of a pair side by side and take one softmax."""
+    n, tokens, m = inputs.query_rows, inputs.tokens, memory.keys.shape[2]
+    shared = [inputs.image_keys_values(run) for run in layout.runs]
     for run, (keys, values) in zip(layout.runs, shared, strict=True):
-        asked = run.rows(asking.q, each, 0, each).transpose(1, 2)
-        seen = F.scaled_dot_product_attention(asked, keys, values, scale=scale)
-        run.rows(room, each, 0, each).copy_(seen.transpose(1, 2))
-    if not layout.pairs:
-        return room
+        queries = run.view(inputs.q, n, 0, n).transpose(1, 2)  # (b, H, n, d)
+        attended = F.scaled_dot_product_attention(queries, keys, values, scale=scale)
+        run.view(out, n, 0, n).copy_(attended.transpose(1, 2))
+    if not layout.pair_count:
+        return out
 
-    q, own_keys, own_values = asking.own(layout.runs)
+    q, own_keys, own_values = inputs.pair_queries_keys_values(layout.runs)  # (T, H, d)
     q = q * scale
     pairs, heads, d = q.shape
-    scores = torch.empty(heads, pairs, n + 1 + m, device=q.device, dtype=q.dtype)
+    scores = torch.empty(heads, pairs, tokens + 1 + m, device=q.device, dtype=q.dtype)  # (H, T, N + 1 + M)
     for run, (keys, _) in zip(layout.runs, shared, strict=True):
-        asked = q[run.pairs].view(run.count, run.each, heads, d).permute(2, 0, 1, 3)  # (H, b, P, d)
-        scores[:, run.pairs, :n] = (asked @ keys.permute(1, 0, 3, 2)).view(heads, -1, n)
-    scores[:, :, n] = (q * own_keys).sum(-1).T
-    remembered = (q.unsqueeze(-2) @ memory.keys.transpose(-1, -2)).squeeze(-2)  # (T, H, M)
+        queries = q[run.pairs].view(run.image_count, run.pairs_per_image, heads, d).permute(2, 0, 1, 3)  # (H, b, P, d)
+        scores[:, run.pairs, :tokens] = (queries @ keys.permute(1, 0, 3, 2)).view(heads, -1, tokens)
+    scores[:, :, tokens] = (q * own_keys).sum(-1).T
+    memory_scores = (q.unsqueeze(-2) @ memory.keys.transpose(-1, -2)).squeeze(-2)  # (T, H, M)
     if memory.absent is not None:
-        remembered += memory.absent
-    scores[:, :, n + 1 :] = remembered.transpose(0, 1)
+        memory_scores += memory.absent
+    scores[:, :, tokens + 1 :] = memory_scores.transpose(0, 1)
 
     weights = scores.softmax(-1)  # (H, T, N + 1 + M)
-    mixed = (weights[:, :, n + 1 :].transpose(0, 1).unsqueeze(2) @ memory.values).squeeze(2)  # (T, H, d)
-    mixed.addcmul_(weights[:, :, n].T.unsqueeze(-1), own_values)
+    mixed = (weights[:, :, tokens + 1 :].transpose(0, 1).unsqueeze(2) @ memory.values).squeeze(2)  # (T, H, d)
+    mixed.addcmul_(weights[:, :, tokens].T.unsqueeze(-1), own_values)
     for run, (_, values) in zip(layout.runs, shared, strict=True):
-        theirs = weights[:, run.pairs, :n].reshape(heads, run.count, run.each, n)  # (H, b, P, N)
-        mixed[run.pairs] += (theirs @ values.transpose(0, 1)).permute(1, 2, 0, 3).reshape(-1, heads, d)
-    scatter_pairs(mixed, room, each, layout.runs)
-    return room
+        shape = (heads, run.image_count, run.pairs_per_image, tokens)
+        shared_weights = weights[:, run.pairs, :tokens].reshape(shape)  # (H, b, P, N)
+        mixed[run.pairs] += (shared_weights @ values.transpose(0, 1)).permute(1, 2, 0, 3).reshape(-1, heads, d)
+    scatter_pairs(mixed, out, n, layout.runs)
+    return out
 
 
-def gather_pairs(rows: Tensor, own: int, runs: Sequence[EqualCountRun]) -> Tensor:
-    """The pairs' rows (T, H, d) of rows (R, H, d), where each image has so many of its own."""
-    parts = [run.rows(rows, own, own, run.each).reshape(-1, *rows.shape[1:]) for run in runs]
+def gather_pairs(rows: Tensor, image_rows: int, runs: Sequence[EqualCountRun]) -> Tensor:
+    """Return the pairs' rows (T, H, d) of rows (R, H, d), in which each image has `image_rows` rows of its own."""
+    parts = [run.view(rows, image_rows, image_rows, run.pairs_per_image).reshape(-1, *rows.shape[1:]) for run in runs]
     return parts[0] if len(parts) == 1 else torch.cat(parts)
 
 
-def scatter_pairs(values: Tensor, rows: Tensor, own: int, runs: Sequence[EqualCountRun]) -> None:
-    """Puts (T, H, d) where the pairs' rows stand in rows (R, H, d)."""
+def scatter_pairs(values: Tensor, rows: Tensor, image_rows: int, runs: Sequence[EqualCountRun]) -> None:
+    """Write values (T, H, d) to the pairs' rows of rows (R, H, d)."""
     for run in runs:
-        if run.each:
-            place = run.rows(rows, own, own, run.each)
-            place.copy_(values[run.pairs].view(place.shape))
+        if run.pairs_per_image:
+            target = run.view(rows, image_rows, image_rows, run.pairs_per_image)
+            target.copy_(values[run.pairs].view(target.shape))

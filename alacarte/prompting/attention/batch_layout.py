@@ -1,4 +1,4 @@
-"""Which (image, prompt) pairs a batch asks for, and where their rows stand: behind those of their image."""
+"""The layout of a batch: its (image, prompt) pairs, whose rows lie behind those of their image."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -11,73 +11,75 @@ from torch import Tensor
 
 @dataclass(frozen=True)
 class EqualCountRun:
-    """Consecutive images that have equally many pairs, and where those pairs stand among all."""
+    """Consecutive images with the same number of pairs."""
 
-    images: slice
-    pairs: slice
-    each: int  # P, the pairs of each image
+    images: slice  # of all images
+    pairs: slice  # of all pairs
+    pairs_per_image: int  # P
 
     @property
-    def count(self) -> int:
-        """How many images they are."""
+    def image_count(self) -> int:
+        """The number of images, b."""
         return int(self.images.stop - self.images.start)
 
-    def rows(self, rows: Tensor, own: int, first: int, count: int) -> Tensor:
-        """Of rows (R, H, d), where each image has so many of its own and those of its pairs behind them: (b, n, H, d).
+    def view(self, rows: Tensor, image_rows: int, first: int, count: int) -> Tensor:
+        """Return rows (b, count, H, d) of the run's images as a view of rows (R, H, d), without a copy.
 
-        They are `count` of each image, from the first on; in one step, and without a copy.
+        Each image has `image_rows` rows of its own, followed by those of its pairs; `first` counts from its first row.
         """
         _, heads, d = rows.shape
-        row, head, number = rows.stride()
-        start = self.images.start * own + self.pairs.start + first
-        shape, strides = (self.count, count, heads, d), ((own + self.each) * row, row, head, number)
-        return rows.as_strided(shape, strides, rows.storage_offset() + start * row)
+        row_stride, head_stride, stride = rows.stride()
+        start = self.images.start * image_rows + self.pairs.start + first
+        shape = (self.image_count, count, heads, d)
+        strides = ((image_rows + self.pairs_per_image) * row_stride, row_stride, head_stride, stride)
+        return rows.as_strided(shape, strides, rows.storage_offset() + start * row_stride)
 
 
 @dataclass(frozen=True)
 class BatchLayout:
-    """Which pairs a batch asks for; the pairs of one image stand together, in the order of the images."""
+    """The pairs of a batch, in the order of their images."""
 
-    slots: Tensor  # (T): where in the pool each pair's prompt is
-    runs: tuple[EqualCountRun, ...]  # of all images, in their order
+    slots: Tensor  # (T): the slot of each pair's prompt in the pool
+    runs: tuple[EqualCountRun, ...]  # all images, in order
 
     @property
-    def images(self) -> int:
-        """How many images there are."""
+    def image_count(self) -> int:
+        """The number of images, B."""
         return int(self.runs[-1].images.stop) if self.runs else 0
 
     @property
-    def pairs(self) -> int:
-        """How many pairs there are."""
+    def pair_count(self) -> int:
+        """The number of pairs, T."""
         return self.slots.shape[0]
 
-    def ends(self, own: int) -> list[int]:
-        """Of each image, if it has so many rows of its own, the first, and then those of its pairs."""
-        rows = []
+    def class_and_pair_rows(self, image_rows: int) -> list[int]:
+        """Return for each image the index of its first row, the class token, followed by those of its pairs."""
+        indices = []
         for run in self.runs:
-            start = run.images.start * own + run.pairs.start
-            for first in range(start, start + run.count * (own + run.each), own + run.each):
-                rows += [first, *range(first + own, first + own + run.each)]
-        return rows
+            start = run.images.start * image_rows + run.pairs.start
+            step = image_rows + run.pairs_per_image
+            for first in range(start, start + run.image_count * step, step):
+                indices += [first, *range(first + image_rows, first + step)]
+        return indices
 
 
 def build_layout(sets: Sequence[Sequence[int]], device: torch.device) -> BatchLayout:
-    """The layout of a batch where image b asks for the prompts `sets[b]` of the pool."""
+    """Return the layout of a batch in which image b is paired with the prompts in the slots `sets[b]`."""
     runs: list[EqualCountRun] = []
     pair = 0
-    for image, names in enumerate(sets):
-        each = len(names)
+    for image, slots in enumerate(sets):
+        count = len(slots)
         last = runs[-1] if runs else None
-        if last is not None and last.each == each:
-            pairs = slice(last.pairs.start, pair + each)
-            runs[-1] = EqualCountRun(slice(last.images.start, image + 1), pairs, each)
+        if last is not None and last.pairs_per_image == count:
+            pairs = slice(last.pairs.start, pair + count)
+            runs[-1] = EqualCountRun(slice(last.images.start, image + 1), pairs, count)
         else:
-            runs.append(EqualCountRun(slice(image, image + 1), slice(pair, pair + each), each))
-        pair += each
-    return BatchLayout(to_device([slot for names in sets for slot in names], device), tuple(runs))
+            runs.append(EqualCountRun(slice(image, image + 1), slice(pair, pair + count), count))
+        pair += count
+    return BatchLayout(to_device([slot for slots in sets for slot in slots], device), tuple(runs))
 
 
 def to_device(numbers: Sequence[int], device: torch.device) -> Tensor:
-    """Whole numbers as a tensor on the device, without waiting for it."""
-    here = torch.tensor(numbers, dtype=torch.long)
-    return here.pin_memory().to(device, non_blocking=True) if device.type == "cuda" else here.to(device)
+    """Return whole numbers as a tensor on the device, without waiting for it."""
+    tensor = torch.tensor(numbers, dtype=torch.long)
+    return tensor.pin_memory().to(device, non_blocking=True) if device.type == "cuda" else tensor.to(device)

@@ -1,7 +1,7 @@
-"""The paper's equations written plainly: every token in one sequence, and a mask for who attends whom.
+"""The paper's equations as written: all tokens in one sequence, with a mask.
 
-Slow and obvious. It is what structured attention must equal, what the bench compares with, and, with the mask
-left out, the paper's naive concatenation and its paragon, where prompts do change the backbone's states.
+Slow and simple. `forward.py` must give the same numbers. Without the mask it is the paper's naive concatenation and its
+paragon, where prompts change the backbone's states.
 """
 
 from collections.abc import Sequence
@@ -17,17 +17,17 @@ from alacarte.prompting.backbone.vit import Backbone
 
 @dataclass(frozen=True)
 class JointForwardResult:
-    """The finished prompt tokens and class token of every image."""
+    """The prompt tokens p_L and class tokens of Z_L, after the final norm."""
 
     tokens: Tensor  # (B, P, D)
     embedding: Tensor  # (B, D)
 
 
 def structured_mask(tokens: int, memories: Sequence[int], device: torch.device | str = "cpu") -> Tensor:
-    """The paper's attention masking table: row i may attend column j; prompt p has `memories[p]` memory tokens.
+    """Return the paper's attention mask: row i may attend column j; prompt p has `memories[p]` memory tokens.
 
-    Columns are [N backbone tokens, P prompts, memory of prompt 1, memory of prompt 2, ...]. Memory attends
-    nothing; its rows may see themselves only so that their softmax, which nobody reads, exists.
+    Columns are [N backbone tokens, P prompts, memory of prompt 1, memory of prompt 2, ...]. Memory attends nothing; its
+    rows attend themselves only to have a finite softmax, which is not used.
     """
     prompts = len(memories)
     size = tokens + prompts + sum(memories)
@@ -43,14 +43,14 @@ def structured_mask(tokens: int, memories: Sequence[int], device: torch.device |
 def joint_forward(
     backbone: Backbone, images: Tensor, tokens: Tensor, memories: Sequence[Tensor], mask: Tensor | None
 ) -> JointForwardResult:
-    """[Z_L, p_L] = F^L ... F^1([Z_0, p_0]) for prompt tokens (P, D) and memories, each (L, M_p, D).
+    """Compute [Z_l, p_l] = F^l([Z_(l-1), p_(l-1), m_l]) for prompt tokens p_0 (P, D) and memories m, each (L, M_p, D).
 
-    Without a mask everyone attends everything, so prompts interfere. Differentiable.
+    Without a mask every token attends every token, so prompts interfere. Differentiable.
     """
-    start = backbone.embed(images)  # (B, N, D)
-    batch, n, width = start.shape
+    z = backbone.embed(images)  # Z_0 (B, N, D)
+    batch, n, width = z.shape
     prompts = tokens.shape[0]
-    rows = torch.cat([start, tokens.expand(batch, prompts, width)], dim=1)  # (B, N + P, D)
+    rows = torch.cat([z, tokens.expand(batch, prompts, width)], dim=1)  # [Z_0, p_0] (B, N + P, D)
     for index, block in enumerate(backbone.model.blocks):
         memory = [memory[index].expand(batch, -1, width) for memory in memories]
         rows = block(torch.cat([rows, *memory], dim=1), attn_mask=mask)[:, : n + prompts]

@@ -15,9 +15,9 @@ HEADS, WIDTH = 2, 8
 def asking(
     layout: BatchLayout, each: int, tokens: int, generator: torch.Generator, size: float = 1.0
 ) -> AttentionInputs:
-    images = sum(run.count for run in layout.runs)
-    q = torch.randn(images * each + layout.pairs, HEADS, WIDTH, generator=generator) * size
-    k, v = (torch.randn(images * tokens + layout.pairs, HEADS, WIDTH, generator=generator) for _ in range(2))
+    images = layout.image_count
+    q = torch.randn(images * each + layout.pair_count, HEADS, WIDTH, generator=generator) * size
+    k, v = (torch.randn(images * tokens + layout.pair_count, HEADS, WIDTH, generator=generator) for _ in range(2))
     return AttentionInputs(q, each, k, v, tokens)
 
 
@@ -46,7 +46,7 @@ def test_two_parts_mixed_by_their_sums_are_one_softmax(
     generator = torch.Generator().manual_seed(seed)
     layout = build_layout([range(count) for count in pairs], CPU)
     asked = asking(layout, 1 if is_last else tokens, tokens, generator, size)
-    remembered = remembering(layout.pairs, memory, generator, is_ragged)
+    remembered = remembering(layout.pair_count, memory, generator, is_ragged)
 
     in_two, at_once = (
         attend(asked, remembered, layout, WIDTH**-0.5, torch.full_like(asked.q, torch.nan))

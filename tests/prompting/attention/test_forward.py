@@ -173,7 +173,8 @@ def test_every_image_and_pair_is_in_exactly_one_run(sets: list[list[int]]) -> No
     assert images == list(range(len(sets)))
     assert pairs == list(range(sum(map(len, sets))))
     assert all(
-        run.each * (run.images.stop - run.images.start) == run.pairs.stop - run.pairs.start for run in layout.runs
+        run.pairs_per_image * (run.images.stop - run.images.start) == run.pairs.stop - run.pairs.start
+        for run in layout.runs
     )
 
 
@@ -181,7 +182,7 @@ def test_every_image_and_pair_is_in_exactly_one_run(sets: list[list[int]]) -> No
 def test_the_rows_of_pairs_stand_behind_those_of_their_image(sets: list[list[int]], own: int) -> None:
     layout = build_layout(sets, CPU)
     start = torch.tensor([[[100.0 * image + row] for row in range(own)] for image in range(len(sets))])  # (B, own, 1)
-    tokens = -1.0 - torch.arange(layout.pairs).unsqueeze(1)  # (T, 1)
+    tokens = -1.0 - torch.arange(layout.pair_count).unsqueeze(1)  # (T, 1)
 
     rows = build_rows(start, tokens, layout)
 
@@ -197,7 +198,7 @@ def test_the_rows_of_pairs_stand_behind_those_of_their_image(sets: list[list[int
     assert len(rows) == len(expected) + padding_rows(len(expected))
     assert len(rows) % ROW_MULTIPLE == 0
     assert not rows[len(expected) :].any()
-    assert rows[layout.ends(own), 0].tolist() == ends
+    assert rows[layout.class_and_pair_rows(own), 0].tolist() == ends
     assert gather_pairs(rows.unsqueeze(1), own, layout.runs).flatten().tolist() == tokens.flatten().tolist()
 
 
