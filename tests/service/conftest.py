@@ -15,6 +15,11 @@ if TYPE_CHECKING:  # torch takes seconds, and other tests of this session may ne
 MakeDeployment = Callable[..., "Deployment"]
 
 
+@pytest.fixture
+def anyio_backend() -> str:
+    return "asyncio"
+
+
 @pytest.fixture(scope="module")
 def make_deployment(sqlite_template: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[MakeDeployment]:
     """Serves worlds on SQLite and a folder, with the settings given."""

@@ -17,11 +17,6 @@ THREADS = 2
 USERS = [UUID(int=number) for number in range(6)]
 
 
-@pytest.fixture
-def anyio_backend() -> str:
-    return "asyncio"
-
-
 class BlockingWork:
     """Work that lasts until it may end, and counts how often it began and ended."""
 

@@ -1,4 +1,4 @@
-"""Ending waits for nothing that cannot be interrupted: it is left behind."""
+"""A shutdown abandons work that cannot be interrupted."""
 
 import asyncio
 import threading
@@ -25,13 +25,8 @@ def home() -> str:
 
 
 @pytest.fixture
-def anyio_backend() -> str:
-    return "asyncio"
-
-
-@pytest.fixture
 def pause_point() -> Iterator[PausePoint]:
-    """Closed, and opened in the end."""
+    """A pause point that is paused during the test."""
     pause_point = PausePoint()
     pause_point.pause()
     yield pause_point
@@ -39,15 +34,15 @@ def pause_point() -> Iterator[PausePoint]:
 
 
 @pytest.mark.anyio
-async def test_an_erasure_that_takes_long_is_left_behind_and_none_is_begun_after_it(
+async def test_a_long_erasure_is_abandoned_and_no_other_is_begun(
     registry: Registry, backbone: Backbone, pause_point: PausePoint, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    looks: list[bool] = []
+    stopping: list[bool] = []
 
-    def erase(registry: Registry, is_over: Callable[[], bool]) -> int:
-        looks.append(is_over())
+    def erase(registry: Registry, is_stopping: Callable[[], bool]) -> int:
+        stopping.append(is_stopping())
         pause_point.wait_if_paused()
-        looks.append(is_over())
+        stopping.append(is_stopping())
         return 0
 
     monkeypatch.setattr(maintenance, "run_erasures", erase)
@@ -60,13 +55,13 @@ async def test_an_erasure_that_takes_long_is_left_behind_and_none_is_begun_after
         await pause_point.wait_until_reached()
         group.cancel_scope.cancel()
 
-    assert looks == [False]
+    assert stopping == [False]
     pause_point.resume()
-    until(lambda: len(looks) == 2, "the end of the erasure")
-    assert looks == [False, True]
+    until(lambda: len(stopping) == 2, "the end of the erasure")
+    assert stopping == [False, True]
 
 
-def test_a_backbone_that_is_being_built_is_left_behind(backbone: Backbone, pause_point: PausePoint) -> None:
+def test_a_backbone_that_is_being_built_is_abandoned(backbone: Backbone, pause_point: PausePoint) -> None:
     def build(*_: object) -> Backbone:
         pause_point.wait_if_paused()
         return backbone

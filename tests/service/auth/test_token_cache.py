@@ -1,4 +1,4 @@
-"""The gate remembers for a moment whom SQL has known; and nobody gets anything by that alone."""
+"""The token cache saves a query, and a cached token alone gets no answer."""
 
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -17,31 +17,31 @@ from tests.service.auth.test_rate_limit import Clock
 from tests.service.deployment import TASK, Deployment, picture
 
 ANN = Caller(UUID(int=1), "predictor")
-PROOF = TokenCredential("prefix", "hash")
+CREDENTIAL = TokenCredential("prefix", "hash")
 
 
-def test_who_was_known_is_known_for_a_moment() -> None:
+def test_a_caller_is_cached_for_a_moment() -> None:
     clock = Clock()
     cache = TokenCache(clock)
-    assert cache.get(PROOF) is None
+    assert cache.get(CREDENTIAL) is None
 
-    cache.put(PROOF, ANN)
+    cache.put(CREDENTIAL, ANN)
 
     clock.now += 0.9 * TTL_SECONDS
-    assert cache.get(PROOF) == ANN
+    assert cache.get(CREDENTIAL) == ANN
     clock.now += 0.2 * TTL_SECONDS
-    assert cache.get(PROOF) is None
+    assert cache.get(CREDENTIAL) is None
     assert len(cache) == 0
 
 
-def test_another_text_with_the_same_prefix_is_not_known() -> None:
+def test_another_token_with_the_same_prefix_is_not_cached() -> None:
     cache = TokenCache(Clock())
-    cache.put(PROOF, ANN)
+    cache.put(CREDENTIAL, ANN)
 
     assert cache.get(TokenCredential("prefix", "another hash")) is None
 
 
-def test_another_document_of_the_same_subject_is_known_and_no_other_subject() -> None:
+def test_a_subject_is_cached_for_all_its_jwts_and_for_no_other_subject() -> None:
     cache = TokenCache(Clock())
     until = datetime.now(UTC) + timedelta(hours=1)
     cache.put(OidcCredential("issuer", "ann", until), ANN)
@@ -51,29 +51,28 @@ def test_another_document_of_the_same_subject_is_known_and_no_other_subject() ->
     assert cache.get(OidcCredential("another issuer", "ann", until)) is None
 
 
-def test_a_crowd_is_forgotten_in_its_order(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_oldest_entries_are_evicted_first(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(token_cache, "MAX_ENTRIES", 3)
-    pool = TokenCache(Clock())
+    cache = TokenCache(Clock())
     credentials = [TokenCredential(str(number), "hash") for number in range(5)]
 
     for credential in credentials:
-        pool.put(credential, ANN)
+        cache.put(credential, ANN)
 
-    assert [credential.prefix for credential in credentials if pool.get(credential)] == ["2", "3", "4"]
+    assert [credential.prefix for credential in credentials if cache.get(credential)] == ["2", "3", "4"]
 
 
 @pytest.fixture
-def looks(monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """Whom SQL was asked for at the gate."""
-    asked: list[str] = []
-    look_up = authenticate
+def queries(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """The tokens that the middleware authenticated in SQL."""
+    authenticated: list[str] = []
 
-    def noted(database: Any, credential: TokenCredential) -> Caller:
-        asked.append(credential.public_id)
-        return look_up(database, credential)
+    def record(database: Any, credential: TokenCredential) -> Caller:
+        authenticated.append(credential.public_id)
+        return authenticate(database, credential)
 
-    monkeypatch.setattr(authentication, "authenticate", noted)
-    return asked
+    monkeypatch.setattr(authentication, "authenticate", record)
+    return authenticated
 
 
 def new_token(deployment: Deployment) -> tuple[str, str]:
@@ -85,42 +84,42 @@ def status(deployment: Deployment, token: str) -> int:
     return deployment.request(token, "POST", "/predict", files={"image": picture()}, data={"task": TASK}).status_code
 
 
-def test_who_asks_again_at_once_is_looked_up_once_and_answered(
-    deployment: Deployment, looks: list[str], monkeypatch: pytest.MonkeyPatch
+def test_repeated_predictions_authenticate_once_in_the_middleware(
+    deployment: Deployment, queries: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(token_cache, "TTL_SECONDS", 3600.0)  # however slow the machine
+    monkeypatch.setattr(token_cache, "TTL_SECONDS", 3600.0)  # also on a slow machine
     _, token = new_token(deployment)
-    looks.clear()
+    queries.clear()
 
     assert [status(deployment, token) for _ in range(3)] == [200] * 3
 
-    assert len(looks) == 1
+    assert len(queries) == 1
 
 
-def test_a_token_that_the_gate_remembers_gets_nothing_once_it_is_revoked(
-    deployment: Deployment, looks: list[str], monkeypatch: pytest.MonkeyPatch
+def test_a_cached_token_gets_no_answer_once_it_is_revoked(
+    deployment: Deployment, queries: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(token_cache, "TTL_SECONDS", 3600.0)  # it would remember for ever
+    monkeypatch.setattr(token_cache, "TTL_SECONDS", 3600.0)  # so that only the rights read refuses it
     number, token = new_token(deployment)
     assert status(deployment, token) == 200
     assert deployment.request("admin", "DELETE", f"/tokens/{number}").status_code == 204
-    looks.clear()
+    queries.clear()
 
     assert status(deployment, token) == 401
 
-    assert looks == []  # so the gate let it in, and it got nothing all the same
+    assert queries == []  # so the cached token passed the middleware
     assert deployment.request(token, "GET", "/sources").status_code == 401
 
 
-def test_only_questions_pass_by_memory(
-    deployment: Deployment, looks: list[str], monkeypatch: pytest.MonkeyPatch
+def test_only_predictions_use_the_cache(
+    deployment: Deployment, queries: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(token_cache, "TTL_SECONDS", 3600.0)
     _, token = new_token(deployment)
     assert status(deployment, token) == 200
-    looks.clear()
+    queries.clear()
 
     for path in ("/sources", "/tokens", "/metrics", "/v2"):
         deployment.request(token, "GET", path)
 
-    assert len(looks) == 4
+    assert len(queries) == 4

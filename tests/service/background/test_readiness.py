@@ -1,4 +1,4 @@
-"""Whether a replica is ready: it says what is missing, and keeps nobody who asks."""
+"""Readiness names every failing check, and answers from a cache while a check is slow."""
 
 import asyncio
 import threading
@@ -14,91 +14,81 @@ from tests.service.engine.fixtures import until
 pytestmark = pytest.mark.anyio
 
 
-@pytest.fixture
-def anyio_backend() -> str:
-    return "asyncio"
-
-
-@pytest.fixture
-def home() -> str:
-    return "sqlite-folder"
-
-
-class Part:
-    """A keeper and an engine, as far as readiness asks them."""
+class FakeReplica:
+    """The parts of a replica and an engine that readiness reads."""
 
     is_registered = True
     is_healthy = True
 
 
-class Scene:
-    """A replica whose store can be held or lost."""
+class ReadinessHarness:
+    """A readiness whose check of the object store can be paused or fail."""
 
     def __init__(self, registry: Registry, monkeypatch: pytest.MonkeyPatch) -> None:
-        self.part = Part()
-        self.looks = 0
-        self.may_answer = threading.Event()
-        self.may_answer.set()
-        self.fault: Exception | None = None
+        self.replica = FakeReplica()
+        self.checks = 0
+        self.may_finish = threading.Event()
+        self.may_finish.set()
+        self.error: Exception | None = None
         self._check = registry.objects.check
         monkeypatch.setattr(registry.objects, "check", self.check)
-        self.readiness = Readiness(registry, self.part, self.part)  # type: ignore[arg-type]
+        self.readiness = Readiness(registry, self.replica, self.replica)  # type: ignore[arg-type]
 
     def check(self) -> None:
-        self.looks += 1
-        assert self.may_answer.wait(30), "nobody let it answer"
-        if self.fault is not None:
-            raise self.fault
+        self.checks += 1
+        assert self.may_finish.wait(30), "the test did not let the check finish"
+        if self.error is not None:
+            raise self.error
         self._check()
 
 
 @pytest.fixture
-def scene(registry: Registry, monkeypatch: pytest.MonkeyPatch) -> Scene:
-    return Scene(registry, monkeypatch)
+def harness(registry: Registry, monkeypatch: pytest.MonkeyPatch) -> ReadinessHarness:
+    return ReadinessHarness(registry, monkeypatch)
 
 
-async def test_a_device_that_does_not_compute_is_missed(scene: Scene) -> None:
-    await scene.readiness.require()
-    scene.part.is_healthy = False
+async def test_a_device_that_does_not_compute_is_not_ready(harness: ReadinessHarness) -> None:
+    await harness.readiness.require()
+    harness.replica.is_healthy = False
 
     with pytest.raises(NotReady, match="device"):
-        await scene.readiness.require()
+        await harness.readiness.require()
 
 
-async def test_many_who_ask_share_one_look(scene: Scene) -> None:
-    scene.may_answer.clear()
-    asked = [asyncio.create_task(scene.readiness.require()) for _ in range(5)]
-    await until(lambda: scene.looks > 0)
-    asked[0].cancel()
-    scene.may_answer.set()
+async def test_concurrent_requests_share_one_check(harness: ReadinessHarness) -> None:
+    harness.may_finish.clear()
+    waiting = [asyncio.create_task(harness.readiness.require()) for _ in range(5)]
+    await until(lambda: harness.checks > 0)
+    waiting[0].cancel()
+    harness.may_finish.set()
 
-    await asyncio.gather(*asked[1:])
+    await asyncio.gather(*waiting[1:])
 
-    assert scene.looks == 1
+    assert harness.checks == 1
 
 
-@pytest.mark.parametrize("is_lost", [False, True])
-async def test_who_asks_while_somebody_looks_again_hears_what_was_found_before(
-    scene: Scene, monkeypatch: pytest.MonkeyPatch, is_lost: bool
+@pytest.mark.parametrize("is_failing", [False, True])
+async def test_the_last_result_is_served_while_a_check_is_repeated(
+    harness: ReadinessHarness, monkeypatch: pytest.MonkeyPatch, is_failing: bool
 ) -> None:
     monkeypatch.setattr("service.background.readiness.OBJECTS_TTL_SECONDS", 0.0)
-    if is_lost:
-        scene.fault = DatabaseUnreachable("away")
-    readiness = Readiness(scene.readiness._registry, scene.part, scene.part)  # type: ignore[arg-type]
-    await outcome(readiness)
-    scene.may_answer.clear()
-    looking = asyncio.create_task(outcome(readiness))
-    await until(lambda: scene.looks == 2)
+    if is_failing:
+        harness.error = DatabaseUnreachable("unreachable")
+    readiness = Readiness(harness.readiness._registry, harness.replica, harness.replica)  # type: ignore[arg-type]
+    await is_ready(readiness)
+    harness.may_finish.clear()
+    checking = asyncio.create_task(is_ready(readiness))
+    await until(lambda: harness.checks == 2)
 
-    found = [await outcome(readiness) for _ in range(3)]
+    results = [await is_ready(readiness) for _ in range(3)]
 
-    assert found == [not is_lost] * 3
-    assert scene.looks == 2
-    scene.may_answer.set()
-    assert await looking is not is_lost
+    assert results == [not is_failing] * 3
+    assert harness.checks == 2
+    harness.may_finish.set()
+    assert await checking is not is_failing
 
 
-async def outcome(readiness: Readiness) -> bool:
+async def is_ready(readiness: Readiness) -> bool:
     try:
         await readiness.require()
     except NotReady:

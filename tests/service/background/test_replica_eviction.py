@@ -1,8 +1,8 @@
-"""A keeper and its engine together: a replica does not say that it has let go of what a pass or a read still holds."""
+"""With a real engine, a replica does not report an eviction while a pass or a read still has the prompt."""
 
 import asyncio
 import dataclasses
-from collections.abc import Iterator
+from collections.abc import Awaitable, Iterator
 
 import pytest
 from sqlalchemy import select, update
@@ -26,16 +26,6 @@ pytestmark = pytest.mark.anyio
 
 
 @pytest.fixture
-def anyio_backend() -> str:
-    return "asyncio"
-
-
-@pytest.fixture
-def home() -> str:
-    return "sqlite-folder"
-
-
-@pytest.fixture
 def harness(backbone: Backbone, monkeypatch: pytest.MonkeyPatch) -> Iterator[EngineHarness]:
     harness = EngineHarness(backbone)
     monkeypatch.setattr(backbone, "embed", harness.embed)
@@ -43,41 +33,39 @@ def harness(backbone: Backbone, monkeypatch: pytest.MonkeyPatch) -> Iterator[Eng
     harness.resume_all()
 
 
-class Scene:
-    """A source in the registry, its prompt in the store, and a question about it that can be walked away from."""
+class ReplicaWithEngine:
+    """A replica with a prompt of one source, and a prediction with it that can be abandoned."""
 
     def __init__(self, registry: Registry, harness: EngineHarness, engine: Engine) -> None:
         self.registry = registry
         self.harness = harness
         self.engine = engine
         self.in_flight = InFlightRequests()
-        self.replica_sync = ReplicaSync(registry.database, engine, self.in_flight)
+        self.sync = ReplicaSync(registry.database, engine, self.in_flight)
         with registry.database.write_transaction() as session:
             made = make_prompt(session, make_shard(session, make_source(session, make_task(session))))
-            kept = harness.add(small_prompt(harness.backbone))
-            self.prompt = kept._replace(source_id=made.source_id, shard_id=made.shard_id)
-        self.asking: asyncio.Task[None] | None = None
+            stored = harness.add(small_prompt(harness.backbone))
+            self.prompt = stored._replace(source_id=made.source_id, shard_id=made.shard_id)
 
-    async def ask(self) -> None:
+    async def predict(self) -> None:
         with self.in_flight.track():
             await self.harness.predict(self.engine, [picture(0)], [self.prompt])
 
-    def begin(self) -> None:
-        self.asking = asyncio.create_task(self.ask())
-
-    async def walk_away(self) -> None:
-        assert self.asking is not None
-        self.asking.cancel()
+    async def abandon_prediction(self, reached: Awaitable[None]) -> None:
+        """Begin a prediction, and cancel it as soon as it has reached a point."""
+        predicting = asyncio.create_task(self.predict())
+        await reached
+        predicting.cancel()
         with pytest.raises(asyncio.CancelledError):
-            await self.asking
+            await predicting
 
     def forget(self) -> int:
         return forget_source(self.registry, OPERATOR, self.prompt.source_id).epoch
 
-    def is_paused(self) -> bool:
-        return self.engine.has_in_memory(self.is_ours)
+    def has_prompt(self) -> bool:
+        return self.engine.has_in_memory(self._is_its_source)
 
-    def is_ours(self, prompt: UsablePrompt) -> bool:
+    def _is_its_source(self, prompt: UsablePrompt) -> bool:
         return prompt.source_id == self.prompt.source_id
 
     def epochs(self) -> list[int]:
@@ -85,150 +73,141 @@ class Scene:
             return list(session.scalars(select(Replica.epoch)))
 
 
-async def test_a_pass_that_its_client_has_left_is_waited_for(registry: Registry, harness: EngineHarness) -> None:
+async def test_an_abandoned_pass_delays_the_report(registry: Registry, harness: EngineHarness) -> None:
     async with harness.engine() as engine:
-        scene = Scene(registry, harness, engine)
-        await scene.replica_sync.poll()
+        replica = ReplicaWithEngine(registry, harness, engine)
+        await replica.sync.poll()
         harness.forward_pause.pause()
-        scene.begin()
-        await harness.forward_pause.wait_until_reached()
-        await scene.walk_away()
-        epoch = scene.forget()
+        await replica.abandon_prediction(harness.forward_pause.wait_until_reached())
+        epoch = replica.forget()
 
-        await scene.replica_sync.poll()
-        await scene.replica_sync.poll()
+        await replica.sync.poll()
+        await replica.sync.poll()
 
-        assert scene.is_paused()
-        assert scene.epochs()[0] < epoch
+        assert replica.has_prompt()
+        assert replica.epochs()[0] < epoch
         harness.forward_pause.resume()
-        await until(lambda: not scene.is_paused())
-        await scene.replica_sync.poll()
-        assert scene.epochs()[0] >= epoch
+        await until(lambda: not replica.has_prompt())
+        await replica.sync.poll()
+        assert replica.epochs()[0] >= epoch
 
 
-async def test_a_read_that_its_client_has_left_is_waited_for(registry: Registry, harness: EngineHarness) -> None:
+async def test_an_abandoned_read_delays_the_report(registry: Registry, harness: EngineHarness) -> None:
     async with harness.engine() as engine:
-        scene = Scene(registry, harness, engine)
-        await scene.replica_sync.poll()
+        replica = ReplicaWithEngine(registry, harness, engine)
+        await replica.sync.poll()
         harness.read_pause.pause()
-        scene.begin()
-        await harness.read_pause.wait_until_reached()
-        await scene.walk_away()
-        epoch = scene.forget()
+        await replica.abandon_prediction(harness.read_pause.wait_until_reached())
+        epoch = replica.forget()
 
-        await scene.replica_sync.poll()
+        await replica.sync.poll()
 
-        assert scene.is_paused()
-        assert scene.epochs()[0] < epoch
+        assert replica.has_prompt()
+        assert replica.epochs()[0] < epoch
         harness.read_pause.resume()
-        await until(lambda: not scene.is_paused())
-        await scene.replica_sync.poll()
-        assert scene.epochs()[0] >= epoch
+        await until(lambda: not replica.has_prompt())
+        await replica.sync.poll()
+        assert replica.epochs()[0] >= epoch
 
 
-async def test_what_waits_for_the_device_for_nobody_is_waited_for(registry: Registry, harness: EngineHarness) -> None:
+async def test_an_abandoned_picture_in_the_queue_delays_the_report(registry: Registry, harness: EngineHarness) -> None:
     other = harness.add(small_prompt(harness.backbone, seed=5))
     async with harness.engine() as engine:
-        scene = Scene(registry, harness, engine)
-        await scene.replica_sync.poll()
+        replica = ReplicaWithEngine(registry, harness, engine)
+        await replica.sync.poll()
         harness.forward_pause.pause()
         running = asyncio.create_task(harness.predict(engine, [picture(1)], [other]))
         await harness.forward_pause.wait_until_reached()
-        scene.begin()
-        await until(lambda: engine.stats().ready_pictures == 1)
-        await scene.walk_away()
-        epoch = scene.forget()
+        await replica.abandon_prediction(until(lambda: engine.stats().ready_pictures == 1))
+        epoch = replica.forget()
 
-        await scene.replica_sync.poll()
+        await replica.sync.poll()
 
-        assert scene.epochs()[0] < epoch
+        assert replica.epochs()[0] < epoch
         harness.forward_pause.resume()
         await running
-        await until(lambda: not scene.is_paused())
-        await scene.replica_sync.poll()
-        assert scene.epochs()[0] >= epoch
+        await until(lambda: not replica.has_prompt())
+        await replica.sync.poll()
+        assert replica.epochs()[0] >= epoch
 
 
-async def test_what_is_in_its_slot_is_let_go_of_at_once(registry: Registry, harness: EngineHarness) -> None:
+async def test_a_cached_prompt_is_evicted_at_once(registry: Registry, harness: EngineHarness) -> None:
     async with harness.engine() as engine:
-        scene = Scene(registry, harness, engine)
-        await scene.replica_sync.poll()
-        await scene.ask()
-        assert scene.is_paused()
-        epoch = scene.forget()
+        replica = ReplicaWithEngine(registry, harness, engine)
+        await replica.sync.poll()
+        await replica.predict()
+        assert replica.has_prompt()
+        epoch = replica.forget()
 
-        await scene.replica_sync.poll()
+        await replica.sync.poll()
 
-        assert not scene.is_paused()
-        assert scene.epochs()[0] >= epoch
+        assert not replica.has_prompt()
+        assert replica.epochs()[0] >= epoch
 
 
-async def test_a_replica_does_not_begin_anew_before_its_last_pass_has_ended(
+async def test_a_replica_does_not_register_again_before_its_last_pass_has_ended(
     registry: Registry, harness: EngineHarness, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("service.background.replica_sync.RENEW_SECONDS", 0.0)
     async with harness.engine() as engine:
-        scene = Scene(registry, harness, engine)
-        await scene.replica_sync.poll()
+        replica = ReplicaWithEngine(registry, harness, engine)
+        await replica.sync.poll()
         harness.forward_pause.pause()
-        scene.begin()
-        await harness.forward_pause.wait_until_reached()
-        await scene.walk_away()
+        await replica.abandon_prediction(harness.forward_pause.wait_until_reached())
         with registry.database.write_transaction() as session:
             session.execute(update(Replica).values(expires_at=seconds_from_now(-1)))
 
-        await scene.replica_sync.poll()
-        await scene.replica_sync.poll()
-        assert not scene.replica_sync.is_registered
+        await replica.sync.poll()
+        await replica.sync.poll()
+        assert not replica.sync.is_registered
 
         harness.forward_pause.resume()
-        await until(lambda: not scene.is_paused())
-        await scene.replica_sync.poll()
-        assert scene.replica_sync.is_registered
+        await until(lambda: not replica.has_prompt())
+        await replica.sync.poll()
+        assert replica.sync.is_registered
 
 
-async def test_a_replica_that_leaves_while_a_pass_runs_is_waited_for_as_long_as_its_lease(
+async def test_a_replica_that_leaves_during_a_pass_stays_registered_until_its_lease_expires(
     registry: Registry, harness: EngineHarness
 ) -> None:
     async with harness.engine() as engine:
-        scene = Scene(registry, harness, engine)
-        await scene.replica_sync.poll()
+        replica = ReplicaWithEngine(registry, harness, engine)
+        await replica.sync.poll()
         harness.forward_pause.pause()
-        scene.begin()
-        await harness.forward_pause.wait_until_reached()
-        await scene.walk_away()
+        await replica.abandon_prediction(harness.forward_pause.wait_until_reached())
 
-        await scene.replica_sync.leave()
+        await replica.sync.leave()
 
-        assert len(scene.epochs()) == 1
+        assert len(replica.epochs()) == 1
         harness.forward_pause.resume()
 
 
-async def test_a_backbone_that_had_to_leave_while_it_was_used_is_asked_too(
+async def test_the_prompts_of_an_evicted_backbone_that_is_still_in_use_count(
     registry: Registry, harness: EngineHarness
 ) -> None:
     settings = EngineSettings(backbones=1, decode_threads=1)
     backbones = {harness.task.backbone: harness.backbone, "another": small_backbone()}
     async with Engine(BackboneCache(settings, lambda name, *_: backbones[name]), harness.read, settings) as engine:
-        scene = Scene(registry, harness, engine)
-        await scene.replica_sync.poll()
+        replica = ReplicaWithEngine(registry, harness, engine)
+        await replica.sync.poll()
         harness.forward_pause.pause()
-        scene.begin()
+        predicting = asyncio.create_task(replica.predict())
         await harness.forward_pause.wait_until_reached()
-        first = harness.task
-        harness.task = dataclasses.replace(first, backbone="another")
+        harness.task = dataclasses.replace(harness.task, backbone="another")
         following = asyncio.create_task(
             harness.predict(engine, [picture(1)], [harness.add(small_prompt(harness.backbone, seed=5))])
         )
         await until(lambda: engine.stats().ready_pictures == 1)
-        await scene.walk_away()
-        epoch = scene.forget()
+        predicting.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await predicting
+        epoch = replica.forget()
 
-        await scene.replica_sync.poll()
+        await replica.sync.poll()
 
-        assert scene.epochs()[0] < epoch
+        assert replica.epochs()[0] < epoch
         harness.forward_pause.resume()
         await following
-        await until(lambda: not scene.is_paused())
-        await scene.replica_sync.poll()
-        assert scene.epochs()[0] >= epoch
+        await until(lambda: not replica.has_prompt())
+        await replica.sync.poll()
+        assert replica.epochs()[0] >= epoch

@@ -1,4 +1,4 @@
-"""A replica and SQL in step: what is forgotten leaves memory before it is said to have left."""
+"""A replica reports an erasure's epoch only after it has evicted what was forgotten."""
 
 from collections.abc import Callable
 from contextlib import AbstractContextManager
@@ -22,18 +22,8 @@ from tests.registry.factories import make_prompt, make_shard, make_source, make_
 pytestmark = pytest.mark.anyio
 
 
-@pytest.fixture
-def anyio_backend() -> str:
-    return "asyncio"
-
-
-@pytest.fixture
-def home() -> str:
-    return "sqlite-folder"
-
-
-class Memory:
-    """An engine's memory, and nothing else of it."""
+class FakeEngine:
+    """The prompts in an engine's memory."""
 
     def __init__(self) -> None:
         self.prompts: list[UsablePrompt] = []
@@ -47,16 +37,16 @@ class Memory:
         return before - len(self.prompts)
 
 
-class Stage:
-    """A keeper with its memory and flights, on a registry with prompts."""
+class ReplicaHarness:
+    """A replica with a fake engine, on a registry with prompts."""
 
     def __init__(self, registry: Registry) -> None:
         self.registry = registry
-        self.memory = Memory()
+        self.engine = FakeEngine()
         self.in_flight = InFlightRequests()
-        self.replica_sync = ReplicaSync(registry.database, self.memory, self.in_flight)  # type: ignore[arg-type]
+        self.sync = ReplicaSync(registry.database, self.engine, self.in_flight)  # type: ignore[arg-type]
 
-    def prompt(self) -> UsablePrompt:
+    def new_prompt(self) -> UsablePrompt:
         with self.registry.database.write_transaction() as session:
             shard = make_shard(session, make_source(session, make_task(session)))
             made = make_prompt(session, shard)
@@ -66,7 +56,7 @@ class Stage:
         return forget_source(self.registry, OPERATOR, prompt.source_id).epoch
 
     def is_registered(self) -> bool:
-        return self.replica_sync.is_registered
+        return self.sync.is_registered
 
     def rows(self) -> list[Replica]:
         with self.registry.database.read_transaction() as session:
@@ -78,107 +68,107 @@ class Stage:
 
 
 @pytest.fixture
-def stage(registry: Registry) -> Stage:
-    return Stage(registry)
+def replica(registry: Registry) -> ReplicaHarness:
+    return ReplicaHarness(registry)
 
 
-async def test_what_is_forgotten_leaves_memory_and_the_rest_stays(stage: Stage) -> None:
-    gone, kept = stage.prompt(), stage.prompt()
-    await stage.replica_sync.poll()
-    stage.memory.prompts = [gone, kept]
-    epoch = stage.forget(gone)
+async def test_forgotten_prompts_are_evicted_and_others_stay(replica: ReplicaHarness) -> None:
+    gone, kept = replica.new_prompt(), replica.new_prompt()
+    await replica.sync.poll()
+    replica.engine.prompts = [gone, kept]
+    epoch = replica.forget(gone)
 
-    await stage.replica_sync.poll()
+    await replica.sync.poll()
 
-    assert stage.memory.prompts == [kept]
-    assert stage.epoch() >= epoch
-
-
-async def test_it_is_not_said_before_the_predictions_of_before_have_ended(stage: Stage) -> None:
-    gone = stage.prompt()
-    await stage.replica_sync.poll()
-    with stage.in_flight.track():
-        epoch = stage.forget(gone)
-        await stage.replica_sync.poll()
-        stage.memory.prompts = [gone]  # the prediction brings it back
-        await stage.replica_sync.poll()
-
-        assert stage.memory.prompts == []
-        assert stage.epoch() < epoch
-        stage.memory.prompts = [gone]
-
-    await stage.replica_sync.poll()
-
-    assert stage.memory.prompts == []
-    assert stage.epoch() >= epoch
+    assert replica.engine.prompts == [kept]
+    assert replica.epoch() >= epoch
 
 
-async def test_a_later_prediction_holds_nothing_up(stage: Stage) -> None:
-    gone = stage.prompt()
-    await stage.replica_sync.poll()
-    epoch = stage.forget(gone)
-    await stage.replica_sync.poll()
-    with stage.in_flight.track():
-        await stage.replica_sync.poll()
+async def test_an_epoch_is_not_reported_before_earlier_predictions_have_ended(replica: ReplicaHarness) -> None:
+    gone = replica.new_prompt()
+    await replica.sync.poll()
+    with replica.in_flight.track():
+        epoch = replica.forget(gone)
+        await replica.sync.poll()
+        replica.engine.prompts = [gone]  # the prediction loads it again
+        await replica.sync.poll()
 
-        assert stage.epoch() >= epoch
+        assert replica.engine.prompts == []
+        assert replica.epoch() < epoch
+        replica.engine.prompts = [gone]
+
+    await replica.sync.poll()
+
+    assert replica.engine.prompts == []
+    assert replica.epoch() >= epoch
 
 
-async def test_a_replica_that_counted_as_dead_drops_everything_and_begins_anew(stage: Stage) -> None:
-    prompt = stage.prompt()
-    await stage.replica_sync.poll()
-    (before,) = stage.rows()
-    stage.memory.prompts = [prompt]
-    with stage.registry.database.write_transaction() as session:
+async def test_a_later_prediction_delays_no_report(replica: ReplicaHarness) -> None:
+    gone = replica.new_prompt()
+    await replica.sync.poll()
+    epoch = replica.forget(gone)
+    await replica.sync.poll()
+    with replica.in_flight.track():
+        await replica.sync.poll()
+
+        assert replica.epoch() >= epoch
+
+
+async def test_a_replica_whose_lease_expired_evicts_everything_and_registers_again(replica: ReplicaHarness) -> None:
+    prompt = replica.new_prompt()
+    await replica.sync.poll()
+    (before,) = replica.rows()
+    replica.engine.prompts = [prompt]
+    with replica.registry.database.write_transaction() as session:
         session.execute(update(Replica).values(expires_at=seconds_from_now(-1)))
-    stage.forget(stage.prompt())  # so that there is something to report
+    replica.forget(replica.new_prompt())  # so that there is an epoch to report
 
-    await stage.replica_sync.poll()
-    assert not stage.is_registered()
-    assert stage.memory.prompts == []
+    await replica.sync.poll()
+    assert not replica.is_registered()
+    assert replica.engine.prompts == []
     with pytest.raises(NotReady):
-        stage.replica_sync.require_registered()
-    await stage.replica_sync.poll()
+        replica.sync.require_registered()
+    await replica.sync.poll()
 
-    assert stage.is_registered()
-    assert [row.id for row in stage.rows()] != [before.id]
+    assert replica.is_registered()
+    assert [row.id for row in replica.rows()] != [before.id]
 
 
-async def test_it_does_not_begin_anew_while_predictions_are_under_way(
-    stage: Stage, monkeypatch: pytest.MonkeyPatch
+async def test_a_replica_does_not_register_again_while_predictions_are_in_progress(
+    replica: ReplicaHarness, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("service.background.replica_sync.RENEW_SECONDS", 0.0)
-    await stage.replica_sync.poll()
-    with stage.registry.database.write_transaction() as session:
+    await replica.sync.poll()
+    with replica.registry.database.write_transaction() as session:
         session.execute(update(Replica).values(expires_at=seconds_from_now(-1)))
-    with stage.in_flight.track():
-        await stage.replica_sync.poll()
-        await stage.replica_sync.poll()
-        assert not stage.is_registered()
+    with replica.in_flight.track():
+        await replica.sync.poll()
+        await replica.sync.poll()
+        assert not replica.is_registered()
 
-    await stage.replica_sync.poll()
+    await replica.sync.poll()
 
-    assert stage.is_registered()
+    assert replica.is_registered()
 
 
-async def test_a_replica_that_cannot_renew_in_time_drops_everything(
-    stage: Stage, monkeypatch: pytest.MonkeyPatch
+async def test_a_replica_that_cannot_renew_its_lease_evicts_everything(
+    replica: ReplicaHarness, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    await stage.replica_sync.poll()
-    stage.memory.prompts = [stage.prompt()]
+    await replica.sync.poll()
+    replica.engine.prompts = [replica.new_prompt()]
 
-    def away(self: Database) -> object:
-        raise DatabaseUnreachable("away")
+    def unreachable(self: Database) -> object:
+        raise DatabaseUnreachable("unreachable")
 
-    monkeypatch.setattr(Database, "read_transaction", away)
-    await stage.replica_sync.poll()
-    assert stage.memory.prompts != []  # it still counts as alive
+    monkeypatch.setattr(Database, "read_transaction", unreachable)
+    await replica.sync.poll()
+    assert replica.engine.prompts != []  # its lease has not expired
 
     monkeypatch.setattr("service.background.replica_sync.LEASE_SECONDS", 0.0)
-    await stage.replica_sync.poll()
+    await replica.sync.poll()
 
-    assert stage.memory.prompts == []
-    assert not stage.is_registered()
+    assert replica.engine.prompts == []
+    assert not replica.is_registered()
 
 
 class Clock:
@@ -191,45 +181,45 @@ class Clock:
         return self.now
 
 
-async def test_a_look_takes_no_longer_than_the_lease_lasts(stage: Stage, monkeypatch: pytest.MonkeyPatch) -> None:
-    clock, allowed = Clock(), []
+async def test_a_poll_ends_before_the_lease_expires(replica: ReplicaHarness, monkeypatch: pytest.MonkeyPatch) -> None:
+    clock, timeouts = Clock(), []
     fail_after = anyio.fail_after
 
-    def noted(seconds: float) -> AbstractContextManager[anyio.CancelScope]:
-        allowed.append(seconds)
+    def record(seconds: float) -> AbstractContextManager[anyio.CancelScope]:
+        timeouts.append(seconds)
         return fail_after(60)
 
     monkeypatch.setattr("service.background.replica_sync.time", clock)
     monkeypatch.setattr("service.background.replica_sync.RENEW_SECONDS", 100.0)
-    monkeypatch.setattr(anyio, "fail_after", noted)
+    monkeypatch.setattr(anyio, "fail_after", record)
 
-    await stage.replica_sync.poll()
+    await replica.sync.poll()
     for passed in (0.0, LEASE_SECONDS - 3, LEASE_SECONDS - 1):
         clock.now = 1000.0 + passed
-        await stage.replica_sync.poll()
+        await replica.sync.poll()
 
-    assert allowed == [LEASE_SECONDS / 2, LEASE_SECONDS / 2, 3, 1]
-
-
-async def test_a_replica_that_leaves_is_waited_for_by_nobody(stage: Stage) -> None:
-    await stage.replica_sync.poll()
-    stage.memory.prompts = [stage.prompt()]
-
-    await stage.replica_sync.leave()
-
-    assert stage.memory.prompts == []
-    assert stage.rows() == []
+    assert timeouts == [LEASE_SECONDS / 2, LEASE_SECONDS / 2, 3, 1]
 
 
-async def test_polls_at_the_same_time_take_turns(stage: Stage) -> None:
+async def test_a_replica_that_leaves_is_unregistered(replica: ReplicaHarness) -> None:
+    await replica.sync.poll()
+    replica.engine.prompts = [replica.new_prompt()]
+
+    await replica.sync.leave()
+
+    assert replica.engine.prompts == []
+    assert replica.rows() == []
+
+
+async def test_concurrent_polls_register_once(replica: ReplicaHarness) -> None:
     async with anyio.create_task_group() as group:
         for _ in range(5):
-            group.start_soon(stage.replica_sync.poll)
+            group.start_soon(replica.sync.poll)
 
-    assert len(stage.rows()) == 1
+    assert len(replica.rows()) == 1
 
 
-def test_flights_have_landed_when_those_of_before_have() -> None:
+def test_a_mark_waits_only_for_earlier_predictions() -> None:
     in_flight = InFlightRequests()
     with in_flight.track():
         mark = in_flight.mark()

@@ -138,7 +138,12 @@ def test_a_name_that_is_taken_is_refused_before_the_archive_is_read(deployment: 
 
 @pytest.mark.parametrize(
     ("said", "status"),
-    [({"task": "nope", "name": "a"}, 404), ({"task": TASK}, 422), ({"task": TASK, "name": "a", "shards": "0"}, 422)],
+    [
+        ({"task": "nope", "name": "a"}, 404),
+        ({"task": TASK}, 422),
+        ({"task": TASK, "name": "\0"}, 422),
+        ({"task": TASK, "name": "a", "shards": "0"}, 422),
+    ],
 )
 def test_what_is_said_of_an_upload_is_checked(said: dict[str, str], status: int, deployment: Deployment) -> None:
     refused(deployment.request("owner", "POST", "/sources", params=said, content=archive(), headers=ZIP), status)
