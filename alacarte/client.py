@@ -7,7 +7,7 @@ from types import TracebackType
 from typing import Self
 from uuid import UUID
 
-from alacarte._client.admin import AdminCalls, NameOrId, normalize_name
+from alacarte._client.admin import AdminCalls, NameOrId, normalize_name, require_one
 from alacarte._client.errors import (
     ClientError,
     InvalidFolder,
@@ -142,7 +142,7 @@ class Client(AdminCalls):
 
     def create_source(self, name: str, *, task: NameOrId, owner: NameOrId | None = None) -> SourceDetailResponse:
         """Create a source without pictures, for prompts that are trained elsewhere."""
-        body = {"name": name, "task": task, "owner": None if owner is None else self._user_id(owner)}
+        body = {"name": name, "task": task, "owner": self._optional_user_id(owner)}
         created = self._http.fetch(UploadResponse, "POST", "sources", json=json_body(body))
         return self.get_source(created.source_id)
 
@@ -159,10 +159,9 @@ class Client(AdminCalls):
         on_progress: OnProgress | None = None,
     ) -> UploadResponse:
         """Create a source from the pictures of an archive or folder, which is streamed; all or nothing."""
-        owner_id = None if owner is None else self._user_id(owner)
+        query = {"name": name, "task": task, "owner": self._optional_user_id(owner)}
         options = _upload_options(shards, within, skip_unreadable)
-        query = {"name": name, "task": task, "owner": owner_id, **options}
-        return self._upload(("sources",), path, query, on_progress)
+        return self._upload(("sources",), path, {**query, **options}, on_progress)
 
     def add_samples(
         self,
@@ -202,12 +201,7 @@ class Client(AdminCalls):
             return sample.lower()
         name = normalize_name(sample)
         digests = [one.digest for one in self.list_samples(source) if normalize_name(one.name) == name]
-        if not digests:
-            raise ServiceProblem(404, "Not found", f"no sample {sample!r} that you may see", kind="not-found")
-        if len(digests) > 1:
-            detail = f"several samples came in a file {sample!r}: name one by its digest"
-            raise ServiceProblem(409, "Conflict", detail, kind="conflict")
-        return digests[0]
+        return require_one("sample", sample, digests, f"several samples came in a file {sample!r}: give its digest")
 
     def cancel_training(self, source: NameOrId) -> int:
         """Stop the training of a source until it is resumed; return the number of shards that this stopped."""

@@ -117,14 +117,14 @@ class AdminCalls:
 
     def list_tokens(self, user: NameOrId | None = None) -> list[TokenResponse]:
         """Return the tokens of a user, or all that you may see, without their secrets."""
-        query = {"user": None if user is None else self._user_id(user)}
+        query = {"user": self._optional_user_id(user)}
         return self._http.fetch_all(PageResponse[TokenResponse], "tokens", query=query)
 
     def create_token(
         self, user: NameOrId | None = None, *, note: str = "", lifetime_s: float | None = None
     ) -> IssuedTokenResponse:
         """Create a token for a user, by default for yourself; its `text` is shown only once."""
-        body = {"user": None if user is None else self._user_id(user), "note": note, "lifetime_s": lifetime_s}
+        body = {"user": self._optional_user_id(user), "note": note, "lifetime_s": lifetime_s}
         return self._http.fetch(IssuedTokenResponse, "POST", "tokens", json=json_body(body))
 
     def revoke_token(self, token_id: NameOrId) -> None:
@@ -135,7 +135,7 @@ class AdminCalls:
         """Return the grants that you may see, of a source or a user if given."""
         query = {
             "source": None if source is None else self._source_id(source),
-            "user": None if user is None else self._user_id(user),
+            "user": self._optional_user_id(user),
         }
         return self._http.fetch_all(PageResponse[GrantResponse], "grants", query=query)
 
@@ -174,19 +174,22 @@ class AdminCalls:
         """Return the source with this name or id, of a task if given."""
         sources = self.list_sources(task)
         if is_id(source):
-            return _require_one("source", source, [one for one in sources if str(one.id) == str(source).lower()])
-        return _require_one("source", source, [one for one in sources if one.name == normalize_name(source)])
+            return require_one("source", source, [one for one in sources if str(one.id) == str(source).lower()])
+        return require_one("source", source, [one for one in sources if one.name == normalize_name(source)])
 
     def _user_id(self, user: NameOrId) -> NameOrId:
         if is_id(user):
             return user
-        return _require_one("user", user, [one.id for one in self.list_users() if one.name == normalize_name(user)])
+        return require_one("user", user, [one.id for one in self.list_users() if one.name == normalize_name(user)])
+
+    def _optional_user_id(self, user: NameOrId | None) -> NameOrId | None:
+        return None if user is None else self._user_id(user)
 
     def _release_id(self, release: NameOrId, task: NameOrId | None) -> NameOrId:
         if is_id(release):
             return release
         releases = self.list_releases(task)
-        return _require_one("release", release, [one.id for one in releases if one.name == normalize_name(release)])
+        return require_one("release", release, [one.id for one in releases if one.name == normalize_name(release)])
 
     def _source_id(self, source: NameOrId) -> NameOrId:
         return source if is_id(source) else self.find_source(source).id
@@ -205,11 +208,11 @@ def normalize_name(name: NameOrId) -> str:
     return unicodedata.normalize("NFC", str(name))
 
 
-def _require_one(kind: str, name: NameOrId, matches: list[T]) -> T:
+def require_one(kind: str, name: NameOrId, matches: list[T], ambiguous: str | None = None) -> T:
     """Return the only match, or raise the problem that the service has for an unknown or ambiguous name."""
     if not matches:
         raise ServiceProblem(404, "Not found", f"no {kind} {str(name)!r} that you may see", kind="not-found")
     if len(matches) > 1:
-        detail = f"several tasks have a {kind} {str(name)!r}: give its id"
-        raise ServiceProblem(409, "Conflict", detail, kind="conflict")
+        ambiguous = ambiguous or f"several tasks have a {kind} {str(name)!r}: give its id"
+        raise ServiceProblem(409, "Conflict", ambiguous, kind="conflict")
     return matches[0]

@@ -2,7 +2,7 @@
 
 from typing import Any, Generic, TypeVar
 
-from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic import BaseModel, ConfigDict, Field, JsonValue, model_validator
 from pydantic_core import PydanticCustomError
 
 D = TypeVar("D", bound=BaseModel)
@@ -11,6 +11,12 @@ MAX_UNKNOWN_MEMBERS = 20  # reported one by one; a request with more is refused 
 UUID_EXAMPLE = "01930b5e-7c1a-7f3e-9d52-0c2f6a1b8e44"
 DIGEST_EXAMPLE = "9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08"
 TIME_EXAMPLE = "2025-03-01T12:00:00Z"
+PICTURE_EXAMPLE = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAIAAACQd1PeAAAADElEQVR4nGNgYGAAAAAEAAH2FzhVAAAAAElFTkSuQmCC"
+
+
+def example(**members: JsonValue) -> ConfigDict:
+    """Return the configuration that gives a model this example in the OpenAPI document."""
+    return ConfigDict(json_schema_extra={"example": members})
 
 
 class ResponseModel(BaseModel):

@@ -4,9 +4,9 @@ from datetime import datetime
 from typing import Any, Literal
 from uuid import UUID
 
-from pydantic import ConfigDict, Field
+from pydantic import Field
 
-from alacarte.api.base import TIME_EXAMPLE, UUID_EXAMPLE, ResponseModel
+from alacarte.api.base import TIME_EXAMPLE, UUID_EXAMPLE, ResponseModel, example
 from alacarte.api.literals import ErasureScope
 
 
@@ -23,31 +23,19 @@ class ErasureStepResponse(ResponseModel):
 class ErasureResponse(ResponseModel):
     """A request to forget: serving has stopped, and the remaining steps are retried until they are verified."""
 
-    model_config = ConfigDict(
-        json_schema_extra={
-            "example": {
-                "id": UUID_EXAMPLE,
-                "state": "running",
-                "scope": "source",
-                "task_id": UUID_EXAMPLE,
-                "source_id": UUID_EXAMPLE,
-                "shard_id": None,
-                "sample": None,
-                "requested_by": UUID_EXAMPLE,
-                "requested_at": TIME_EXAMPLE,
-                "completed_at": None,
-                "steps": [
-                    {
-                        "name": "unserve",
-                        "attempts": 1,
-                        "error": None,
-                        "found": {"prompts": 2},
-                        "done_at": TIME_EXAMPLE,
-                    }
-                ],
-                "receipt": None,
-            }
-        }
+    model_config = example(
+        id=UUID_EXAMPLE,
+        state="running",
+        scope="source",
+        task_id=UUID_EXAMPLE,
+        source_id=UUID_EXAMPLE,
+        shard_id=None,
+        sample=None,
+        requested_by=UUID_EXAMPLE,
+        requested_at=TIME_EXAMPLE,
+        completed_at=None,
+        steps=[{"name": "unserve", "attempts": 1, "error": None, "found": {"prompts": 2}, "done_at": TIME_EXAMPLE}],
+        receipt=None,
     )
 
     id: UUID
@@ -75,11 +63,7 @@ class ReceiptCheckResponse(ResponseModel):
 class ReceiptVerificationResponse(ResponseModel):
     """Whether a receipt is genuine and everything it states still holds."""
 
-    model_config = ConfigDict(
-        json_schema_extra={
-            "example": {"holds": True, "checks": [{"name": "rows", "ok": True, "detail": "no row refers to it"}]}
-        }
-    )
+    model_config = example(holds=True, checks=[{"name": "rows", "ok": True, "detail": "no row refers to it"}])
 
     holds: bool
     checks: list[ReceiptCheckResponse]

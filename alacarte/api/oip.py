@@ -2,7 +2,9 @@
 
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, Field
+
+from alacarte.api.base import PICTURE_EXAMPLE, example
 
 MAX_SIZE = 10_000
 MAX_DIMENSIONS = 8
@@ -13,9 +15,7 @@ Parameters = dict[str, bool | int | float | str]
 class ServerMetadataResponse(BaseModel):
     """The server: its name, version and protocol extensions."""
 
-    model_config = ConfigDict(
-        json_schema_extra={"example": {"name": "alacarte", "version": "0.1.0", "extensions": ["binary_tensor_data"]}}
-    )
+    model_config = example(name="alacarte", version="0.1.0", extensions=["binary_tensor_data"])
 
     name: str
     version: str
@@ -25,7 +25,7 @@ class ServerMetadataResponse(BaseModel):
 class ServerLiveResponse(BaseModel):
     """Whether the server process is alive."""
 
-    model_config = ConfigDict(json_schema_extra={"example": {"live": True}})
+    model_config = example(live=True)
 
     live: bool = True
 
@@ -33,7 +33,7 @@ class ServerLiveResponse(BaseModel):
 class ServerReadyResponse(BaseModel):
     """Whether the server can answer requests."""
 
-    model_config = ConfigDict(json_schema_extra={"example": {"ready": True}})
+    model_config = example(ready=True)
 
     ready: bool = True
 
@@ -41,7 +41,7 @@ class ServerReadyResponse(BaseModel):
 class ModelReadyResponse(BaseModel):
     """Whether the caller can use the model."""
 
-    model_config = ConfigDict(json_schema_extra={"example": {"name": "flowers", "ready": True}})
+    model_config = example(name="flowers", ready=True)
 
     name: str
     ready: bool
@@ -58,19 +58,15 @@ class TensorMetadata(BaseModel):
 class ModelMetadataResponse(BaseModel):
     """A task, presented as a model."""
 
-    model_config = ConfigDict(
-        json_schema_extra={
-            "example": {
-                "name": "flowers",
-                "versions": ["1"],
-                "platform": "alacarte",
-                "inputs": [{"name": "image", "datatype": "BYTES", "shape": [-1]}],
-                "outputs": [
-                    {"name": "label", "datatype": "BYTES", "shape": [-1]},
-                    {"name": "score", "datatype": "FP32", "shape": [-1]},
-                ],
-            }
-        }
+    model_config = example(
+        name="flowers",
+        versions=["1"],
+        platform="alacarte",
+        inputs=[{"name": "image", "datatype": "BYTES", "shape": [-1]}],
+        outputs=[
+            {"name": "label", "datatype": "BYTES", "shape": [-1]},
+            {"name": "score", "datatype": "FP32", "shape": [-1]},
+        ],
     )
 
     name: str
@@ -83,8 +79,6 @@ class ModelMetadataResponse(BaseModel):
 class InferInput(BaseModel):
     """An input tensor: its data is in the JSON or, with the binary extension, after it."""
 
-    model_config = ConfigDict(extra="ignore")
-
     name: str
     shape: Annotated[list[Annotated[int, Field(ge=0, le=MAX_SIZE)]], Field(fail_fast=True, max_length=MAX_DIMENSIONS)]
     datatype: str
@@ -95,31 +89,13 @@ class InferInput(BaseModel):
 class RequestedOutput(BaseModel):
     """An output tensor that the caller asks for."""
 
-    model_config = ConfigDict(extra="ignore")
-
     name: str
 
 
 class InferRequest(BaseModel):
     """Pictures to classify."""
 
-    model_config = ConfigDict(
-        extra="ignore",
-        json_schema_extra={
-            "example": {
-                "inputs": [
-                    {
-                        "name": "image",
-                        "shape": [1],
-                        "datatype": "BYTES",
-                        "data": [
-                            "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAIAAACQd1PeAAAADElEQVR4nGNgYGAAAAAEAAH2FzhVAAAAAElFTkSuQmCC"
-                        ],
-                    }
-                ]
-            }
-        },
-    )
+    model_config = example(inputs=[{"name": "image", "shape": [1], "datatype": "BYTES", "data": [PICTURE_EXAMPLE]}])
 
     id: str | None = Field(default=None, max_length=200)
     inputs: Annotated[list[InferInput], Field(fail_fast=True)]
@@ -139,17 +115,13 @@ class InferOutput(BaseModel):
 class InferResponse(BaseModel):
     """The output tensors."""
 
-    model_config = ConfigDict(
-        json_schema_extra={
-            "example": {
-                "model_name": "flowers",
-                "model_version": "1",
-                "outputs": [
-                    {"name": "label", "datatype": "BYTES", "shape": [1], "data": ["rose"]},
-                    {"name": "score", "datatype": "FP32", "shape": [1], "data": [0.93]},
-                ],
-            }
-        }
+    model_config = example(
+        model_name="flowers",
+        model_version="1",
+        outputs=[
+            {"name": "label", "datatype": "BYTES", "shape": [1], "data": ["rose"]},
+            {"name": "score", "datatype": "FP32", "shape": [1], "data": [0.93]},
+        ],
     )
 
     model_name: str

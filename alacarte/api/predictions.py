@@ -3,9 +3,9 @@
 from typing import Annotated
 from uuid import UUID
 
-from pydantic import ConfigDict, Field
+from pydantic import Field
 
-from alacarte.api.base import DIGEST_EXAMPLE, UUID_EXAMPLE, RequestModel, ResponseModel
+from alacarte.api.base import DIGEST_EXAMPLE, PICTURE_EXAMPLE, UUID_EXAMPLE, RequestModel, ResponseModel, example
 from alacarte.api.limits import MAX_NAMED_SOURCES
 from alacarte.api.literals import Composition, Weighting
 
@@ -31,16 +31,7 @@ class PredictOptions(RequestModel):
 class PredictRequest(PredictOptions):
     """Pictures in base64, and the options of their prediction."""
 
-    model_config = ConfigDict(
-        json_schema_extra={
-            "example": {
-                "images": [
-                    "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAIAAACQd1PeAAAADElEQVR4nGNgYGAAAAAEAAH2FzhVAAAAAElFTkSuQmCC"
-                ],
-                "top_k": 3,
-            }
-        }
-    )
+    model_config = example(images=[PICTURE_EXAMPLE], top_k=3)
 
     images: Annotated[list[str], Field(fail_fast=True)] = Field(min_length=1, description="Picture files in base64.")
 
@@ -100,17 +91,13 @@ class PredictionBasis(ResponseModel):
 class PredictResponse(PredictionBasis):
     """One result for each picture, in the order of the pictures."""
 
-    model_config = ConfigDict(
-        json_schema_extra={
-            "example": {
-                "task": UUID_EXAMPLE,
-                "sources": [UUID_EXAMPLE],
-                "set_digest": DIGEST_EXAMPLE,
-                "composition": "average",
-                "weighting": "none",
-                "results": [{"labels": [{"label": "rose", "score": 0.93}, {"label": "tulip", "score": 0.07}]}],
-            }
-        }
+    model_config = example(
+        task=UUID_EXAMPLE,
+        sources=[UUID_EXAMPLE],
+        set_digest=DIGEST_EXAMPLE,
+        composition="average",
+        weighting="none",
+        results=[{"labels": [{"label": "rose", "score": 0.93}, {"label": "tulip", "score": 0.07}]}],
     )
 
     results: list[ImageResult]

@@ -3,12 +3,11 @@
 from datetime import datetime
 from uuid import UUID
 
-from pydantic import ConfigDict, Field
-from pydantic.config import JsonDict
+from pydantic import Field, JsonValue
 
-from alacarte.api.base import DIGEST_EXAMPLE, TIME_EXAMPLE, UUID_EXAMPLE, RequestModel, ResponseModel
+from alacarte.api.base import DIGEST_EXAMPLE, TIME_EXAMPLE, UUID_EXAMPLE, RequestModel, ResponseModel, example
 
-_EXAMPLE: JsonDict = {
+_EXAMPLE: dict[str, JsonValue] = {
     "id": UUID_EXAMPLE,
     "task_id": UUID_EXAMPLE,
     "name": "spring",
@@ -20,7 +19,7 @@ _EXAMPLE: JsonDict = {
 class ReleaseCreate(RequestModel):
     """A name for the prompts that a task has now."""
 
-    model_config = ConfigDict(json_schema_extra={"example": {"task": "flowers", "name": "spring"}})
+    model_config = example(task="flowers", name="spring")
 
     task: str = Field(description="The task, by name or id.")
     name: str = Field(description="A name that no release of the task has yet.")
@@ -29,7 +28,7 @@ class ReleaseCreate(RequestModel):
 class ReleaseResponse(ResponseModel):
     """A named, pinned set of prompts."""
 
-    model_config = ConfigDict(json_schema_extra={"example": _EXAMPLE})
+    model_config = example(**_EXAMPLE)
 
     id: UUID
     task_id: UUID
@@ -60,21 +59,12 @@ class ReleaseLossResponse(ResponseModel):
 class ReleaseDetailResponse(ReleaseResponse):
     """A release with the prompts it pins and those it lost, of the sources that you may see."""
 
-    model_config = ConfigDict(
-        json_schema_extra={
-            "example": {
-                **_EXAMPLE,
-                "members": [
-                    {
-                        "prompt_id": UUID_EXAMPLE,
-                        "source_id": UUID_EXAMPLE,
-                        "shard_id": UUID_EXAMPLE,
-                        "digest": DIGEST_EXAMPLE,
-                    }
-                ],
-                "losses": [],
-            }
-        }
+    model_config = example(
+        **_EXAMPLE,
+        members=[
+            {"prompt_id": UUID_EXAMPLE, "source_id": UUID_EXAMPLE, "shard_id": UUID_EXAMPLE, "digest": DIGEST_EXAMPLE}
+        ],
+        losses=[],
     )
 
     members: list[ReleaseMemberResponse]

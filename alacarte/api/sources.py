@@ -4,15 +4,14 @@ from datetime import datetime
 from typing import Annotated
 from uuid import UUID
 
-from pydantic import AfterValidator, ConfigDict, Field
-from pydantic.config import JsonDict
+from pydantic import AfterValidator, Field, JsonValue
 
-from alacarte.api.base import DIGEST_EXAMPLE, TIME_EXAMPLE, UUID_EXAMPLE, RequestModel, ResponseModel
+from alacarte.api.base import DIGEST_EXAMPLE, TIME_EXAMPLE, UUID_EXAMPLE, RequestModel, ResponseModel, example
 from alacarte.api.limits import MAX_SHARDS
 from alacarte.api.literals import Right, ShardState, UnreadablePolicy
 
 MAX_LISTED_SKIPPED = 100
-_EXAMPLE: JsonDict = {
+_EXAMPLE: dict[str, JsonValue] = {
     "id": UUID_EXAMPLE,
     "task_id": UUID_EXAMPLE,
     "name": "clinic-a",
@@ -24,7 +23,7 @@ _EXAMPLE: JsonDict = {
 class SourceCreate(RequestModel):
     """A source without pictures, for prompts that are trained elsewhere."""
 
-    model_config = ConfigDict(json_schema_extra={"example": {"task": "flowers", "name": "clinic-a"}})
+    model_config = example(task="flowers", name="clinic-a")
 
     task: str = Field(description="The task, by name or id.")
     name: str = Field(description="A name that no source of the task has yet.")
@@ -65,17 +64,13 @@ class SkippedFileResponse(ResponseModel):
 class UploadResponse(ResponseModel):
     """What an upload added; it is trained from now on."""
 
-    model_config = ConfigDict(
-        json_schema_extra={
-            "example": {
-                "source_id": UUID_EXAMPLE,
-                "shards": [UUID_EXAMPLE],
-                "samples": 120,
-                "size_bytes": 4_000_000,
-                "skipped": 1,
-                "skipped_files": [{"name": "roses/17.png", "reason": "is in the source already"}],
-            }
-        }
+    model_config = example(
+        source_id=UUID_EXAMPLE,
+        shards=[UUID_EXAMPLE],
+        samples=120,
+        size_bytes=4_000_000,
+        skipped=1,
+        skipped_files=[{"name": "roses/17.png", "reason": "is in the source already"}],
     )
 
     source_id: UUID
@@ -89,7 +84,7 @@ class UploadResponse(ResponseModel):
 class SourceResponse(ResponseModel):
     """A source, as lists show it."""
 
-    model_config = ConfigDict(json_schema_extra={"example": {**_EXAMPLE, "samples": 120, "shards": 2, "trained": 1}})
+    model_config = example(**_EXAMPLE, samples=120, shards=2, trained=1)
 
     id: UUID
     task_id: UUID
@@ -125,18 +120,14 @@ class ShardResponse(ResponseModel):
 class SourceDetailResponse(ResponseModel):
     """A source with its shards in their order."""
 
-    model_config = ConfigDict(
-        json_schema_extra={
-            "example": {
-                **_EXAMPLE,
-                "rights": ["manage", "use"],
-                "labels": ["rose", "tulip"],
-                "samples": 120,
-                "size_bytes": 4_000_000,
-                "progress": 0.5,
-                "shards": [],
-            }
-        }
+    model_config = example(
+        **_EXAMPLE,
+        rights=["manage", "use"],
+        labels=["rose", "tulip"],
+        samples=120,
+        size_bytes=4_000_000,
+        progress=0.5,
+        shards=[],
     )
 
     id: UUID
@@ -160,17 +151,13 @@ class SourceDetailResponse(ResponseModel):
 class SampleResponse(ResponseModel):
     """One labelled picture, identified by the digest of its bytes."""
 
-    model_config = ConfigDict(
-        json_schema_extra={
-            "example": {
-                "digest": DIGEST_EXAMPLE,
-                "shard_id": UUID_EXAMPLE,
-                "label": "rose",
-                "name": "roses/17.png",
-                "size_bytes": 40_000,
-                "added_at": TIME_EXAMPLE,
-            }
-        }
+    model_config = example(
+        digest=DIGEST_EXAMPLE,
+        shard_id=UUID_EXAMPLE,
+        label="rose",
+        name="roses/17.png",
+        size_bytes=40_000,
+        added_at=TIME_EXAMPLE,
     )
 
     digest: str
@@ -184,20 +171,16 @@ class SampleResponse(ResponseModel):
 class PromptResponse(ResponseModel):
     """A prompt that is served from now on."""
 
-    model_config = ConfigDict(
-        json_schema_extra={
-            "example": {
-                "id": UUID_EXAMPLE,
-                "source_id": UUID_EXAMPLE,
-                "shard_id": UUID_EXAMPLE,
-                "generation": 1,
-                "digest": DIGEST_EXAMPLE,
-                "size_bytes": 250_000,
-                "labels": ["rose", "tulip"],
-                "samples": 120,
-                "published_at": TIME_EXAMPLE,
-            }
-        }
+    model_config = example(
+        id=UUID_EXAMPLE,
+        source_id=UUID_EXAMPLE,
+        shard_id=UUID_EXAMPLE,
+        generation=1,
+        digest=DIGEST_EXAMPLE,
+        size_bytes=250_000,
+        labels=["rose", "tulip"],
+        samples=120,
+        published_at=TIME_EXAMPLE,
     )
 
     id: UUID
@@ -214,6 +197,6 @@ class PromptResponse(ResponseModel):
 class TrainingControlResponse(ResponseModel):
     """How many shards were stopped or resumed."""
 
-    model_config = ConfigDict(json_schema_extra={"example": {"shards": 2}})
+    model_config = example(shards=2)
 
     shards: int

@@ -4,9 +4,9 @@ from datetime import datetime
 from typing import Annotated, Any
 from uuid import UUID
 
-from pydantic import BeforeValidator, ConfigDict, Field, StrictBool, StrictFloat, StrictInt, StrictStr
+from pydantic import BeforeValidator, Field, StrictBool, StrictFloat, StrictInt, StrictStr
 
-from alacarte.api.base import TIME_EXAMPLE, UUID_EXAMPLE, RequestModel, ResponseModel, require_few_members
+from alacarte.api.base import TIME_EXAMPLE, UUID_EXAMPLE, RequestModel, ResponseModel, example, require_few_members
 from alacarte.api.limits import MAX_LABELS, MAX_RECIPE_BYTES
 from alacarte.api.literals import Composition, Weighting
 
@@ -21,15 +21,11 @@ def _limit_recipe(recipe: Any) -> Any:  # Any: the parsed JSON
 class TaskCreate(RequestModel):
     """A new task."""
 
-    model_config = ConfigDict(
-        json_schema_extra={
-            "example": {
-                "name": "flowers",
-                "backbone": "vit_tiny_patch16_224.augreg_in21k_ft_in1k",
-                "composition": "average",
-                "recipe": {"epochs": 20},
-            }
-        }
+    model_config = example(
+        name="flowers",
+        backbone="vit_tiny_patch16_224.augreg_in21k_ft_in1k",
+        composition="average",
+        recipe={"epochs": 20},
     )
 
     name: str = Field(description="A name that no task has yet.")
@@ -48,21 +44,17 @@ class TaskCreate(RequestModel):
 class TaskResponse(ResponseModel):
     """A label space on one backbone; its sources can be composed."""
 
-    model_config = ConfigDict(
-        json_schema_extra={
-            "example": {
-                "id": UUID_EXAMPLE,
-                "name": "flowers",
-                "backbone": "vit_tiny_patch16_224.augreg_in21k_ft_in1k",
-                "size": None,
-                "identity": None,
-                "labels": None,
-                "composition": "average",
-                "weighting": "none",
-                "recipe": {"epochs": 20},
-                "created_at": TIME_EXAMPLE,
-            }
-        }
+    model_config = example(
+        id=UUID_EXAMPLE,
+        name="flowers",
+        backbone="vit_tiny_patch16_224.augreg_in21k_ft_in1k",
+        size=None,
+        identity=None,
+        labels=None,
+        composition="average",
+        weighting="none",
+        recipe={"epochs": 20},
+        created_at=TIME_EXAMPLE,
     )
 
     id: UUID

@@ -3,9 +3,9 @@
 from datetime import datetime
 from uuid import UUID
 
-from pydantic import ConfigDict, Field
+from pydantic import Field
 
-from alacarte.api.base import TIME_EXAMPLE, UUID_EXAMPLE, RequestModel, ResponseModel
+from alacarte.api.base import TIME_EXAMPLE, UUID_EXAMPLE, RequestModel, ResponseModel, example
 from alacarte.api.limits import MAX_ISSUER_LENGTH, MAX_QUOTA_BYTES, MAX_SUBJECT_LENGTH, MAX_TOKEN_LIFETIME
 from alacarte.api.literals import Right, Role
 
@@ -13,7 +13,7 @@ from alacarte.api.literals import Right, Role
 class UserCreate(RequestModel):
     """A new user or group."""
 
-    model_config = ConfigDict(json_schema_extra={"example": {"name": "clinic-a", "role": "owner"}})
+    model_config = example(name="clinic-a", role="owner")
 
     name: str = Field(description="A name that no user has yet.")
     role: Role = Field(default="predictor", description="What the user may do at all; grants give rights to sources.")
@@ -23,19 +23,15 @@ class UserCreate(RequestModel):
 class UserResponse(ResponseModel):
     """A user or a group."""
 
-    model_config = ConfigDict(
-        json_schema_extra={
-            "example": {
-                "id": UUID_EXAMPLE,
-                "name": "clinic-a",
-                "role": "owner",
-                "is_group": False,
-                "created_at": TIME_EXAMPLE,
-                "issuer": None,
-                "subject": None,
-                "quota_bytes": None,
-            }
-        }
+    model_config = example(
+        id=UUID_EXAMPLE,
+        name="clinic-a",
+        role="owner",
+        is_group=False,
+        created_at=TIME_EXAMPLE,
+        issuer=None,
+        subject=None,
+        quota_bytes=None,
     )
 
     id: UUID
@@ -51,7 +47,7 @@ class UserResponse(ResponseModel):
 class SubjectRequest(RequestModel):
     """The OpenID Connect subject of a user."""
 
-    model_config = ConfigDict(json_schema_extra={"example": {"subject": "248289761001"}})
+    model_config = example(subject="248289761001")
 
     subject: str = Field(min_length=1, max_length=MAX_SUBJECT_LENGTH, description="The claim `sub` of the user's JWTs.")
     issuer: str | None = Field(
@@ -65,7 +61,7 @@ class SubjectRequest(RequestModel):
 class QuotaRequest(RequestModel):
     """How much a user may store."""
 
-    model_config = ConfigDict(json_schema_extra={"example": {"quota_bytes": 10737418240}})
+    model_config = example(quota_bytes=10737418240)
 
     quota_bytes: int | None = Field(ge=0, le=MAX_QUOTA_BYTES, description="Null: the service's default.")
 
@@ -73,9 +69,7 @@ class QuotaRequest(RequestModel):
 class QuotaResponse(ResponseModel):
     """How much a user stores and may store."""
 
-    model_config = ConfigDict(
-        json_schema_extra={"example": {"used_bytes": 1048576, "quota_bytes": 107374182400, "is_default": True}}
-    )
+    model_config = example(used_bytes=1048576, quota_bytes=107374182400, is_default=True)
 
     used_bytes: int = Field(description="The pictures of the user's sources, and the prompts pushed to them.")
     quota_bytes: int | None = Field(description="Null: unlimited.")
@@ -85,7 +79,7 @@ class QuotaResponse(ResponseModel):
 class TokenCreate(RequestModel):
     """A new token."""
 
-    model_config = ConfigDict(json_schema_extra={"example": {"note": "the scanner", "lifetime_s": 2592000}})
+    model_config = example(note="the scanner", lifetime_s=2592000)
 
     user: UUID | None = Field(default=None, description="The user of the token; default: you.")
     note: str = Field(default="", description="What the token is for.")
@@ -100,17 +94,13 @@ class TokenCreate(RequestModel):
 class TokenResponse(ResponseModel):
     """A token, without its secret."""
 
-    model_config = ConfigDict(
-        json_schema_extra={
-            "example": {
-                "id": UUID_EXAMPLE,
-                "user_id": UUID_EXAMPLE,
-                "prefix": "abcdefghijkl",
-                "note": "the scanner",
-                "created_at": TIME_EXAMPLE,
-                "expires_at": None,
-            }
-        }
+    model_config = example(
+        id=UUID_EXAMPLE,
+        user_id=UUID_EXAMPLE,
+        prefix="abcdefghijkl",
+        note="the scanner",
+        created_at=TIME_EXAMPLE,
+        expires_at=None,
     )
 
     id: UUID
@@ -130,9 +120,7 @@ class IssuedTokenResponse(TokenResponse):
 class GrantCreate(RequestModel):
     """A right of a user or group to a source."""
 
-    model_config = ConfigDict(
-        json_schema_extra={"example": {"user": UUID_EXAMPLE, "source": UUID_EXAMPLE, "right": "use"}}
-    )
+    model_config = example(user=UUID_EXAMPLE, source=UUID_EXAMPLE, right="use")
 
     user: UUID = Field(description="A user or a group.")
     source: UUID
@@ -142,17 +130,13 @@ class GrantCreate(RequestModel):
 class GrantResponse(ResponseModel):
     """A grant."""
 
-    model_config = ConfigDict(
-        json_schema_extra={
-            "example": {
-                "id": UUID_EXAMPLE,
-                "user_id": UUID_EXAMPLE,
-                "source_id": UUID_EXAMPLE,
-                "right": "use",
-                "granted_by": None,
-                "granted_at": TIME_EXAMPLE,
-            }
-        }
+    model_config = example(
+        id=UUID_EXAMPLE,
+        user_id=UUID_EXAMPLE,
+        source_id=UUID_EXAMPLE,
+        right="use",
+        granted_by=None,
+        granted_at=TIME_EXAMPLE,
     )
 
     id: UUID
