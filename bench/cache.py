@@ -23,8 +23,8 @@ from alacarte.prompting.backbone.vit import Backbone, build_backbone
 from alacarte.prompting.prompt.artifact import prompt_digest, prompt_to_bytes
 from alacarte.prompting.prompt.metadata import PromptMetadata
 from alacarte.prompting.prompt.tensors import PromptTensors, TrainedPrompt
+from bench.output import Line, show_tables
 from bench.serving.pictures import make_pictures
-from bench.serving.report import Line, show_tables
 from bench.serving.stats import percentile, ratio
 from registry.access.usable_prompts import TaskConfig, UsablePrompt
 from registry.storage.folder import FolderStore

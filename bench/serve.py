@@ -15,14 +15,14 @@ from pathlib import Path
 
 import torch
 
+from bench.output import Line, show_tables
 from bench.serving.bare_model import BareModel, weights_of
+from bench.serving.contenders import LITSERVE, TRACED, USUAL, Scene
 from bench.serving.fixtures import make_people
 from bench.serving.load import Contender, ask, load
-from bench.serving.peers import LITSERVE, TRACED, USUAL, Scene
 from bench.serving.pictures import make_pictures
-from bench.serving.report import Line, show_tables
 from bench.serving.schedule import BARE, Pace, play
-from bench.serving.servers import served
+from bench.serving.server_process import served
 from bench.serving.stats import ratio
 from bench.serving.tables import load_line, lone_line, p50s, rates, spread, stage_lines
 from tests.trainer.pictures import WEIGHTS
@@ -100,7 +100,7 @@ def read_options() -> argparse.Namespace:
 
 def client_ceiling(folder: Path, pictures: Path, connections: int) -> float:
     """Requests a second that the client manages where nothing is computed."""
-    with served("trivial", "bench.serving.trivial_peer", [], folder, {}) as server:
+    with served("trivial", "bench.serving.processes.trivial_server", [], folder, {}) as server:
         return load(Contender("trivial", server), pictures, connections, 2.0).per_second
 
 

@@ -11,9 +11,9 @@ from http import HTTPStatus
 from pathlib import Path
 
 from bench.serving.bare_model import BareModel
-from bench.serving.client import Plan, Report
 from bench.serving.http_messages import Arriving, form_of, request_of, status_of
-from bench.serving.servers import ROOT, Server
+from bench.serving.processes.load_client import Plan, Report
+from bench.serving.server_process import ROOT, Server
 from bench.serving.stats import mean_seconds, settled
 
 SETTLE_SECONDS = 1.0
@@ -103,7 +103,7 @@ def ask(
 ) -> Report:
     """What the client, in its own process, reports."""
     plan = Plan(contender.server.port, str(pictures), list(contender.tokens), connections, seconds, requests)
-    command = [sys.executable, "-m", "bench.serving.client", json.dumps(asdict(plan))]
+    command = [sys.executable, "-m", "bench.serving.processes.load_client", json.dumps(asdict(plan))]
     ended = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)  # noqa: S603  # our own
     if ended.returncode:
         raise Refused(f"{contender.name}: the client failed: {ended.stderr.strip().splitlines()[-1]}")

@@ -6,9 +6,9 @@ from functools import partial
 from pathlib import Path
 
 from bench.serving.bare_model import BareModel
-from bench.serving.client import Report
+from bench.serving.contenders import MIXED, TRACED
 from bench.serving.load import Contender, Loaded, ask_alone, compute_alone, load
-from bench.serving.peers import MIXED, TRACED
+from bench.serving.processes.load_client import Report
 
 BARE = "bare"
 TURNS = 5  # of everybody's lone requests in a round: few requests each, so that what slows one slows all

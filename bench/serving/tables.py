@@ -5,9 +5,9 @@ import statistics
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from bench.serving.client import Report
+from bench.output import Line
 from bench.serving.load import Loaded
-from bench.serving.report import Line
+from bench.serving.processes.load_client import Report
 from bench.serving.stats import median_stages, percentile, ratio, stages
 
 MILLI = 1000.0

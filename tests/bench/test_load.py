@@ -11,7 +11,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 import pytest
 
 from bench.serving.load import Contender, Refused, ask_alone
-from bench.serving.servers import Server
+from bench.serving.server_process import Server
 
 PICTURES = (b"first", b"second", b"third")
 

@@ -10,11 +10,11 @@ import pytest
 
 from bench.serving import schedule
 from bench.serving.bare_model import BareModel
-from bench.serving.client import Report
+from bench.serving.contenders import MIXED, TRACED
 from bench.serving.load import Contender, Loaded
-from bench.serving.peers import MIXED, TRACED
+from bench.serving.processes.load_client import Report
 from bench.serving.schedule import BARE, TURNS, Pace, play
-from bench.serving.servers import Server
+from bench.serving.server_process import Server
 
 
 @pytest.fixture

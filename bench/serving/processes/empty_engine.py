@@ -1,4 +1,4 @@
-"""The service with nothing to compute: HTTP, rights and decoding. `python -m bench.serving.empty_engine --port N`."""
+"""The service with nothing to compute: HTTP, rights and decoding. `python -m bench.serving.processes.empty_engine --port N`."""
 
 import argparse
 from collections.abc import Sequence

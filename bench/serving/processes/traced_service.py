@@ -1,4 +1,4 @@
-"""The service with a clock at every door of a request: `python -m bench.serving.traced --port N --marks FILE`.
+"""The service with a clock at every door of a request: `python -m bench.serving.processes.traced_service --port N --marks FILE`.
 
 For requests that come one at a time. Each stage ends where the next begins, so that together they are the whole.
 """

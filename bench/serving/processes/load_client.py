@@ -1,4 +1,4 @@
-"""The client of every contender, a process of its own: `python -m bench.serving.client PLAN`.
+"""The client of every contender, a process of its own: `python -m bench.serving.processes.load_client PLAN`.
 
 So many connections, each with one request under way, until the time or the number of requests is over. It prints
 when each request was sent and answered, by a clock that all processes of the machine share.

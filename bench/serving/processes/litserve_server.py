@@ -1,4 +1,4 @@
-"""The bare model behind LitServe with batching: `python -m bench.serving.litserve_peer --port N …`."""
+"""The bare model behind LitServe with batching: `python -m bench.serving.processes.litserve_server --port N …`."""
 
 import argparse
 import os

@@ -5,10 +5,10 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
+from bench.output import Line
 from bench.serving.fixtures import People
 from bench.serving.load import Contender, ask, load
-from bench.serving.report import Line
-from bench.serving.servers import START_SECONDS, Server, is_healthy, served
+from bench.serving.server_process import START_SECONDS, Server, is_healthy, served
 from service.process_tuning import SPIN_COUNT
 from tests.servers.processes import until
 
@@ -77,7 +77,7 @@ class Scene:
     @contextmanager
     def litserve(self, setting: LitServeSetting) -> Iterator[Server]:
         """The bare model behind LitServe, set so."""
-        module = "bench.serving.litserve_peer"
+        module = "bench.serving.processes.litserve_server"
         options = [*self._model, *setting.options()]
         with served(LITSERVE, module, options, self.folder, {}, is_restless=True) as server:
             until(lambda: is_healthy(server), "all workers of LitServe are there", wait_s=START_SECONDS)
@@ -91,10 +91,17 @@ class Scene:
         with ExitStack() as stack:
             entry = stack.enter_context(served("service", "alacarte", ["serve"], self.folder, self._service_env))
             empty, traced = (
-                stack.enter_context(served(name, f"bench.serving.{module}", options, self.folder, self._service_env))
-                for name, module, options in ((EMPTY, "empty_engine", []), (TRACED, "traced", ["--marks", str(marks)]))
+                stack.enter_context(
+                    served(name, f"bench.serving.processes.{module}", options, self.folder, self._service_env)
+                )
+                for name, module, options in (
+                    (EMPTY, "empty_engine", []),
+                    (TRACED, "traced_service", ["--marks", str(marks)]),
+                )
             )
-            fastapi = stack.enter_context(served(FASTAPI, "bench.serving.fastapi_peer", self._model, self.folder, {}))
+            fastapi = stack.enter_context(
+                served(FASTAPI, "bench.serving.processes.fastapi_server", self._model, self.folder, {})
+            )
             found = {
                 str(count): Contender(f"service, {count} prompts", entry, tokens, admin)
                 for count, tokens in users.items()

@@ -1,4 +1,4 @@
-"""The bare model behind FastAPI, a picture at a time: `python -m bench.serving.fastapi_peer --port N …`."""
+"""The bare model behind FastAPI, a picture at a time: `python -m bench.serving.processes.fastapi_server --port N …`."""
 
 import argparse
 import asyncio
