@@ -70,7 +70,7 @@ bench: env ## measure speed: the forward pass, training, rights, serving and its
 	$(BIN)/python -m bench.serve
 	$(BIN)/python -m bench.cache
 
-vulnerabilities: env ## ask about known weaknesses of the pinned dependencies; 3 means that nobody could tell
+vulnerabilities: env ## report known vulnerabilities of the pinned dependencies; exit code 3: some could not be checked
 	$(BIN)/python -m tools.vulnerabilities
 
 constraints: env ## write constraints.txt anew from pyproject.toml

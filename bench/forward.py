@@ -1,11 +1,11 @@
 """One pass with many prompts, over the bare pass of the same batch: `python -m bench.forward [--json] [--quick]`.
 
-Beside it: the paper's masked joint attention, an ensemble of k passes, and the limit that the rows set.
+For comparison: the paper's masked joint attention, an ensemble of k passes, and the limit by the number of rows.
 """
 
 import argparse
 import functools
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
 import torch
 from torch import Tensor
@@ -15,12 +15,14 @@ from alacarte.prompting.backbone.vit import Backbone, build_backbone
 from alacarte.prompting.predict import Predictor
 from alacarte.prompting.prompt.metadata import PromptMetadata
 from alacarte.prompting.prompt.tensors import PromptTensors, TrainedPrompt
-from bench.timing import Measured, measure, show
+from bench.output import TableRow, print_tables
+from bench.timing import Timing, measure
 
 PROMPTS = (1, 5, 20, 50)
 LABELS = 100
 MEMORY = 5
-RAGGED = (5, 14, 23, 38)  # 20 pairs an image on average, every image another number
+PROTOTYPES = 20
+RAGGED = (5, 14, 23, 38)  # prompts of each image, 20 on average
 
 
 def main() -> None:
@@ -36,7 +38,8 @@ def main() -> None:
     backbone = build_backbone(options.backbone, weights="random", device=options.device)
     side = backbone.preprocessing.size
     images = torch.randn(options.batch, 3, side, side, device=backbone.device)
-    predictor, prompts = random_prompts(backbone, max(PROMPTS))
+    prompts = {f"prompt-{number:02d}": prompt for number, prompt in enumerate(random_prompts(backbone, max(PROMPTS)))}
+    predictor = Predictor(backbone, prompts)
     names = list(prompts)
 
     contenders: dict[str, Callable[[], object]] = {"bare": functools.partial(bare, backbone, images)}
@@ -46,13 +49,13 @@ def main() -> None:
     counts = [RAGGED[image % len(RAGGED)] for image in range(options.batch)]
     ragged = [neighbours(names, image, count) for image, count in enumerate(counts)]
     even = [neighbours(names, image, (sum(counts) + image) // options.batch) for image in range(options.batch)]
-    assert sum(map(len, even)) == sum(map(len, ragged)), "both ask for the same number of pairs"
+    assert sum(map(len, even)) == sum(map(len, ragged)), "both have the same number of (image, prompt) pairs"
     contenders["even"] = functools.partial(predictor.logits, images, even)
     contenders["ragged"] = functools.partial(predictor.logits, images, ragged)
     wait = torch.cuda.synchronize if backbone.device.type == "cuda" else lambda: None
     results = measure(contenders, rounds=2 if options.quick else 10, wait=wait)
 
-    # The slow ones take turns with the bare pass too, a few times only.
+    # The slow contenders take turns with the bare pass as well, but only once.
     slow: dict[str, Callable[[], object]] = {"bare": contenders["bare"]}
     for count in PROMPTS[:2] if options.quick else PROMPTS:
         slow[f"joint {count}"] = functools.partial(joint, backbone, images, [prompts[n].tensors for n in names[:count]])
@@ -60,7 +63,7 @@ def main() -> None:
     slow_results = measure(slow, rounds=1, warmups=0, wait=wait)
 
     tokens = backbone.tokens
-    rows = [row_of(count, tokens, results, slow_results) for count in PROMPTS]
+    rows = [make_row(count, tokens, results, slow_results) for count in PROMPTS]
     summary: dict[str, object] = {
         "backbone": backbone.architecture,
         "batch": options.batch,
@@ -68,34 +71,32 @@ def main() -> None:
         "bare_peak_mb": results["bare"].peak_mb,
         "ragged_over_even": results["ragged"].seconds / results["even"].seconds,
     }
-    show("one pass with prompts, over the bare pass", rows, summary, options.json)
+    print_tables({"one pass with prompts": rows}, summary, options.json)
 
 
 def neighbours(names: Sequence[str], start: int, count: int) -> list[str]:
-    """So many names in a row, from the first again after the last."""
+    """Return consecutive names, continuing with the first after the last."""
     return [names[(start + step) % len(names)] for step in range(count)]
 
 
-def row_of(
-    count: int, tokens: int, results: dict[str, Measured], slow: dict[str, Measured]
-) -> dict[str, float | int | str | None]:
-    """The line of the table for so many prompts an image."""
+def make_row(count: int, tokens: int, results: dict[str, Timing], slow: dict[str, Timing]) -> TableRow:
+    """Return the row of the table for this number of prompts per image."""
     bare_seconds, ours = results["bare"].seconds, results[f"structured {count}"]
-    joined, many = slow.get(f"joint {count}"), slow.get(f"ensemble {count}")
+    joint_timing, ensemble_timing = slow.get(f"joint {count}"), slow.get(f"ensemble {count}")
     return {
         "prompts": count,
         "ms": ours.seconds * 1000,
         "over_bare": ours.seconds / bare_seconds,
         "flop_limit": (tokens + count) / tokens,
-        "joint_over_bare": joined.seconds / slow["bare"].seconds if joined else None,
-        "ensemble_over_bare": many.seconds / slow["bare"].seconds if many else None,
+        "joint_over_bare": joint_timing.seconds / slow["bare"].seconds if joint_timing else None,
+        "ensemble_over_bare": ensemble_timing.seconds / slow["bare"].seconds if ensemble_timing else None,
         "peak_mb": ours.peak_mb,
-        "joint_peak_mb": joined.peak_mb if joined else None,
+        "joint_peak_mb": joint_timing.peak_mb if joint_timing else None,
     }
 
 
-def random_prompts(backbone: Backbone, count: int) -> tuple[Predictor, dict[str, TrainedPrompt]]:
-    """So many deep prompts of random numbers, and a predictor that holds them."""
+def random_prompts(backbone: Backbone, count: int) -> Iterator[TrainedPrompt]:
+    """Generate deep prompts with random numbers, always the same ones."""
     generator = torch.Generator().manual_seed(0)
     labels = tuple(f"label-{index:03d}" for index in range(LABELS))
     metadata = PromptMetadata(backbone.identity, backbone.architecture, backbone.preprocessing.size, labels, 1, 0, {})
@@ -103,21 +104,16 @@ def random_prompts(backbone: Backbone, count: int) -> tuple[Predictor, dict[str,
     def random(*shape: int) -> Tensor:
         return torch.randn(*shape, generator=generator) * 0.02
 
-    prompts = {
-        f"prompt-{index:02d}": TrainedPrompt(
-            PromptTensors(
-                variant="deep",
-                token=random(backbone.width),
-                memory=random(backbone.depth, MEMORY, backbone.width),
-                head_weight=random(LABELS, backbone.width),
-                head_bias=random(LABELS),
-                prototypes=random(20, backbone.width),
-            ),
-            metadata,
+    for _ in range(count):
+        tensors = PromptTensors(
+            variant="deep",
+            token=random(backbone.width),
+            memory=random(backbone.depth, MEMORY, backbone.width),
+            head_weight=random(LABELS, backbone.width),
+            head_bias=random(LABELS),
+            prototypes=random(PROTOTYPES, backbone.width),
         )
-        for index in range(count)
-    }
-    return Predictor(backbone, prompts), prompts
+        yield TrainedPrompt(tensors, metadata)
 
 
 @torch.inference_mode()
@@ -128,7 +124,7 @@ def bare(backbone: Backbone, images: Tensor) -> Tensor:
 
 @torch.inference_mode()
 def joint(backbone: Backbone, images: Tensor, prompts: Sequence[PromptTensors]) -> Tensor:
-    """The paper's equations as they stand: all tokens in one sequence, and a mask."""
+    """The paper's equations literally: all tokens in one sequence, and a mask."""
     tokens = torch.stack([p.token for p in prompts if p.token is not None]).to(images)
     memories = [p.memory.to(images) for p in prompts if p.memory is not None]
     mask = structured_mask(backbone.tokens, [MEMORY] * len(prompts), images.device)
@@ -136,7 +132,7 @@ def joint(backbone: Backbone, images: Tensor, prompts: Sequence[PromptTensors]) 
 
 
 def ensemble(backbone: Backbone, images: Tensor, members: int) -> None:
-    """One pass for every member, as an ensemble of tuned models costs."""
+    """One pass for every member, the cost of an ensemble of tuned models."""
     for _ in range(members):
         bare(backbone, images)
 

@@ -1,6 +1,6 @@
-"""What a token may use, asked of SQL, over a bare round trip: `python -m bench.rights [--json] [--quick]`.
+"""The SQL query for what a token may use, over a bare round trip: `python -m bench.rights [--json] [--quick]`.
 
-In a registry with 1,000 sources and 10,000 users, on SQLite and on PostgreSQL.
+The registry has 1,000 sources and 10,000 users, on SQLite and on PostgreSQL.
 """
 
 import argparse
@@ -15,7 +15,7 @@ from uuid import UUID
 
 from sqlalchemy import text
 
-from bench.timing import show
+from bench.output import TableRow, print_tables
 from registry.access.tokens import parse_token
 from registry.access.usable_prompts import read_usable_prompts
 from registry.db import migrate
@@ -23,8 +23,8 @@ from registry.db.database import Database
 from tests.registry.access.fixtures import RELEASE, TASK, seed
 from tests.servers.postgres import serve_postgres
 
-WISHES = 3
-GRANTS = (3, 20)  # to each user, and as many to each group; half of the users are in one
+REQUESTED_SOURCES = 3
+GRANTS = (3, 20)  # to each user and to each group; half of the users are in a group
 BARE = "bare round trip"
 
 
@@ -38,39 +38,39 @@ def main() -> None:
     options = parser.parse_args()
     users, calls = (options.users // 10, 300) if options.quick else (options.users, 2000)
 
-    lines: list[dict[str, float | int | str | None]] = []
-    homes: dict[str, Callable[[], AbstractContextManager[Database]]] = {"sqlite": _sqlite, "postgresql": _postgres}
-    for kind, grants in product(homes, GRANTS):
-        with homes[kind]() as database:
+    rows: list[TableRow] = []
+    databases: dict[str, Callable[[], AbstractContextManager[Database]]] = {"sqlite": _sqlite, "postgresql": _postgres}
+    for kind, grants in product(databases, GRANTS):
+        with databases[kind]() as database:
             granted = seed(database, options.sources, users, grants)
-            wishes = {token: sources[:WISHES] for token, sources in granted.items()}
+            requested = {token: sources[:REQUESTED_SOURCES] for token, sources in granted.items()}
             prompts = statistics.mean(
-                len(read_usable_prompts(database, parse_token(token), task=TASK).prompts) for token in wishes
+                len(read_usable_prompts(database, parse_token(token), task=TASK).prompts) for token in requested
             )
-            times = measure(contenders(database, wishes), list(wishes), calls)
-        lines += [line_of(kind, prompts, name, seconds, times[BARE]) for name, seconds in times.items()]
+            times = measure(contenders(database, requested), list(requested), calls)
+        rows += [make_row(kind, prompts, name, seconds, times[BARE]) for name, seconds in times.items()]
     summary: dict[str, object] = {"sources": options.sources, "users": users, "calls": calls}
-    show("what a token may use, over a bare round trip", lines, summary, options.json)
+    print_tables({"what a token may use": rows}, summary, options.json)
 
 
-def contenders(database: Database, wishes: Mapping[str, Sequence[UUID]]) -> dict[str, Callable[[str], object]]:
-    """What takes turns, each called with the text of a token."""
+def contenders(database: Database, requested: Mapping[str, Sequence[UUID]]) -> dict[str, Callable[[str], object]]:
+    """Return the queries to measure, each called with the text of a token."""
 
-    def bare(token: str) -> None:  # noqa: ARG001  # nobody is asked for
+    def bare(token: str) -> None:  # noqa: ARG001  # the same signature as the others
         database.fetch_rows(text("SELECT 1"), {})
 
     return {
         BARE: bare,
-        "all that is usable": lambda token: read_usable_prompts(database, parse_token(token), task=TASK),
-        f"{WISHES} sources of it": lambda token: read_usable_prompts(
-            database, parse_token(token), task=TASK, sources=wishes[token]
+        "all usable prompts": lambda token: read_usable_prompts(database, parse_token(token), task=TASK),
+        f"{REQUESTED_SOURCES} of the sources": lambda token: read_usable_prompts(
+            database, parse_token(token), task=TASK, sources=requested[token]
         ),
-        "a release of it": lambda token: read_usable_prompts(database, parse_token(token), task=TASK, release=RELEASE),
+        "a release": lambda token: read_usable_prompts(database, parse_token(token), task=TASK, release=RELEASE),
     }
 
 
 def measure(runs: Mapping[str, Callable[[str], object]], tokens: Sequence[str], calls: int) -> dict[str, list[float]]:
-    """The seconds of every call, after a tenth as many that do not count."""
+    """Return the seconds of every call, after a tenth as many uncounted warm-ups."""
     seconds: dict[str, list[float]] = {name: [] for name in runs}
     warmups = calls // 10
     for turn, token in zip(range(warmups + calls), cycle(tokens), strict=False):
@@ -82,15 +82,13 @@ def measure(runs: Mapping[str, Callable[[str], object]], tokens: Sequence[str], 
     return seconds
 
 
-def line_of(
-    kind: str, prompts: float, name: str, seconds: list[float], bare: list[float]
-) -> dict[str, float | int | str | None]:
-    """The line of the table for one contender."""
+def make_row(kind: str, prompts: float, name: str, seconds: list[float], bare: list[float]) -> TableRow:
+    """Return the row of the table for one query."""
     p50 = statistics.median(seconds)
     return {
         "database": kind,
         "prompts": round(prompts),
-        "asked": name,
+        "query": name,
         "p50_ms": p50 * 1000,
         "p99_ms": statistics.quantiles(seconds, n=100)[98] * 1000,
         "over_bare": p50 / statistics.median(bare),

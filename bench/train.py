@@ -1,7 +1,7 @@
 """Time to train on one image for one epoch: `python -m bench.train [--json] [--quick]`.
 
-Without and with the state cache, against the straightforward way: all tokens in one masked sequence and autograd
-through every one of them. Same pictures, same batch, same backbone, frozen in all three.
+With and without the state cache, against the straightforward implementation: all tokens in one masked sequence, with
+autograd through all of them. Pictures, batch and frozen backbone are the same in all three.
 """
 
 import argparse
@@ -15,7 +15,8 @@ import numpy as np
 from PIL import Image
 
 from alacarte.prompting.backbone.vit import Backbone, build_backbone
-from bench.timing import measure, show
+from bench.output import TableRow, print_tables
+from bench.timing import measure
 from registry.datasets.dataset import LabelledPicture
 from registry.datasets.loader import open_dataset
 from trainer.baselines.joint_training import fit_joint
@@ -44,20 +45,20 @@ def main() -> None:
         make_pictures(Path(folder), pictures, floor(backbone.preprocessing.size / backbone.preprocessing.crop_pct))
         with (
             open_dataset(Path(folder)) as collection,
-            StateCache(backbone) as nothing,
-            StateCache(backbone, budget_bytes=16 * 2**30, views=pictures) as everything,
+            StateCache(backbone) as no_cache,
+            StateCache(backbone, budget_bytes=16 * 2**30, views=pictures) as full_cache,
         ):
             epoch = functools.partial(structured_epoch, backbone, collection.samples, recipe)
             contenders: dict[str, Callable[[], object]] = {
                 "straightforward": functools.partial(joint_epoch, backbone, collection.samples, recipe),
-                "structured": functools.partial(epoch, nothing),
-                "structured, cached": functools.partial(epoch, everything),
+                "structured": functools.partial(epoch, no_cache),
+                "structured, cached": functools.partial(epoch, full_cache),
             }
             results = measure(contenders, rounds=2 if options.quick else 8)
     baseline = results["straightforward"].seconds
-    rows: list[dict[str, float | int | str | None]] = [
+    rows: list[TableRow] = [
         {
-            "way": name,
+            "method": name,
             "ms_per_image": result.seconds * 1000 / pictures,
             "speedup": baseline / result.seconds,
             "peak_mb": result.peak_mb,
@@ -72,11 +73,11 @@ def main() -> None:
         "speedup": baseline / results["structured"].seconds,
         "speedup_cached": baseline / results["structured, cached"].seconds,
     }
-    show("one image, one epoch", rows, summary, options.json)
+    print_tables({"one image, one epoch": rows}, summary, options.json)
 
 
 def make_pictures(folder: Path, count: int, side: int) -> None:
-    """So many pictures of noise, in class folders, quick to read: it is training that is measured."""
+    """Write pictures of noise into class folders, as BMP files, which are quick to read."""
     random = np.random.default_rng(0)
     for index in range(count):
         label = folder / f"class-{index % CLASSES}"
@@ -86,13 +87,13 @@ def make_pictures(folder: Path, count: int, side: int) -> None:
 
 
 def structured_epoch(backbone: Backbone, samples: Sequence[LabelledPicture], recipe: Recipe, cache: StateCache) -> None:
-    """An epoch as the trainer runs it."""
+    """Run an epoch as the trainer does."""
     labels = shard_labels(samples)
     fit(TrainablePrompt(backbone, recipe, len(labels)), samples, labels, recipe, cache, lambda _: None)
 
 
 def joint_epoch(backbone: Backbone, samples: Sequence[LabelledPicture], recipe: Recipe) -> None:
-    """An epoch with every token in one sequence, and gradients through all of them; the backbone is frozen."""
+    """Run an epoch with all tokens in one sequence and gradients through all of them; the backbone is frozen."""
     labels = shard_labels(samples)
     prompt = TrainablePrompt(backbone, recipe, len(labels))
     fit_joint(prompt, backbone, samples, labels, recipe, "structured", lambda _: None)

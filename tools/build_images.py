@@ -21,31 +21,31 @@ class NoBuilder(RuntimeError):
 
 
 def find_builder(environment: Mapping[str, str]) -> str:
-    """The first of docker, podman and buildah that is installed and answers, or the one that BUILDER names."""
+    """Return the first of docker, podman and buildah that works, or the one that BUILDER names."""
     chosen = environment.get("BUILDER", "")
     if chosen and chosen not in BUILDERS:
         raise NoBuilder(f"BUILDER is {chosen!r}; it must be one of {', '.join(BUILDERS)}")
-    faults = []
+    problems = []
     for name in [chosen] if chosen else BUILDERS:
         path = shutil.which(name, path=environment.get("PATH"))
         if path is None:
-            faults.append(f"{name} is not installed")
+            problems.append(f"{name} is not installed")
         # `docker info` fails without a running daemon, `podman info` and `buildah info` without usable storage.
         elif subprocess.run([path, "info"], env=environment, capture_output=True).returncode:  # noqa: S603  # no shell
-            faults.append(f"`{name} info` fails")
+            problems.append(f"`{name} info` fails")
         else:
             return name
-    raise NoBuilder(f"no images can be built: {', '.join(faults)}; install docker, podman or buildah")
+    raise NoBuilder(f"no images can be built: {', '.join(problems)}; install docker, podman or buildah")
 
 
-def tag_of(target: str) -> str:
-    """The name that docker-compose.yml gives to the image by default."""
+def image_tag(target: str) -> str:
+    """Return the default name of the image in docker-compose.yml."""
     return f"alacarte-{target}:local"
 
 
 def build_command(builder: str, target: str, torch_backend: str | None = None) -> list[str]:
-    """The command that builds one target, to be run in the root of the project."""
-    command = [builder, "build", "--file", "docker/Dockerfile", "--target", target, "--tag", tag_of(target)]
+    """Return the command that builds one target in the root of the project."""
+    command = [builder, "build", "--file", "docker/Dockerfile", "--target", target, "--tag", image_tag(target)]
     if builder != "docker":
         # The OCI format has no health checks, and without --layers buildah builds shared stages once for each target.
         command += ["--format", "docker", "--layers"]
@@ -55,17 +55,17 @@ def build_command(builder: str, target: str, torch_backend: str | None = None) -
 
 
 def build_images(builder: str, environment: Mapping[str, str], targets: Sequence[str] = TARGETS) -> None:
-    """All targets are built, one after the other; CalledProcessError if one cannot be."""
-    # Docker's older builder knows no --mount.
-    own = {**environment, "DOCKER_BUILDKIT": "1"}
+    """Build all targets one after the other; raise CalledProcessError if one fails."""
+    # Docker's older builder does not support --mount.
+    builder_environment = {**environment, "DOCKER_BUILDKIT": "1"}
     for target in targets:
         command = build_command(builder, target, environment.get("TORCH_BACKEND"))
         print("+", " ".join(command), flush=True)
-        subprocess.run(command, cwd=ROOT, env=own, check=True)  # noqa: S603  # no shell
+        subprocess.run(command, cwd=ROOT, env=builder_environment, check=True)  # noqa: S603  # no shell
 
 
 def main() -> int:
-    """Builds both images."""
+    """Build both images."""
     try:
         build_images(find_builder(os.environ), os.environ)
     except NoBuilder as error:

@@ -1,7 +1,7 @@
 """`make vulnerabilities`: report known vulnerabilities of the pinned dependencies, and whether all could be checked.
 
-pip-audit asks an advisory service about every pinned version. Where the service does not answer, it leaves packages out
-and still says that nothing was found; so what was left out is counted here, and has an exit code of its own.
+pip-audit queries an advisory service for every pinned version. Where the service does not respond, pip-audit skips
+packages and still reports no vulnerabilities; so skipped packages are counted here, with an exit code of their own.
 """
 
 import json
@@ -13,51 +13,56 @@ from pathlib import Path
 from typing import Any
 
 ROOT = Path(__file__).parents[1]
-CLEAN, WEAK, UNKNOWN = 0, 1, 3
+CLEAN, VULNERABLE, INCOMPLETE = 0, 1, 3  # exit codes
 COMMAND = ("tool", "run", "pip-audit>=2.9", "--no-deps", "--disable-pip", "--format", "json")
-SHOWN = 5
+MAX_NAMES = 5
 
 
 @dataclass(frozen=True)
-class Verdict:
-    """What came of an audit."""
+class AuditResult:
+    """The exit code and the output of an audit."""
 
     code: int
     lines: tuple[str, ...]
 
 
-def judge(report: str, said: str) -> Verdict:
-    """The verdict on what pip-audit wrote, and what it said beside it."""
+def evaluate_audit(report: str, stderr: str) -> AuditResult:
+    """Evaluate the JSON report and the error output of pip-audit."""
     try:
-        told = json.loads(report)["dependencies"]
+        packages = json.loads(report)["dependencies"]
     except (ValueError, KeyError, TypeError):
-        last = said.strip().splitlines()[-1:] or ["it said nothing"]
-        return Verdict(UNKNOWN, (f"not audited: pip-audit could not do its work ({last[0]})",))
-    weak = [_weakness(one, found) for one in told for found in one.get("vulns", ())]
-    left_out = sorted(one["name"] for one in told if "skip_reason" in one)
-    lines = [f"{len(told) - len(left_out)} of {len(told)} packages audited, {len(weak)} known weaknesses", *weak]
-    if left_out:
-        more = f" and {len(left_out) - SHOWN} more" if len(left_out) > SHOWN else ""
-        lines.append(f"not audited, since the advisory service told nothing: {', '.join(left_out[:SHOWN])}{more}")
-    if not told:
+        last = stderr.strip().splitlines()[-1:] or ["no error output"]
+        return AuditResult(INCOMPLETE, (f"not audited: pip-audit failed ({last[0]})",))
+    vulnerable = [_describe(one, found) for one in packages for found in one.get("vulns", ())]
+    skipped = sorted(one["name"] for one in packages if "skip_reason" in one)
+    lines = [
+        f"{len(packages) - len(skipped)} of {len(packages)} packages audited, {len(vulnerable)} known vulnerabilities",
+        *vulnerable,
+    ]
+    if skipped:
+        more = f" and {len(skipped) - MAX_NAMES} more" if len(skipped) > MAX_NAMES else ""
+        lines.append(
+            f"not audited, because the advisory service did not respond: {', '.join(skipped[:MAX_NAMES])}{more}"
+        )
+    if not packages:
         lines.append("not audited: nothing is pinned")
-    return Verdict(WEAK if weak else UNKNOWN if left_out or not told else CLEAN, tuple(lines))
+    return AuditResult(VULNERABLE if vulnerable else INCOMPLETE if skipped or not packages else CLEAN, tuple(lines))
 
 
-def _weakness(package: Mapping[str, Any], found: Mapping[str, Any]) -> str:  # Any: whatever pip-audit tells
-    mended = ", ".join(found.get("fix_versions", ())) or "no version yet"
-    return f"{package['name']} {package['version']}: {found['id']}, mended in {mended}"
+def _describe(package: Mapping[str, Any], vulnerability: Mapping[str, Any]) -> str:  # Any: JSON of pip-audit
+    fixed = ", ".join(vulnerability.get("fix_versions", ())) or "no version yet"
+    return f"{package['name']} {package['version']}: {vulnerability['id']}, fixed in {fixed}"
 
 
 def main() -> int:
-    """Audits what constraints.txt pins."""
+    """Audit the versions in constraints.txt."""
     uv = Path(sys.executable).with_name("uv")
     command = [str(uv), *COMMAND, "--progress-spinner", "off", "--requirement", str(ROOT / "constraints.txt")]
-    ended = subprocess.run(command, capture_output=True, text=True)  # noqa: S603  # all of it is written above
-    verdict = judge(ended.stdout, ended.stderr)
-    for line in verdict.lines:
+    process = subprocess.run(command, capture_output=True, text=True)  # noqa: S603  # a constant command
+    result = evaluate_audit(process.stdout, process.stderr)
+    for line in result.lines:
         print(line)
-    return verdict.code
+    return result.code
 
 
 if __name__ == "__main__":

@@ -1,9 +1,13 @@
-"""A registry for the bench: a pool of sources with a prompt each, and users who may use so many of them."""
+"""The inputs of the serving benchmark: pictures, and a registry with prompts and users."""
 
+import io
 import random
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+
+from PIL import Image, ImageOps
+from sklearn.datasets import load_sample_images
 
 from alacarte.prompting.backbone.vit import Backbone
 from alacarte.prompting.prompt.artifact import prompt_to_bytes
@@ -18,25 +22,28 @@ from registry.registry import open_registry, upgrade_registry
 from registry.settings import RegistrySettings
 from registry.training.publish import PublishedMetadata, publish_remote
 
-SOURCES = 100  # with a prompt each
-USERS = 8  # of each number of prompts
+SOURCES = 100  # each with one prompt
+USERS = 8  # for each number of prompts
 TASK = "bench"
+PICTURES = 32
+PICTURE_WIDTH, PICTURE_HEIGHT = 500, 375  # typical of ImageNet
+JPEG_QUALITY = 90
 
 
 @dataclass(frozen=True)
-class People:
-    """Tokens: an admin's, and those of the users by the number of prompts that they may use."""
+class BenchTokens:
+    """The tokens of an admin, and of users by the number of prompts that they may use."""
 
     admin: str
     users: dict[int, list[str]]
 
 
-def make_people(home: Path, backbone: Backbone, counts: Sequence[int]) -> People:
-    """Makes a registry on SQLite and a folder; every user has sources of their own choice from the pool."""
+def make_registry(home: Path, backbone: Backbone, counts: Sequence[int]) -> BenchTokens:
+    """Create a registry on SQLite and a folder, with users who may use random sources of a common pool."""
     settings = RegistrySettings(home=home, database="", objects="")
     upgrade_registry(settings)
     registry = open_registry(settings)
-    chance = random.Random(0)
+    generator = random.Random(0)
     with registry.database.write_transaction() as session:
         owner = create_user(session, OPERATOR, "owner", "owner")
         admin = create_user(session, OPERATOR, "admin", "admin")
@@ -45,8 +52,7 @@ def make_people(home: Path, backbone: Backbone, counts: Sequence[int]) -> People
         sources = [
             create_source(session, OPERATOR, task.id, f"source {number}", owner.id).id for number in range(SOURCES)
         ]
-    _, prompts = random_prompts(backbone, SOURCES)
-    for source, prompt in zip(sources, prompts.values(), strict=True):
+    for source, prompt in zip(sources, random_prompts(backbone, SOURCES), strict=True):
         publish_remote(registry, OPERATOR, source, prompt_to_bytes(prompt), PublishedMetadata.of(prompt.metadata))
     users: dict[int, list[str]] = {}
     with registry.database.write_transaction() as session:
@@ -54,8 +60,24 @@ def make_people(home: Path, backbone: Backbone, counts: Sequence[int]) -> People
             users[count] = []
             for number in range(USERS):
                 user = create_user(session, OPERATOR, f"user {number} with {count}")
-                for source in chance.sample(sources, count):
+                for source in generator.sample(sources, count):
                     grant_right(session, OPERATOR, user.id, source, "use")
                 users[count].append(issue_token(session, OPERATOR, user.id).text)
     registry.database.close()
-    return People(admin_token, users)
+    return BenchTokens(admin_token, users)
+
+
+def make_pictures(count: int = PICTURES) -> list[bytes]:
+    """Cut different JPEG files out of the two photographs of scikit-learn; always the same ones."""
+    generator = random.Random(0)
+    photographs = [Image.fromarray(pixels) for pixels in load_sample_images().images]
+    pictures = []
+    for number in range(count):
+        whole = photographs[number % len(photographs)]
+        left = generator.randint(0, whole.width - PICTURE_WIDTH)
+        top = generator.randint(0, whole.height - PICTURE_HEIGHT)
+        part = whole.crop((left, top, left + PICTURE_WIDTH, top + PICTURE_HEIGHT))
+        file = io.BytesIO()
+        (ImageOps.mirror(part) if generator.random() < 0.5 else part).save(file, "JPEG", quality=JPEG_QUALITY)
+        pictures.append(file.getvalue())
+    return pictures

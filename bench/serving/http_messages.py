@@ -1,18 +1,18 @@
-"""HTTP/1.1 as the bench speaks it: requests made beforehand, and messages with a content length taken in."""
+"""The HTTP/1.1 of the benchmark: requests built in advance, and messages with a content length."""
 
 import re
 from collections.abc import Sequence
 
-BOUNDARY = "a-picture-of-the-bench"
+BOUNDARY = "bench-picture-boundary"
 _LENGTH = re.compile(rb"\r\ncontent-length: *(\d+)", re.IGNORECASE)
 
 
 class MessageUnreadable(ValueError):
-    """The bench takes messages with a content length only."""
+    """A message has no content length."""
 
 
-def form_of(picture: bytes) -> bytes:
-    """The picture as the one field of a form."""
+def build_form(picture: bytes) -> bytes:
+    """Build a multipart form with the picture as its only field."""
     head = (
         f'--{BOUNDARY}\r\nContent-Disposition: form-data; name="image"; filename="a.jpg"\r\n'
         "Content-Type: image/jpeg\r\n\r\n"
@@ -20,8 +20,8 @@ def form_of(picture: bytes) -> bytes:
     return head.encode() + picture + f"\r\n--{BOUNDARY}--\r\n".encode()
 
 
-def request_of(body: bytes, token: str | None) -> bytes:
-    """A whole `POST /predict` on a connection that stays open."""
+def build_request(body: bytes, token: str | None) -> bytes:
+    """Build a `POST /predict` request for a persistent connection."""
     lines = [
         "POST /predict HTTP/1.1",
         "Host: 127.0.0.1",
@@ -33,38 +33,38 @@ def request_of(body: bytes, token: str | None) -> bytes:
     return "\r\n".join([*lines, "", ""]).encode() + body
 
 
-def requests_of(pictures: Sequence[bytes], tokens: Sequence[str | None]) -> list[bytes]:
-    """Each picture asked by each of the tokens, neighbours by different ones."""
-    forms = [form_of(picture) for picture in pictures]
-    return [request_of(form, token) for form in forms for token in tokens]
+def build_requests(pictures: Sequence[bytes], tokens: Sequence[str | None]) -> list[bytes]:
+    """Build a request for each picture and token; consecutive requests have different tokens."""
+    forms = [build_form(picture) for picture in pictures]
+    return [build_request(form, token) for form in forms for token in tokens]
 
 
-class Arriving:
-    """One message after the other, of one connection; nobody sends before the last was answered."""
+class MessageReader:
+    """Reads the messages of one connection; the next is sent only after the last was answered."""
 
     def __init__(self) -> None:
-        self._held = bytearray()
-        self._wanted: int | None = None  # bytes of the whole message, once its head is there
+        self._buffer = bytearray()
+        self._expected_bytes: int | None = None  # of the whole message, once its head is complete
 
-    def take(self, data: bytes) -> bytes | None:
-        """The whole message, if these bytes are the last of it."""
-        self._held += data
-        if self._wanted is None:
-            end = self._held.find(b"\r\n\r\n")
+    def feed(self, data: bytes) -> bytes | None:
+        """Add received bytes; return the message if it is complete."""
+        self._buffer += data
+        if self._expected_bytes is None:
+            end = self._buffer.find(b"\r\n\r\n")
             if end < 0:
                 return None
-            length = _LENGTH.search(self._held, 0, end + 2)
+            length = _LENGTH.search(self._buffer, 0, end + 2)
             if length is None:
                 raise MessageUnreadable("a message without a content length")
-            self._wanted = end + 4 + int(length[1])
-        if len(self._held) < self._wanted:
+            self._expected_bytes = end + 4 + int(length[1])
+        if len(self._buffer) < self._expected_bytes:
             return None
-        message = bytes(self._held)
-        self._held.clear()
-        self._wanted = None
+        message = bytes(self._buffer)
+        self._buffer.clear()
+        self._expected_bytes = None
         return message
 
 
-def status_of(message: bytes) -> int:
-    """The status of a response."""
+def parse_status(message: bytes) -> int:
+    """Return the status of a response."""
     return int(message[9:12])

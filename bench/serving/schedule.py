@@ -1,4 +1,4 @@
-"""The rounds of the bench: everyone under load, then everyone with one request at a time, in turns."""
+"""The rounds of the serving benchmark: all contenders under load, then with single requests, in turns."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -7,52 +7,52 @@ from pathlib import Path
 
 from bench.serving.bare_model import BareModel
 from bench.serving.contenders import MIXED, TRACED
-from bench.serving.load import Contender, Loaded, ask_alone, compute_alone, load
-from bench.serving.processes.load_client import Report
+from bench.serving.load import Contender, LoadResult, compute_single, measure_load, send_single_requests
+from bench.serving.processes.load_client import LoadReport
 
 BARE = "bare"
-TURNS = 5  # of everybody's lone requests in a round: few requests each, so that what slows one slows all
+SINGLE_TURNS = 5  # per round, with few requests each, so that a slow moment affects all contenders
 
-AskAlone = Callable[[Sequence[bytes], int, int], Report]  # about these pictures, so many, from this one on
+SendSingle = Callable[[Sequence[bytes], int, int], LoadReport]  # pictures, number of requests, first picture
 
 
 @dataclass(frozen=True)
-class Pace:
-    """How much is asked of everyone."""
+class ScheduleOptions:
+    """The number of rounds, and the load of each turn."""
 
     rounds: int
     connections: int  # under load
     seconds: float  # of a turn under load
-    requests: int  # of a turn with one at a time
+    requests: int  # of a turn with single requests
 
 
 @dataclass(frozen=True)
-class Played:
-    """What everyone did, turn by turn, by their keys."""
+class ScheduleResult:
+    """The measurements of each turn, by contender."""
 
-    loads: Mapping[str, Sequence[Loaded]]
-    lones: Mapping[str, Sequence[Report]]  # and the bare pass among them
+    loads: Mapping[str, Sequence[LoadResult]]
+    singles: Mapping[str, Sequence[LoadReport]]  # includes the bare pass
 
 
-def play(
+def run_rounds(
     contenders: Mapping[str, Contender],
     model: BareModel,
     pictures: Sequence[bytes],
-    kept: Path,
-    pace: Pace,
-    tell: Callable[[str], None],
-) -> Played:
-    """All rounds; `kept` holds the same pictures for the client's process."""
-    loads: dict[str, list[Loaded]] = {key: [] for key in contenders if key != TRACED}
-    alone: dict[str, AskAlone] = {BARE: partial(compute_alone, model)}
-    alone |= {key: partial(ask_alone, one) for key, one in contenders.items() if key != MIXED}
-    lones: dict[str, list[Report]] = {key: [] for key in alone}
-    for number in range(pace.rounds):
-        tell(f"round {number + 1} of {pace.rounds}")
-        # There and back: who comes late in one round comes early in the next.
+    pictures_file: Path,
+    options: ScheduleOptions,
+    log: Callable[[str], None],
+) -> ScheduleResult:
+    """Run all rounds; `pictures_file` has the same pictures for the client process."""
+    loads: dict[str, list[LoadResult]] = {key: [] for key in contenders if key != TRACED}
+    senders: dict[str, SendSingle] = {BARE: partial(compute_single, model)}
+    senders |= {key: partial(send_single_requests, one) for key, one in contenders.items() if key != MIXED}
+    singles: dict[str, list[LoadReport]] = {key: [] for key in senders}
+    for number in range(options.rounds):
+        log(f"round {number + 1} of {options.rounds}")
+        # Alternate the direction, so that no contender is always late in its round.
         for key in list(loads)[:: -1 if number % 2 else 1]:
-            loads[key].append(load(contenders[key], kept, pace.connections, pace.seconds))
-        for turn in range(number * TURNS, (number + 1) * TURNS):
-            for key, ask in alone.items():
-                lones[key].append(ask(pictures, pace.requests, turn * pace.requests))
-    return Played(loads, lones)
+            loads[key].append(measure_load(contenders[key], pictures_file, options.connections, options.seconds))
+        for turn in range(number * SINGLE_TURNS, (number + 1) * SINGLE_TURNS):
+            for key, send in senders.items():
+                singles[key].append(send(pictures, options.requests, turn * options.requests))
+    return ScheduleResult(loads, singles)

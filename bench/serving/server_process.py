@@ -1,4 +1,4 @@
-"""The contenders as processes: started, kept still while others are measured, and ended together."""
+"""The servers as processes: started, stopped while others are measured, and ended together."""
 
 import os
 import signal
@@ -17,38 +17,38 @@ from tests.servers.processes import free_ports, start, stop, tail_of, until
 
 ROOT = Path(__file__).parents[2]
 START_SECONDS = 300.0
-TICK = os.sysconf("SC_CLK_TCK")
+CLOCK_TICKS = os.sysconf("SC_CLK_TCK")
 
 
-class ServerEnded(RuntimeError):
-    """A contender ended by itself; the message has the end of its log."""
+class ServerExited(RuntimeError):
+    """A server exited by itself; the message has the end of its log."""
 
 
 @dataclass(frozen=True)
-class Server:
+class ServerProcess:
     """A process group that listens on a port."""
 
     name: str
     port: int
     process: subprocess.Popen[bytes] = field(repr=False)
-    is_restless: bool = False  # polls even while nobody asks: it is stopped when it is not its turn
+    polls_when_idle: bool = False  # such a server is stopped while others are measured
 
     def pause(self) -> None:
-        """Takes no time from others."""
-        if self.is_restless:
+        """Stop the server if it would take time from others."""
+        if self.polls_when_idle:
             os.killpg(self.process.pid, signal.SIGSTOP)
 
     def resume(self) -> None:
-        """Answers again."""
-        if self.is_restless:
+        """Continue a stopped server."""
+        if self.polls_when_idle:
             os.killpg(self.process.pid, signal.SIGCONT)
 
     def cpu_seconds(self) -> float:
-        """What all its processes have computed so far."""
+        """Return the CPU seconds of all its processes so far."""
         return sum(_cpu_seconds(Path("/proc"), self.process.pid))
 
     def metrics(self, token: str) -> dict[str, float]:
-        """The service's measurements, by name and labels."""
+        """Return the service's metrics by name and labels."""
         request = urllib.request.Request(
             f"http://127.0.0.1:{self.port}/metrics", headers={"Authorization": f"Bearer {token}"}
         )
@@ -58,16 +58,16 @@ class Server:
 
 
 @contextmanager
-def served(
-    name: str, module: str, options: Sequence[str], folder: Path, env: Mapping[str, str], is_restless: bool = False
-) -> Iterator[Server]:
-    """`python -m MODULE --port N OPTIONS` as a server that listens."""
+def start_server(
+    name: str, module: str, options: Sequence[str], folder: Path, env: Mapping[str, str], polls_when_idle: bool = False
+) -> Iterator[ServerProcess]:
+    """Run `python -m MODULE --port N OPTIONS` and wait until it listens."""
     port = free_ports(1)[0]
     log = folder / f"{name.replace(' ', '-')}.log"
     log.touch()
     command = [sys.executable, "-m", module, *options, "--port", str(port)]
     process = start(command, log, env={**os.environ, "PYTHONPATH": str(ROOT), **env})
-    server = Server(name, port, process, is_restless)
+    server = ServerProcess(name, port, process, polls_when_idle)
     try:
         until(lambda: _is_listening(server, log), f"{name} listens", wait_s=START_SECONDS)
         yield server
@@ -76,8 +76,8 @@ def served(
         stop(process, signal.SIGTERM)
 
 
-def is_healthy(server: Server) -> bool:
-    """Whether a server that tells so at /health is ready to the last of its workers."""
+def is_healthy(server: ServerProcess) -> bool:
+    """Whether /health reports that all workers are ready."""
     try:
         with urllib.request.urlopen(f"http://127.0.0.1:{server.port}/health") as response:
             return bool(response.status == HTTPStatus.OK)
@@ -85,9 +85,9 @@ def is_healthy(server: Server) -> bool:
         return False
 
 
-def _is_listening(server: Server, log: Path) -> bool:
+def _is_listening(server: ServerProcess, log: Path) -> bool:
     if server.process.poll() is not None:
-        raise ServerEnded(f"{server.name} ended by itself:\n{tail_of(log)}")
+        raise ServerExited(f"{server.name} exited by itself:\n{tail_of(log)}")
     try:
         socket.create_connection(("127.0.0.1", server.port), timeout=5).close()
     except OSError:
@@ -99,7 +99,7 @@ def _cpu_seconds(proc: Path, group: int) -> Iterator[float]:
     for stat in proc.glob("[0-9]*/stat"):
         try:
             fields = stat.read_text().rpartition(") ")[2].split()
-        except OSError:  # it has ended meanwhile
+        except OSError:  # the process has exited
             continue
         if int(fields[2]) == group:
-            yield (int(fields[11]) + int(fields[12])) / TICK
+            yield (int(fields[11]) + int(fields[12])) / CLOCK_TICKS

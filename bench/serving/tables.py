@@ -1,78 +1,80 @@
-"""What was measured, as lines of the tables."""
+"""The rows of the serving benchmark's tables."""
 
 import json
 import statistics
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from bench.output import Line
-from bench.serving.load import Loaded
-from bench.serving.processes.load_client import Report
-from bench.serving.stats import median_stages, percentile, ratio, stages
+from bench.output import TableRow
+from bench.serving.load import LoadResult
+from bench.serving.processes.load_client import LoadReport
+from bench.serving.stats import median_stages, percentile, ratio, stage_seconds
 
-MILLI = 1000.0
+MS_PER_SECOND = 1000.0
 
 
-def load_line(name: str, rounds: Sequence[Loaded], peer: Sequence[Loaded]) -> Line:
-    """A contender under load; its rate over the peer's is the median of the rounds' own ratios."""
-    seconds = [one for done in rounds for one in done.seconds]
+def load_row(name: str, rounds: Sequence[LoadResult], peer: Sequence[LoadResult]) -> TableRow:
+    """Return the row of a contender under load; its rate over the peer's is the median of the rounds' ratios."""
+    seconds = [one for result in rounds for one in result.seconds]
     return {
         "contender": name,
         "per_second": statistics.median(rates(rounds)),
-        "p50_ms": percentile(seconds, 50) * MILLI,
-        "p99_ms": percentile(seconds, 99) * MILLI,
-        "cpu_ms": statistics.median(done.cpu_seconds for done in rounds) * MILLI,
-        "rights_ms": _mean_ms([done.rights_seconds for done in rounds]),
-        "recheck_ms": _mean_ms([done.recheck_seconds for done in rounds]),
+        "p50_ms": percentile(seconds, 50) * MS_PER_SECOND,
+        "p99_ms": percentile(seconds, 99) * MS_PER_SECOND,
+        "cpu_ms": statistics.median(result.cpu_seconds for result in rounds) * MS_PER_SECOND,
+        "rights_ms": _mean_ms([result.rights_seconds for result in rounds]),
+        "recheck_ms": _mean_ms([result.recheck_seconds for result in rounds]),
         "over_litserve": ratio(rates(rounds), rates(peer)),
     }
 
 
-def lone_line(name: str, rounds: Sequence[Report], bare: Sequence[Report]) -> Line:
-    """A contender with one request at a time."""
-    seconds = [one for report in rounds for one in seconds_of(report)]
+def single_row(name: str, rounds: Sequence[LoadReport], bare: Sequence[LoadReport]) -> TableRow:
+    """Return the row of a contender with one request at a time."""
+    seconds = [one for report in rounds for one in request_seconds(report)]
     return {
         "contender": name,
-        "p50_ms": percentile(seconds, 50) * MILLI,
-        "p99_ms": percentile(seconds, 99) * MILLI,
+        "p50_ms": percentile(seconds, 50) * MS_PER_SECOND,
+        "p99_ms": percentile(seconds, 99) * MS_PER_SECOND,
         "over_bare": ratio(p50s(rounds), p50s(bare)),
     }
 
 
-def stage_lines(rounds: Sequence[Report], marks: Path) -> list[Line]:
-    """Where the milliseconds of a lone request go, by the marks that the traced service has left."""
-    left = [[(str(stage), float(at)) for stage, at in json.loads(line)] for line in marks.read_text().splitlines()]
-    found = []
+def stage_rows(rounds: Sequence[LoadReport], marks: Path) -> list[TableRow]:
+    """Return the time of each stage of a single request, from the file of the traced service."""
+    traces = [[(str(stage), float(end)) for stage, end in json.loads(line)] for line in marks.read_text().splitlines()]
+    requests = []
     for report in rounds:
         for sent, answered in zip(report.sent, report.answered, strict=True):
-            own = next(line for line in left if sent <= line[0][1] <= answered)
-            found.append(stages(sent, own, answered))
-    medians = median_stages(found)
-    whole = sum(medians.values())
-    return [{"stage": name, "ms": one * MILLI, "share": one / whole} for name, one in medians.items()]
+            trace = next(trace for trace in traces if sent <= trace[0][1] <= answered)
+            requests.append(stage_seconds(sent, trace, answered))
+    medians = median_stages(requests)
+    total = sum(medians.values())
+    return [
+        {"stage": name, "ms": seconds * MS_PER_SECOND, "share": seconds / total} for name, seconds in medians.items()
+    ]
 
 
-def rates(rounds: Sequence[Loaded]) -> list[float]:
-    """Answers a second of each round."""
-    return [done.per_second for done in rounds]
+def rates(rounds: Sequence[LoadResult]) -> list[float]:
+    """Return the responses per second of each round."""
+    return [result.per_second for result in rounds]
 
 
-def p50s(rounds: Sequence[Report]) -> list[float]:
-    """The median of each round's requests, in seconds."""
-    return [percentile(seconds_of(report), 50) for report in rounds]
+def p50s(rounds: Sequence[LoadReport]) -> list[float]:
+    """Return the median seconds of each round's requests."""
+    return [percentile(request_seconds(report), 50) for report in rounds]
 
 
-def seconds_of(report: Report) -> list[float]:
-    """What each request took."""
+def request_seconds(report: LoadReport) -> list[float]:
+    """Return the seconds of each request."""
     return [answered - sent for sent, answered in zip(report.sent, report.answered, strict=True)]
 
 
-def spread(over: Mapping[str, Sequence[Loaded]], key: str, peer: str) -> tuple[float, float]:
-    """The lowest and the highest of the rounds' own ratios."""
-    each = [one / other for one, other in zip(rates(over[key]), rates(over[peer]), strict=True)]
-    return min(each), max(each)
+def ratio_range(results: Mapping[str, Sequence[LoadResult]], key: str, peer: str) -> tuple[float, float]:
+    """Return the lowest and the highest ratio of a round."""
+    ratios = [one / other for one, other in zip(rates(results[key]), rates(results[peer]), strict=True)]
+    return min(ratios), max(ratios)
 
 
 def _mean_ms(rounds: Sequence[float | None]) -> float | None:
     known = [seconds for seconds in rounds if seconds is not None]
-    return statistics.mean(known) * MILLI if known else None
+    return statistics.mean(known) * MS_PER_SECOND if known else None

@@ -1,4 +1,4 @@
-"""Whom the bench of the cache lets ask, and with what."""
+"""The simulated users and requests of the cache benchmark."""
 
 from uuid import UUID
 
@@ -8,7 +8,7 @@ from registry.access.usable_prompts import UsablePrompt
 PROMPTS = [UsablePrompt(UUID(int=n), UUID(int=n), UUID(int=n), 1, f"{n:064x}", 100) for n in range(1, 201)]
 
 
-def test_every_prompt_is_somebodys_and_nobody_has_one_twice() -> None:
+def test_every_prompt_has_a_user_and_no_user_has_one_twice() -> None:
     users = draw_users(PROMPTS, 100, each=5, exponent=1.0)
 
     assert {prompt for user in users for prompt in user.prompts} == set(PROMPTS)
@@ -16,11 +16,11 @@ def test_every_prompt_is_somebodys_and_nobody_has_one_twice() -> None:
     assert len({user.id for user in users}) == 100
 
 
-def test_the_first_users_ask_most() -> None:
+def test_the_first_users_send_most_requests() -> None:
     users = draw_users(PROMPTS, 100, each=5, exponent=1.0)
     requests = draw_requests(users, 10_000, exponent=1.0)
 
-    asked = [requests.count(user) for user in (users[0], users[9], users[99])]
+    counts = [requests.count(user) for user in (users[0], users[9], users[99])]
 
-    assert asked[0] > 5 * asked[1] > 0
-    assert asked[1] > 5 * asked[2] > 0
+    assert counts[0] > 5 * counts[1] > 0
+    assert counts[1] > 5 * counts[2] > 0

@@ -1,4 +1,4 @@
-"""Lone requests of the bench, asked of a real server over a real socket."""
+"""Single requests of the benchmark to a real server over a real socket."""
 
 import subprocess
 import sys
@@ -10,26 +10,26 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import pytest
 
-from bench.serving.load import Contender, Refused, ask_alone
-from bench.serving.server_process import Server
+from bench.serving.load import Contender, ContenderFailed, send_single_requests
+from bench.serving.server_process import ServerProcess
 
 PICTURES = (b"first", b"second", b"third")
 
-Answer = Callable[[int], HTTPStatus | None]  # to the nth request; None closes the connection without one
+StatusOf = Callable[[int], HTTPStatus | None]  # of the nth response; None closes the connection instead
 
 
 @contextmanager
-def contender(answer: Answer) -> Iterator[tuple[Contender, list[tuple[str, bytes]]]]:
-    """A server that answers so, and the tokens and bodies that it got."""
-    got: list[tuple[str, bytes]] = []
+def run_contender(status_of: StatusOf) -> Iterator[tuple[Contender, list[tuple[str, bytes]]]]:
+    """Run a server with these statuses; yield it and the tokens and bodies that it received."""
+    received: list[tuple[str, bytes]] = []
 
-    class Answering(BaseHTTPRequestHandler):
+    class Handler(BaseHTTPRequestHandler):
         protocol_version = "HTTP/1.1"
 
         def do_POST(self) -> None:
             body = self.rfile.read(int(self.headers["Content-Length"]))
-            got.append((self.headers["Authorization"], body))
-            status = answer(len(got))
+            received.append((self.headers["Authorization"], body))
+            status = status_of(len(received))
             if status is None:
                 self.close_connection = True
                 return
@@ -42,41 +42,41 @@ def contender(answer: Answer) -> Iterator[tuple[Contender, list[tuple[str, bytes
             pass
 
     with (
-        ThreadingHTTPServer(("127.0.0.1", 0), Answering) as server,
+        ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server,
         subprocess.Popen([sys.executable, "-c", ""]) as process,
     ):
         threading.Thread(target=server.serve_forever, daemon=True).start()
         try:
-            yield Contender("ours", Server("ours", server.server_port, process), ("ann", "bob")), got
+            yield Contender("ours", ServerProcess("ours", server.server_port, process), ("ann", "bob")), received
         finally:
             server.shutdown()
 
 
-def test_lone_requests_come_one_after_the_other_and_the_first_does_not_count() -> None:
-    with contender(lambda _: HTTPStatus.OK) as (ours, got):
-        report = ask_alone(ours, PICTURES, requests=4, start=3)
+def test_single_requests_are_sequential_and_the_first_does_not_count() -> None:
+    with run_contender(lambda _: HTTPStatus.OK) as (ours, received):
+        report = send_single_requests(ours, PICTURES, requests=4, start=3)
 
-    assert [next(name for name in PICTURES if name in body) for _, body in got] == [
-        b"third",  # wakes it up
+    assert [next(name for name in PICTURES if name in body) for _, body in received] == [
+        b"third",  # the uncounted first request
         b"first",
         b"second",
         b"third",
         b"first",
     ]
-    assert [token for token, _ in got] == [f"Bearer {name}" for name in ("ann", "bob", "ann", "bob", "ann")]
+    assert [token for token, _ in received] == [f"Bearer {name}" for name in ("ann", "bob", "ann", "bob", "ann")]
     assert len(report.sent) == len(report.answered) == 4
-    moments = [moment for both in zip(report.sent, report.answered, strict=True) for moment in both]
-    assert moments == sorted(moments)
+    timestamps = [time for pair in zip(report.sent, report.answered, strict=True) for time in pair]
+    assert timestamps == sorted(timestamps)
 
 
 @pytest.mark.parametrize(
-    ("second", "says"),
-    [(HTTPStatus.SERVICE_UNAVAILABLE, "ours answered 503"), (None, "closed before the answer")],
+    ("second", "message"),
+    [(HTTPStatus.SERVICE_UNAVAILABLE, "ours answered 503"), (None, "closed before the response")],
     ids=["refused", "closed"],
 )
-def test_whoever_does_not_answer_is_not_measured(second: HTTPStatus | None, says: str) -> None:
+def test_a_contender_that_fails_is_not_measured(second: HTTPStatus | None, message: str) -> None:
     with (
-        contender(lambda number: second if number == 2 else HTTPStatus.OK) as (ours, _),
-        pytest.raises(Refused, match=says),
+        run_contender(lambda number: second if number == 2 else HTTPStatus.OK) as (ours, _),
+        pytest.raises(ContenderFailed, match=message),
     ):
-        ask_alone(ours, PICTURES, requests=4, start=0)
+        send_single_requests(ours, PICTURES, requests=4, start=0)

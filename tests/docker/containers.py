@@ -6,7 +6,7 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from uuid import uuid4
 
-from tools.build_images import TARGETS, tag_of
+from tools.build_images import TARGETS, image_tag
 
 HOME = "/var/lib/alacarte"
 # As docker-compose.yml runs them.
@@ -32,7 +32,7 @@ class Containers:
         if self._builder == "buildah":
             return ["buildah", "run", *settings, *mounts, self._buildah_containers[target], "--", *arguments]
         own = [*HARDENED, "--network", "host", "--entrypoint", arguments[0]]
-        return [self._builder, "run", "--rm", *own, *settings, *mounts, tag_of(target), *arguments[1:]]
+        return [self._builder, "run", "--rm", *own, *settings, *mounts, image_tag(target), *arguments[1:]]
 
     def run(self, target: str, *arguments: str, environment: Mapping[str, str] | None = None) -> str:
         """The output of a command that ends with exit code 0; AssertionError with its messages otherwise."""
@@ -58,7 +58,7 @@ def containers_of(builder: str, folder: Path) -> Iterator[Containers]:
             home.chmod(0o777)  # the images' user has no name here
             volume = str(home)
             for target in TARGETS:
-                made[target] = call("from", f"localhost/{tag_of(target)}")
+                made[target] = call("from", f"localhost/{image_tag(target)}")
                 stack.callback(call, "rm", made[target])
         else:
             volume = f"alacarte-test-{uuid4().hex[:8]}"

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from tests.docker.files import read_compose
-from tools.build_images import TARGETS, NoBuilder, build_command, find_builder, main, tag_of
+from tools.build_images import TARGETS, NoBuilder, build_command, find_builder, image_tag, main
 
 
 @pytest.fixture
@@ -61,5 +61,5 @@ def test_the_tags_are_those_of_the_compose_file() -> None:
     services = read_compose()["services"]
 
     assert [services[target]["image"].replace("${TAG:-local}", "local") for target in TARGETS] == [
-        tag_of(target) for target in TARGETS
+        image_tag(target) for target in TARGETS
     ]

@@ -1,4 +1,4 @@
-"""The bare model behind FastAPI, a picture at a time: `python -m bench.serving.processes.fastapi_server --port N …`."""
+"""The bare model behind FastAPI, without batching: `python -m bench.serving.processes.fastapi_server --port N …`."""
 
 import argparse
 import asyncio
@@ -8,7 +8,7 @@ from typing import Any
 import uvicorn
 from fastapi import FastAPI, UploadFile
 
-from bench.serving.bare_model import BareModel, weights_of
+from bench.serving.bare_model import BareModel, parse_weights
 
 
 def main() -> None:
@@ -16,17 +16,17 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--port", type=int, required=True)
     parser.add_argument("--backbone", required=True)
-    parser.add_argument("--weights", type=weights_of, required=True)
+    parser.add_argument("--weights", type=parse_weights, required=True)
     options = parser.parse_args()
     model = BareModel(options.backbone, options.weights)
     app = FastAPI()
-    # One thread: passes side by side would fight for the cores that one of them can fill.
+    # One thread: parallel passes would compete for the cores that one pass can use.
     thread = ThreadPoolExecutor(1)
 
     @app.post("/predict")
     async def predict(image: UploadFile) -> dict[str, Any]:  # Any: JSON
         content = await image.read()
-        return await asyncio.get_running_loop().run_in_executor(thread, model.answer, content)
+        return await asyncio.get_running_loop().run_in_executor(thread, model.predict_one, content)
 
     uvicorn.run(app, host="127.0.0.1", port=options.port, log_level="warning", access_log=False)
 

@@ -11,11 +11,11 @@ import torch
 from fastapi import Request, UploadFile
 from torch import Tensor
 
-from bench.serving.bare_model import BareModel, Weights, weights_of
+from bench.serving.bare_model import BareModel, Weights, parse_weights
 
 
-class BareApi(litserve.LitAPI):  # type: ignore[misc]  # LitServe is untyped
-    """Decode each, pass all, encode each: LitServe's own hooks, in a worker process of its own."""
+class BareModelApi(litserve.LitAPI):  # type: ignore[misc]  # LitServe is untyped
+    """LitServe's hooks around the bare model, in a worker process."""
 
     def __init__(self, name: str, weights: Weights, threads: int, workers: int, **batching: float) -> None:
         super().__init__(**batching)
@@ -25,30 +25,30 @@ class BareApi(litserve.LitAPI):  # type: ignore[misc]  # LitServe is untyped
         self._workers = workers
 
     def setup(self, device: str) -> None:  # noqa: ARG002  # LitServe's signature
-        """Builds the model, in the worker, which has its share of the cores."""
+        """Build the model in the worker, with the worker's share of the cores."""
         torch.set_num_threads(max(1, torch.get_num_threads() // self._workers))
         self._model = BareModel(self._name, self._weights)
         self._pool = ThreadPoolExecutor(self._threads)
 
-    def decode_request(self, request: Request) -> bytes:  # by this type LitServe knows to bring the form
-        """The picture's bytes, still encoded: pictures of a batch are decoded together."""
+    def decode_request(self, request: Request) -> bytes:  # LitServe parses the form because of this type
+        """Return the encoded picture; the pictures of a batch are decoded together."""
         form: Mapping[str, UploadFile] = request
         return form["image"].file.read()
 
     def batch(self, inputs: list[bytes]) -> Tensor:
-        """The pictures of a batch, decoded in as many threads as the setting has."""
+        """Decode the pictures of a batch in several threads."""
         return torch.stack(list(self._pool.map(self._model.prepare, inputs)))
 
     def predict(self, x: Tensor) -> list[dict[str, Any]]:  # Any: JSON
-        """The labels of every picture."""
+        """Return the labels of every picture."""
         return list(self._model.predict(x))
 
     def unbatch(self, output: list[dict[str, Any]]) -> list[dict[str, Any]]:
-        """They are one for each already."""
+        """Return the outputs unchanged; there is one for each picture."""
         return output
 
     def encode_response(self, output: dict[str, Any]) -> dict[str, Any]:
-        """They are JSON already."""
+        """Return the output unchanged; it is JSON already."""
         return output
 
 
@@ -57,14 +57,14 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--port", type=int, required=True)
     parser.add_argument("--backbone", required=True)
-    parser.add_argument("--weights", type=weights_of, required=True)
+    parser.add_argument("--weights", type=parse_weights, required=True)
     parser.add_argument("--batch", type=int, required=True)
     parser.add_argument("--timeout-ms", type=float, required=True)
-    parser.add_argument("--threads", type=int, required=True, help="that decode the pictures of a batch")
-    parser.add_argument("--workers", type=int, required=True, help="processes that compute, each a share of the cores")
+    parser.add_argument("--threads", type=int, required=True, help="threads that decode the pictures of a batch")
+    parser.add_argument("--workers", type=int, required=True, help="worker processes, which share the cores")
     options = parser.parse_args()
     os.environ["LITSERVE_ANALYTICS"] = "0"
-    api = BareApi(
+    api = BareModelApi(
         options.backbone,
         options.weights,
         options.threads,

@@ -1,7 +1,7 @@
-"""The client of every contender, a process of its own: `python -m bench.serving.processes.load_client PLAN`.
+"""The load generator, in a process of its own: `python -m bench.serving.processes.load_client JSON`.
 
-So many connections, each with one request under way, until the time or the number of requests is over. It prints
-when each request was sent and answered, by a clock that all processes of the machine share.
+Keeps one request in flight on each connection until the time or the number of requests is reached. Prints when each
+request was sent and answered, by a clock that all processes of the machine share.
 """
 
 import asyncio
@@ -13,12 +13,12 @@ from dataclasses import asdict, dataclass, field
 from itertools import cycle
 from pathlib import Path
 
-from bench.serving.http_messages import Arriving, requests_of, status_of
+from bench.serving.http_messages import MessageReader, build_requests, parse_status
 
 
 @dataclass(frozen=True)
-class Plan:
-    """Whom to ask, about which pictures, in whose name, how many at once, and how long."""
+class LoadOptions:
+    """The server, the pictures, the tokens, the number of connections and the duration."""
 
     port: int
     pictures: str  # a file of JSON: a list of pictures in base64
@@ -29,40 +29,40 @@ class Plan:
 
 
 @dataclass(frozen=True)
-class Report:
-    """What came of it."""
+class LoadReport:
+    """When each request was sent and answered."""
 
     began: float
-    ended: float  # the time to send was over; what was under way then is answered all the same
+    ended: float  # no request was sent after this; those in flight are still answered
     sent: list[float] = field(default_factory=list)
     answered: list[float] = field(default_factory=list)
-    refused: dict[str, int] = field(default_factory=dict)  # answers other than 200, by their status
+    refused: dict[str, int] = field(default_factory=dict)  # responses other than 200, by status
 
 
-class Connection(asyncio.Protocol):
-    """Asks, and asks again as soon as it is answered."""
+class LoadConnection(asyncio.Protocol):
+    """Sends a request, and the next as soon as it is answered."""
 
-    def __init__(self, load: "Load") -> None:
-        self._load = load
-        self._arriving = Arriving()
+    def __init__(self, generator: "LoadGenerator") -> None:
+        self._generator = generator
+        self._reader = MessageReader()
         self._sent = 0.0
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         assert isinstance(transport, asyncio.Transport)
         self._transport = transport
-        self._ask()
+        self._send_next()
 
     def data_received(self, data: bytes) -> None:
-        message = self._arriving.take(data)
+        message = self._reader.feed(data)
         if message is not None:
-            self._load.note(self._sent, time.perf_counter(), message)
-            self._ask()
+            self._generator.record(self._sent, time.perf_counter(), message)
+            self._send_next()
 
     def connection_lost(self, exc: Exception | None) -> None:
-        self._load.leave(exc)
+        self._generator.connection_closed(exc)
 
-    def _ask(self) -> None:
-        request = self._load.next()
+    def _send_next(self) -> None:
+        request = self._generator.next_request()
         if request is None:
             self._transport.close()
             return
@@ -70,24 +70,24 @@ class Connection(asyncio.Protocol):
         self._transport.write(request)
 
 
-class Load:
-    """What all connections share: what to ask next, and what came back."""
+class LoadGenerator:
+    """The next request and the recorded responses, shared by all connections."""
 
-    def __init__(self, plan: Plan) -> None:
-        pictures = [base64.b64decode(text) for text in json.loads(Path(plan.pictures).read_bytes())]
-        self._requests = cycle(requests_of(pictures, plan.tokens))
-        self._left = plan.requests
-        self._open = plan.connections
-        self._has_ended = asyncio.get_running_loop().create_future()
-        self._ends_at = float("inf") if plan.seconds is None else time.perf_counter() + plan.seconds
+    def __init__(self, options: LoadOptions) -> None:
+        pictures = [base64.b64decode(text) for text in json.loads(Path(options.pictures).read_bytes())]
+        self._requests = cycle(build_requests(pictures, options.tokens))
+        self._left = options.requests
+        self._open = options.connections
+        self._ended = asyncio.get_running_loop().create_future()
+        self._ends_at = float("inf") if options.seconds is None else time.perf_counter() + options.seconds
         self.began = time.perf_counter()
         self.ended = 0.0
         self.sent: list[float] = []
         self.answered: list[float] = []
         self.refused: dict[str, int] = {}
 
-    def next(self) -> bytes | None:
-        """The next request, while there are any."""
+    def next_request(self) -> bytes | None:
+        """Return the next request, or None at the end."""
         if self._left == 0 or time.perf_counter() >= self._ends_at:
             self.ended = self.ended or time.perf_counter()
             return None
@@ -95,38 +95,39 @@ class Load:
             self._left -= 1
         return next(self._requests)
 
-    def note(self, sent: float, answered: float, message: bytes) -> None:
-        """Takes down one answer."""
-        if (status := status_of(message)) != 200:
+    def record(self, sent: float, answered: float, message: bytes) -> None:
+        """Record one response."""
+        if (status := parse_status(message)) != 200:
             self.refused[str(status)] = self.refused.get(str(status), 0) + 1
         self.sent.append(sent)
         self.answered.append(answered)
 
-    def leave(self, fault: Exception | None) -> None:
-        """One connection is closed."""
+    def connection_closed(self, error: Exception | None) -> None:
+        """Record that a connection was closed; an early one is an error."""
         self._open -= 1
-        if self._has_ended.done():
+        if self._ended.done():
             return
         if self.ended == 0.0:
-            self._has_ended.set_exception(fault or ConnectionError("the server closed a connection"))
+            self._ended.set_exception(error or ConnectionError("the server closed a connection"))
         elif self._open == 0:
-            self._has_ended.set_result(None)
+            self._ended.set_result(None)
 
-    async def run(self, plan: Plan) -> Report:
-        """Everything that was sent is answered."""
+    async def run(self, options: LoadOptions) -> LoadReport:
+        """Send requests until the end, and wait for all responses."""
         loop = asyncio.get_running_loop()
-        opening = (
-            loop.create_connection(lambda: Connection(self), "127.0.0.1", plan.port) for _ in range(plan.connections)
+        connections = (
+            loop.create_connection(lambda: LoadConnection(self), "127.0.0.1", options.port)
+            for _ in range(options.connections)
         )
-        await asyncio.gather(*opening)
-        await self._has_ended
-        return Report(self.began, self.ended, self.sent, self.answered, self.refused)
+        await asyncio.gather(*connections)
+        await self._ended
+        return LoadReport(self.began, self.ended, self.sent, self.answered, self.refused)
 
 
-async def ask(plan: Plan) -> Report:
-    """Carries out the plan."""
-    return await Load(plan).run(plan)
+async def generate_load(options: LoadOptions) -> LoadReport:
+    """Generate the load and report it."""
+    return await LoadGenerator(options).run(options)
 
 
 if __name__ == "__main__":
-    print(json.dumps(asdict(asyncio.run(ask(Plan(**json.loads(sys.argv[1])))))))
+    print(json.dumps(asdict(asyncio.run(generate_load(LoadOptions(**json.loads(sys.argv[1])))))))

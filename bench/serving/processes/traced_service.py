@@ -1,6 +1,6 @@
-"""The service with a clock at every door of a request: `python -m bench.serving.processes.traced_service --port N --marks FILE`.
+"""The service with timestamps of every stage: `python -m bench.serving.processes.traced_service --port N --marks FILE`.
 
-For requests that come one at a time. Each stage ends where the next begins, so that together they are the whole.
+Requests must come one at a time. Each stage ends where the next begins, so their sum is the whole request.
 """
 
 import argparse
@@ -25,99 +25,99 @@ from service.middleware.request_lifecycle import RequestLifecycleMiddleware
 PATH = "/predict"
 
 
-class Marks:
-    """The moments of the request that is under way, each named by the stage that ended then."""
+class StageRecorder:
+    """Records when each stage of the current request ended."""
 
     def __init__(self, file: Path) -> None:
         self._file = file.open("a", buffering=1)
         self._marks: list[tuple[str, float]] = []
 
     def mark(self, stage: str) -> None:
-        """The stage has ended just now; from any thread."""
+        """Record the end of a stage; may be called from any thread."""
         self._marks.append((stage, time.perf_counter()))
 
     def begin(self) -> None:
-        """A request has come in."""
+        """Start a new request."""
         self._marks = []
 
     def end(self) -> None:
-        """Its answer has left: nobody waits while this is written."""
+        """Write the stages of the request, after its response was sent."""
         self._file.write(json.dumps(self._marks) + "\n")
 
 
-def trace(marks: Marks) -> None:
-    """Puts a mark at every door; a door that is no longer there fails at once."""
-    _trace_edge(marks)
-    _before(marks, "auth", BodyLimitMiddleware, "__call__")
-    _after_awaited(marks, "parse", service.routes.predict, "parse_predict_request")
-    _before(marks, "rights", Engine, "run")
-    _before(marks, "turn", service.engine.decode, "decode_picture")
-    _after(marks, "decode", service.engine.decode, "decode_picture")
-    _before(marks, "queue", service.engine.device, "pass_logits")
-    _after(marks, "pass", service.engine.device, "pass_logits")
-    _after(marks, "compose", service.prediction.predict, "compose")
-    _after(marks, "serialise", service.prediction.predict, "serialize_prediction")
-    _after_awaited(marks, "recheck", service.routes.predict, "run_prediction")
+def trace(recorder: StageRecorder) -> None:
+    """Patch the functions at the ends of stages; raise AttributeError if one does not exist."""
+    _trace_middleware(recorder)
+    _record_before(recorder, "auth", BodyLimitMiddleware, "__call__")
+    _record_after_awaited(recorder, "parse", service.routes.predict, "parse_predict_request")
+    _record_before(recorder, "rights", Engine, "run")
+    _record_before(recorder, "turn", service.engine.decode, "decode_picture")
+    _record_after(recorder, "decode", service.engine.decode, "decode_picture")
+    _record_before(recorder, "queue", service.engine.device, "batch_logits")
+    _record_after(recorder, "pass", service.engine.device, "batch_logits")
+    _record_after(recorder, "compose", service.prediction.predict, "compose")
+    _record_after(recorder, "serialise", service.prediction.predict, "serialize_prediction")
+    _record_after_awaited(recorder, "recheck", service.routes.predict, "run_prediction")
 
 
-def _trace_edge(marks: Marks) -> None:
+def _trace_middleware(recorder: StageRecorder) -> None:
     inner = RequestLifecycleMiddleware.__call__
 
     async def traced(self: RequestLifecycleMiddleware, scope: Scope, receive: Receive, send: Send) -> None:
         if scope.get("path") != PATH:
             await inner(self, scope, receive, send)
             return
-        marks.begin()
-        marks.mark("accept")
+        recorder.begin()
+        recorder.mark("accept")
 
-        async def send_marked(message: Message) -> None:
+        async def send_and_record(message: Message) -> None:
             await send(message)
             if message["type"] == "http.response.body" and not message.get("more_body", False):
-                marks.mark("send")
+                recorder.mark("send")
 
-        await inner(self, scope, receive, send_marked)
-        marks.end()
+        await inner(self, scope, receive, send_and_record)
+        recorder.end()
 
     _replace(RequestLifecycleMiddleware, "__call__", traced)
 
 
-def _before(marks: Marks, stage: str, home: object, name: str) -> None:
-    inner = getattr(home, name)
+def _record_before(recorder: StageRecorder, stage: str, owner: object, name: str) -> None:
+    inner = getattr(owner, name)
 
     @functools.wraps(inner)
-    def traced(*given: Any, **named: Any) -> Any:  # Any: whatever the door takes and gives
-        marks.mark(stage)
-        return inner(*given, **named)
+    def traced(*args: Any, **kwargs: Any) -> Any:  # Any: the signature of the patched function
+        recorder.mark(stage)
+        return inner(*args, **kwargs)
 
-    _replace(home, name, traced)
-
-
-def _after(marks: Marks, stage: str, home: object, name: str) -> None:
-    inner = getattr(home, name)
-
-    @functools.wraps(inner)
-    def traced(*given: Any, **named: Any) -> Any:
-        found = inner(*given, **named)
-        marks.mark(stage)
-        return found
-
-    _replace(home, name, traced)
+    _replace(owner, name, traced)
 
 
-def _after_awaited(marks: Marks, stage: str, home: object, name: str) -> None:
-    inner: Callable[..., Awaitable[Any]] = getattr(home, name)
+def _record_after(recorder: StageRecorder, stage: str, owner: object, name: str) -> None:
+    inner = getattr(owner, name)
 
     @functools.wraps(inner)
-    async def traced(*given: Any, **named: Any) -> Any:
-        found = await inner(*given, **named)
-        marks.mark(stage)
-        return found
+    def traced(*args: Any, **kwargs: Any) -> Any:
+        result = inner(*args, **kwargs)
+        recorder.mark(stage)
+        return result
 
-    _replace(home, name, traced)
+    _replace(owner, name, traced)
 
 
-def _replace(home: object, name: str, by: object) -> None:
-    setattr(home, name, by)
+def _record_after_awaited(recorder: StageRecorder, stage: str, owner: object, name: str) -> None:
+    inner: Callable[..., Awaitable[Any]] = getattr(owner, name)
+
+    @functools.wraps(inner)
+    async def traced(*args: Any, **kwargs: Any) -> Any:
+        result = await inner(*args, **kwargs)
+        recorder.mark(stage)
+        return result
+
+    _replace(owner, name, traced)
+
+
+def _replace(owner: object, name: str, by: object) -> None:
+    setattr(owner, name, by)
 
 
 if __name__ == "__main__":
@@ -125,5 +125,5 @@ if __name__ == "__main__":
     parser.add_argument("--port", type=int, required=True)
     parser.add_argument("--marks", type=Path, required=True)
     options = parser.parse_args()
-    trace(Marks(options.marks))
+    trace(StageRecorder(options.marks))
     serve(port=options.port)
