@@ -51,7 +51,7 @@ def trace(recorder: StageRecorder) -> None:
     _record_before(recorder, "auth", BodyLimitMiddleware, "__call__")
     _record_after_awaited(recorder, "parse", service.routes.predict, "parse_predict_request")
     _record_before(recorder, "rights", Engine, "run")
-    _record_before(recorder, "turn", service.engine.decode, "decode_picture")
+    _record_before(recorder, "admit", service.engine.decode, "decode_picture")
     _record_after(recorder, "decode", service.engine.decode, "decode_picture")
     _record_before(recorder, "queue", service.engine.device, "batch_logits")
     _record_after(recorder, "pass", service.engine.device, "batch_logits")
