@@ -21,7 +21,7 @@ from registry.storage.keys import source_prefix
 from service.settings import ServiceSettings
 from tests.cli.fixtures import draw
 from tests.e2e.expected_answers import digest_without_forgotten, predict_directly, prompts_in, published
-from tests.service.processes import serve
+from tests.service.server_fixture import serve
 
 BACKBONE, SIZE = "vit_tiny_patch16_224", 32
 WAIT_SECONDS = 120

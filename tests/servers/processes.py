@@ -67,8 +67,8 @@ def stop(process: subprocess.Popen[bytes], sign: signal.Signals, *, wait_s: floa
     process.wait()
 
 
-def until(condition: Callable[[], bool], what: str, *, wait_s: float = 30) -> None:
-    """Returns as soon as the condition holds; TimeoutError says what was waited for in vain."""
+def until(condition: Callable[[], bool], what: str = "the condition", *, wait_s: float = 60) -> None:
+    """Return as soon as the condition holds; TimeoutError says what did not happen."""
     end = time.monotonic() + wait_s
     while not condition():
         if time.monotonic() > end:

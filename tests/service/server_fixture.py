@@ -1,116 +1,59 @@
-"""A server with connections that are watched, and an app that answers at length, or only when it is told to."""
+"""Run the service on a real socket, in a thread of this process."""
 
-import asyncio
-import socket
 import threading
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass, field
+from contextlib import closing, contextmanager
 
-import uvicorn
-from starlette.types import Receive, Scope, Send
-
+from registry.db.database import Database
+from registry.log.signing import open_signer
+from registry.registry import Registry
+from registry.storage.folder import FolderStore
+from registry.storage.ownership import mark_store
+from registry.storage.scratch import ScratchSpace
+from service.app import create_app
 from service.server import make_server
 from service.settings import ServiceSettings
-from tests.service.waiting import wait_for
+from tests.service.deployment import Deployment
 
-GET = b"GET /x HTTP/1.1\r\nHost: x\r\n\r\n"
-LARGE = b"GET /large HTTP/1.1\r\nHost: x\r\n\r\n"
-HELD = b"GET /held HTTP/1.1\r\nHost: x\r\n\r\n"
-LARGE_BYTES = 16 * 2**20  # more than any system keeps for a client that does not read
-
-
-@dataclass
-class House:
-    """A server with an app that answers, at length or only when it is told to."""
-
-    server: uvicorn.Server
-    has_leave: threading.Event = field(default_factory=threading.Event)
-    told: list[bytes] = field(default_factory=list)  # the bodies that came
-    stack: ExitStack = field(default_factory=ExitStack)
-
-    @property
-    def connections(self) -> int:
-        return len(self.server.server_state.connections)
-
-    @property
-    def asking(self) -> int:
-        return len(self.server.server_state.tasks)
-
-    def connect(self, sent: bytes = b"") -> socket.socket:
-        """A connection on which these bytes were sent."""
-        port = self.server.servers[0].sockets[0].getsockname()[1]
-        wire = self.stack.enter_context(socket.create_connection(("127.0.0.1", port), timeout=60))
-        wire.sendall(sent)
-        return wire
-
-    def connect_and_wait(self, sent: bytes = b"") -> socket.socket:
-        """A connection that the server knows of."""
-        before = self.connections
-        wire = self.connect(sent)
-        wait_for(lambda: self.connections > before)
-        return wire
-
-    async def answer(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """The app."""
-        body, is_whole = b"", False
-        while not is_whole:
-            message = await receive()
-            body += message.get("body", b"")
-            is_whole = not message.get("more_body", False)
-        self.told.append(body)
-        while scope["path"] == "/held" and not self.has_leave.is_set():
-            await asyncio.sleep(0.01)
-        content = b"x" * (LARGE_BYTES if scope["path"] == "/large" else 4)
-        headers = [(b"content-length", str(len(content)).encode())]
-        await send({"type": "http.response.start", "status": 200, "headers": headers})
-        await send({"type": "http.response.body", "body": content})
+START_SECONDS = 30.0
 
 
 @contextmanager
-def open_house(**settings: float) -> Iterator[House]:
-    told = ServiceSettings(port=0, drain_s=1, **settings)  # type: ignore[arg-type]  # numbers that they are
-    house: House
+def run_deployment(settings: ServiceSettings) -> Iterator[Deployment]:
+    """Serve a registry with its objects in a folder; the database has its tables already."""
+    objects = FolderStore(settings.home / "objects")
+    objects.prepare()
+    with closing(Database(settings.database_url)) as database:
+        mark_store(database, objects)
+        scratch, signer = ScratchSpace(settings.scratch_folder), open_signer(settings.signing_key_file)
+        deployment = Deployment(Registry(database, objects, scratch, signer))
+        with deployment.client, serve(settings) as deployment.url:
+            yield deployment
 
-    async def app(scope: Scope, receive: Receive, send: Send) -> None:
-        await house.answer(scope, receive, send)
 
-    server = make_server(app, told)
-    server.config.lifespan = "off"
-    house = House(server)
-    thread = threading.Thread(target=server.run)
+@contextmanager
+def serve(settings: ServiceSettings) -> Iterator[str]:
+    """Yield the URL of a running service; drain and stop it at the end."""
+    has_ended = threading.Event()
+    settings = settings.model_copy(update={"host": "127.0.0.1", "port": 0, "drain_s": 10})
+    server = make_server(create_app(settings), settings)
+
+    def run() -> None:
+        try:
+            server.run()
+        finally:
+            has_ended.set()
+
+    thread = threading.Thread(target=run, name="service")
     thread.start()
     try:
-        wait_for(lambda: server.started)
-        with house.stack:
-            yield house
+        for _ in range(int(START_SECONDS / 0.01)):
+            if server.started or has_ended.wait(0.01):
+                break
+        assert server.started, "the service did not start"
+        port = server.servers[0].sockets[0].getsockname()[1]
+        yield f"http://127.0.0.1:{port}"
     finally:
-        house.has_leave.set()
         server.should_exit = True
-        thread.join(60)
-    assert not thread.is_alive()
-
-
-def all_of(wire: socket.socket) -> bytes:
-    """What comes until the other side ends the connection, be it by force."""
-    found = b""
-    try:
-        while more := wire.recv(2**16):
-            found += more
-    except ConnectionError:
-        pass
-    return found
-
-
-def answer_on(wire: socket.socket) -> bytes:
-    """The next answer, which is short."""
-    found = b""
-    while not found.endswith(b"\r\n\r\nxxxx"):
-        more = wire.recv(4096)
-        assert more, found
-        found += more
-    return found
-
-
-def status_of(answer: bytes) -> int:
-    return int(answer.split()[1]) if answer else 0
+        thread.join(START_SECONDS)
+    assert not thread.is_alive(), "the service did not stop"

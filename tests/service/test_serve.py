@@ -24,8 +24,8 @@ from service.app import create_app
 from service.engine.errors import EngineSettingsInvalid
 from service.settings import ServiceSettings
 from tests.servers.postgres import serve_postgres
+from tests.servers.processes import until
 from tests.service.deployment import archive
-from tests.service.waiting import wait_for
 
 ROOT = Path(__file__).parents[2]
 COMMAND = [sys.executable, "-c", "from alacarte.cli.commands.serve import serve; serve(port=0)"]
@@ -66,7 +66,7 @@ def port_of(log: Path, started: subprocess.Popen[bytes]) -> int:
         found.extend([int(match[1])] if match else [])
         return match is not None
 
-    wait_for(is_listening)
+    until(is_listening)
     return found[0]
 
 
@@ -98,9 +98,9 @@ def test_what_was_begun_is_finished_before_the_end(
                 f"Authorization: Bearer {token}\r\nContent-Type: application/zip\r\nContent-Length: {len(body)}\r\n\r\n"
             )
             wire.sendall(head.encode() + body[:100])
-            wait_for(lambda: any(path.is_dir() for path in registry.scratch.folder.glob("*")))
+            until(lambda: any(path.is_dir() for path in registry.scratch.folder.glob("*")))
             os.kill(started.pid, signal.SIGINT)
-            wait_for(lambda: is_refused(port))
+            until(lambda: is_refused(port))
             wire.sendall(body[100:])
             answer = wire.recv(4096)
 
@@ -147,7 +147,7 @@ def test_a_database_that_hangs_does_not_keep_a_service_from_its_end(tmp_path: Pa
         environment = os.environ | {"ALACARTE_HOME": str(tmp_path), "ALACARTE_DATABASE": server.url}
         with process(environment | {"ALACARTE_OBJECTS": "", "ALACARTE_DRAIN_S": "1"}, log, command) as started:
             port = port_of(log, started)
-            wait_for(lambda: httpx.get(f"http://127.0.0.1:{port}/readyz").status_code == 200)
+            until(lambda: httpx.get(f"http://127.0.0.1:{port}/readyz").status_code == 200)
             server.freeze()
             os.kill(started.pid, signal.SIGINT)
 

@@ -13,10 +13,10 @@ from registry.access import usable_prompts
 from registry.settings import InvalidSettings
 from service.prediction import rights_recheck
 from service.settings import read_service_settings
+from tests.servers.processes import until
 from tests.service.auth.issuer_fixture import AUDIENCE, DISCOVERY, LocalIssuer, by_hand, issuing, jwk_of, new_key
 from tests.service.conftest import MakeDeployment
 from tests.service.deployment import GARBAGE, TASK, Deployment, picture
-from tests.service.waiting import wait_for
 
 KEYS = {"rsa": "RS256", "ec": "ES256", "another ec": "ES256", "ed": "EdDSA"}
 SUBJECT = "subject-of-user"
@@ -199,7 +199,7 @@ def test_a_jwt_that_expires_in_flight_gets_no_answer(
     def usable(*given: Any, **options: Any) -> Any:
         found = usable_prompts.read_usable_prompts(*given, **options)
         looks.append(True)
-        wait_for(lambda: time.time() > ends + 0.1)  # the first look holds, the last one must not
+        until(lambda: time.time() > ends + 0.1)  # the first look holds, the last one must not
         return found
 
     monkeypatch.setattr(rights_recheck, "read_usable_prompts", usable)
@@ -217,7 +217,7 @@ def test_a_new_key_counts_and_an_old_one_stays_while_it_is_told(issuer: LocalIss
     issuer.add_key("newer", "ES256")
     after = issuer.sign(issuer.claims(SUBJECT), "newer")
 
-    wait_for(lambda: status(served, after) == 200)
+    until(lambda: status(served, after) == 200)
     assert status(served, before) == 200
 
 
@@ -249,11 +249,11 @@ def test_keys_stay_while_the_issuer_is_away_and_without_any_there_is_no_pass(mak
         assert status(deployment, "user") == 200
 
         issuer.is_up = True
-        wait_for(lambda: status(deployment, text) == 200)
+        until(lambda: status(deployment, text) == 200)
         issuer.is_up = False
         unknown = issuer.sign(issuer.claims(SUBJECT), "only", kid="unknown")
         asked = len(issuer.asked)
-        wait_for(lambda: status(deployment, unknown) == 401 and len(issuer.asked) > asked)
+        until(lambda: status(deployment, unknown) == 401 and len(issuer.asked) > asked)
         assert status(deployment, text) == 200
 
 

@@ -18,9 +18,9 @@ from service.http.request_context import cancel_on_disconnect
 from service.middleware import authentication
 from service.observability.logging import LOGGER, JsonLines, log
 from service.settings import read_service_settings
+from tests.servers.processes import until
 from tests.service.conftest import MakeDeployment
 from tests.service.deployment import GARBAGE, TASK, Deployment, picture
-from tests.service.waiting import wait_for
 
 
 def test_a_request_id_that_is_given_comes_back(deployment: Deployment) -> None:
@@ -176,7 +176,7 @@ def test_a_request_is_one_line_without_secrets(deployment: Deployment, caplog: p
     def logged() -> list[str]:
         return [JsonLines().format(record) for record in caplog.records if record.name == LOGGER]
 
-    wait_for(lambda: any('"request"' in line for line in logged()))  # it is written once the answer has left
+    until(lambda: any('"request"' in line for line in logged()))  # it is written once the answer has left
     lines = logged()
     line = next(json.loads(line) for line in lines if '"request"' in line)
     assert (line["method"], line["route"], line["status"]) == ("POST", "/predict", 404)

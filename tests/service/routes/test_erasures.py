@@ -7,9 +7,9 @@ from uuid import UUID
 import pytest
 
 from service.background.maintenance import ServiceMaintenance
+from tests.servers.processes import until
 from tests.service.conftest import MakeDeployment
 from tests.service.deployment import TASK, Deployment, picture, prompt_bytes
-from tests.service.waiting import wait_for
 
 
 def sources_used(deployment: Deployment) -> list[str]:
@@ -30,7 +30,7 @@ def complete(deployment: Deployment, who: str, path: str) -> Any:
         found.update(deployment.request(who, "GET", path).json())
         return bool(found["state"] == "complete")
 
-    wait_for(is_complete)
+    until(is_complete)
     return found
 
 
@@ -51,7 +51,7 @@ def test_a_forgotten_source_is_gone_from_answers_memory_and_stores(make_deployme
     verdict = deployment.request("forgetter", "GET", f"/erasures/{erasure['id']}/verification").json()
     assert verdict["holds"], verdict
     assert measured(deployment, "alacarte_cached_prompts") == 1
-    wait_for(lambda: measured(deployment, "alacarte_erasure_seconds_count") == 1)
+    until(lambda: measured(deployment, "alacarte_erasure_seconds_count") == 1)
     assert deployment.request("owner", "GET", f"/sources/{source}").status_code == 404
     body = prompt_bytes(5)
     stored = deployment.registry.scratch.folder.parent / "objects"

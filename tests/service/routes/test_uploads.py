@@ -14,9 +14,9 @@ import httpx
 import pytest
 
 from service.middleware import body_limit
+from tests.servers.processes import until
 from tests.service.conftest import MakeDeployment
 from tests.service.deployment import TASK, Deployment, archive, picture
-from tests.service.waiting import wait_for
 
 ZIP = {"Content-Type": "application/zip"}
 MIB = 2**20
@@ -289,7 +289,7 @@ def test_more_uploads_than_there_is_room_for_are_asked_to_come_again(small: Depl
     with connection(small) as wire:
         path = "/sources?task=animals&name=claim"
         wire.sendall(head(small, "POST", path, "Content-Type: application/zip", "Content-Length: 100") + b"PK")
-        wait_for(lambda: rooms(small) != [])
+        until(lambda: rooms(small) != [])
 
         answer = upload(small, archive(), name=small.new_name("source"))
 
@@ -302,7 +302,7 @@ def test_one_user_has_at_most_half_of_the_places(make_deployment: MakeDeployment
     with connection(deployment) as wire:
         path = "/sources?task=animals&name=claim"
         wire.sendall(head(deployment, "POST", path, "Content-Type: application/zip", "Content-Length: 100") + b"PK")
-        wait_for(lambda: rooms(deployment) != [])
+        until(lambda: rooms(deployment) != [])
 
         refused(upload(deployment, archive(), name=deployment.new_name("source")), 503)
         assert upload(deployment, archive(), who="admin", name=deployment.new_name("source")).status_code == 202
@@ -322,16 +322,16 @@ def test_an_upload_that_trickles_is_let_go(make_deployment: MakeDeployment, monk
         answer = wire.recv(4096)
 
     assert b" 408 " in answer
-    wait_for(lambda: rooms(deployment) == [])
+    until(lambda: rooms(deployment) == [])
 
 
 def test_a_client_that_leaves_in_the_middle_leaves_nothing(small: Deployment) -> None:
     with connection(small) as wire:
         path = "/sources?task=animals&name=leaving"
         wire.sendall(head(small, "POST", path, "Content-Type: application/zip", "Content-Length: 100") + b"PK")
-        wait_for(lambda: rooms(small) != [])
+        until(lambda: rooms(small) != [])
 
-    wait_for(lambda: rooms(small) == [])
+    until(lambda: rooms(small) == [])
 
 
 def connection(deployment: Deployment) -> socket.socket:
