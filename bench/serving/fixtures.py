@@ -53,7 +53,9 @@ def make_registry(home: Path, backbone: Backbone, counts: Sequence[int]) -> Benc
             create_source(session, OPERATOR, task.id, f"source {number}", owner.id).id for number in range(SOURCES)
         ]
     for source, prompt in zip(sources, random_prompts(backbone, SOURCES), strict=True):
-        publish_remote(registry, OPERATOR, source, prompt_to_bytes(prompt), PublishedMetadata.of(prompt.metadata))
+        publish_remote(
+            registry, OPERATOR, source, prompt_to_bytes(prompt), PublishedMetadata.from_artifact(prompt.metadata)
+        )
     users: dict[int, list[str]] = {}
     with registry.database.write_transaction() as session:
         for count in counts:

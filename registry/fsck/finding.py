@@ -1,4 +1,4 @@
-"""What an examination can find: rows without objects, objects without rows, leftovers, a broken log."""
+"""A finding of `alacarte doctor`."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -14,23 +14,23 @@ FindingKind = Literal[
     "stale prompt",
     "empty shard",
     "expired write claim",
-    "abandoned room",
-    "broken log",
-    "acknowledged break",
+    "abandoned scratch folder",
+    "log gap",
+    "acknowledged log gap",
 ]
-ProgressCallback = Callable[[int], None]  # is told, now and then, how many objects were looked at
+CountObject = Callable[[], None]  # called once per checked object
 
 
 @dataclass(frozen=True)
 class Finding:
-    """One thing that is not as it should be."""
+    """One inconsistency between rows, objects, scratch space and the log."""
 
     kind: FindingKind
-    subject: str  # a key, an id, or the number of a line
+    subject: str  # a key, an id, or the number of a log entry
     detail: str
-    is_mendable: bool
+    is_repairable: bool
 
     @property
     def is_fault(self) -> bool:
-        """Whether somebody should do something; a break of the log that was acknowledged stays to be seen."""
-        return self.kind != "acknowledged break"
+        """Whether something should be done about it; an acknowledged log gap is only shown."""
+        return self.kind != "acknowledged log gap"

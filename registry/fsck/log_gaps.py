@@ -1,4 +1,4 @@
-"""Breaks of the log: found, told from those that somebody has acknowledged, and acknowledged."""
+"""Gaps in the log: finds them, and acknowledges those that cannot be repaired."""
 
 import hashlib
 import json
@@ -15,35 +15,35 @@ from registry.log import chain
 
 EXAMINED = "log.examined"
 ACKNOWLEDGED = "log.acknowledged"
-BATCH = 500  # breaks in one line
+BATCH = 500  # gaps in one log entry
 
-LogGap = tuple[int, str, str]  # a break's line, what is wrong there, and the digest of the line as it stands
+LogGap = tuple[int, str, str]  # the number of the entry, what is wrong there, and the digest of the entry as it is
 
 
 def find_log_gaps(session: Session) -> Iterator[Finding]:
-    """Every place where the log does not hold together."""
-    scars = _log_gaps(session)
-    known = _acknowledged(session, {number for number, _, _ in scars})
-    for scar in scars:
-        number, reason, _ = scar
-        if scar in known:
-            yield Finding("acknowledged break", str(number), f"{reason}; this was acknowledged", False)
+    """Yield every place where the log is not intact."""
+    gaps = _log_gaps(session)
+    known = _acknowledged(session, {number for number, _, _ in gaps})
+    for gap in gaps:
+        number, reason, _ = gap
+        if gap in known:
+            yield Finding("acknowledged log gap", str(number), f"{reason}; this was acknowledged", False)
         else:
-            yield Finding("broken log", str(number), reason, True)
+            yield Finding("log gap", str(number), reason, True)
 
 
 def acknowledge_gaps(session: Session, actor: UUID | None) -> int:
-    """Writes down all breaks that nobody has acknowledged, since none can be undone; returns how many.
+    """Log all gaps that are not acknowledged yet; return how many.
 
-    A line that is changed once more afterwards is a new break.
+    An entry that is changed again afterwards is a new gap.
     """
-    seen = [[number, reason] for number, reason, _ in _log_gaps(session)]
+    found = [[number, reason] for number, reason, _ in _log_gaps(session)]
     _repair_head(session)
-    # The first line after a cut end shows the gap: what is acknowledged is how the log looks from now on.
-    chain.append_entry(session, actor, EXAMINED, breaks=seen[:BATCH], count=len(seen))
-    scars = _log_gaps(session)
-    known = _acknowledged(session, {number for number, _, _ in scars})
-    new = [list(scar) for scar in scars if scar not in known]
+    # If the end was cut off, only the next entry shows the gap: acknowledge the log as it is from now on.
+    chain.append_entry(session, actor, EXAMINED, breaks=found[:BATCH], count=len(found))
+    gaps = _log_gaps(session)
+    known = _acknowledged(session, {number for number, _, _ in gaps})
+    new = [list(gap) for gap in gaps if gap not in known]
     for batch in batched(new, BATCH):
         chain.append_entry(session, actor, ACKNOWLEDGED, breaks=batch)
     return len(new)
@@ -55,10 +55,10 @@ def _log_gaps(session: Session) -> list[LogGap]:
 
 
 def _acknowledged(session: Session, broken: set[int]) -> set[LogGap]:
-    """What lines that are whole themselves acknowledge."""
-    lines = session.scalars(select(LogEntry).where(LogEntry.action == ACKNOWLEDGED))
-    told = [scar for line in lines if line.number not in broken for scar in line.subject.get("breaks", [])]
-    return {(number, reason, fingerprint) for number, reason, fingerprint in told}
+    """Return the gaps that are acknowledged by intact entries."""
+    entries = session.scalars(select(LogEntry).where(LogEntry.action == ACKNOWLEDGED))
+    listed = [gap for entry in entries if entry.number not in broken for gap in entry.subject.get("breaks", [])]
+    return {(number, reason, fingerprint) for number, reason, fingerprint in listed}
 
 
 def _fingerprint(session: Session, number: int) -> str:
@@ -70,7 +70,7 @@ def _fingerprint(session: Session, number: int) -> str:
 
 
 def _repair_head(session: Session) -> None:
-    """Where the head is missing or behind, no line can be appended any more: it is set to the last line."""
+    """Set the head to the last entry if it is missing or behind: otherwise nothing could be appended."""
     last = session.scalar(select(func.max(LogEntry.number))) or 0
     head = session.scalars(select(LogHead).with_for_update()).one_or_none()
     if head is not None and head.number >= last:

@@ -1,7 +1,7 @@
-"""Objects that no row names: what a dead process left behind, and what was never ours."""
+"""Finds objects that no row names: leftovers of dead processes, and objects that the registry never wrote."""
 
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 
 from sqlalchemy import select
 from sqlalchemy.orm import Session
@@ -11,59 +11,59 @@ from registry.db.models.erasures import Erasure
 from registry.db.models.prompts import Prompt
 from registry.db.models.write_claims import WriteClaim
 from registry.db.paging import batched
-from registry.fsck.finding import Finding
+from registry.fsck.finding import CountObject, Finding
 from registry.registry import Registry
 from registry.storage.keys import PromptKey, SampleKey, is_under_prefix, parse_key, probe_timestamp, sample_key
 from registry.storage.ownership import OWNERSHIP_KEY
 from registry.storage.store import StoredItem
 
-BATCH = 1000  # objects that are looked up at once
-PROBE_SECONDS = 3600.0  # after which nobody can still be trying the store out, however slow it is, and wrong the clocks
+BATCH = 1000  # objects looked up in one query
+PROBE_SECONDS = 3600.0  # after which no check of the store can still be running, even on a slow host with a wrong clock
 
 
-def find_orphan_objects(registry: Registry, one_more: Callable[[], None]) -> Iterator[Finding]:
-    """Whatever lies in the store and has neither a row nor somebody who is still to give it one or remove it."""
+def find_orphan_objects(registry: Registry, count_object: CountObject) -> Iterator[Finding]:
+    """Yield the objects that have no row, and no process that will still give them one or remove them."""
     everything = (found for found in registry.objects.list_all("") if found.key != OWNERSHIP_KEY)
     for batch in batched(everything, BATCH):
         yield from filter_orphans(registry, batch)
         for _ in batch:
-            one_more()
+            count_object()
 
 
 def filter_orphans(registry: Registry, listed: Sequence[StoredItem]) -> list[Finding]:
-    """Of what was just listed, the strays by the rows of now."""
+    """Return those of the listed objects that are orphans by the current rows."""
     by_key = {found.key: found for found in listed}
     ours = {key: place for key in by_key if (place := parse_key(key)) is not None}
     with registry.database.read_transaction() as session:
-        # In this order: who commits gives up its claim with or after its rows, and who forgets, its rows first.
-        held = [prefix for prefixes in session.scalars(select(WriteClaim.prefixes)) for prefix in prefixes]
-        named = _named(session, list(ours.values()))
+        # In this order: a commit releases its claim with or after inserting rows, and forgetting deletes rows first.
+        claimed = [prefix for prefixes in session.scalars(select(WriteClaim.prefixes)) for prefix in prefixes]
+        named = _named_keys(session, list(ours.values()))
         pending = select(Erasure.prefixes).where(Erasure.completed_at.is_(None))
-        going = [prefix for prefixes in session.scalars(pending) for prefix in prefixes]
+        erasing = [prefix for prefixes in session.scalars(pending) for prefix in prefixes]
     findings = []
     for key, found in by_key.items():
         what = f"{found.size_bytes} bytes ({found.kind})"
         if (since := probe_timestamp(key)) is not None:
-            if time.time() > since + PROBE_SECONDS and _is_there(registry, key):
-                findings.append(Finding("orphan object", key, f"{what} by which somebody tried the store out", True))
+            if time.time() > since + PROBE_SECONDS and _still_exists(registry, key):
+                findings.append(Finding("orphan object", key, f"{what} from a check of the store", True))
         elif key not in ours:
-            findings.append(Finding("unknown object", key, f"{what}, which the registry never put there", False))
+            findings.append(Finding("unknown object", key, f"{what} that the registry did not write", False))
         elif (
             key not in named
-            and not any(is_under_prefix(key, prefix) for prefix in (*held, *going))
-            and _is_there(registry, key)
+            and not any(is_under_prefix(key, prefix) for prefix in (*claimed, *erasing))
+            and _still_exists(registry, key)
         ):
             findings.append(Finding("orphan object", key, f"{what} that no row names", True))
     return findings
 
 
-def _is_there(registry: Registry, key: str) -> bool:
-    """Whether it has not gone since it was listed."""
+def _still_exists(registry: Registry, key: str) -> bool:
+    """Whether the object still exists since it was listed."""
     return any(True for _ in registry.objects.list_all(key))
 
 
-def _named(session: Session, places: Sequence[SampleKey | PromptKey]) -> set[str]:
-    """The keys among these that rows name."""
+def _named_keys(session: Session, places: Sequence[SampleKey | PromptKey]) -> set[str]:
+    """Return those of the keys that rows name."""
     shards = {place.shard for place in places}
     digests = {place.digest for place in places if isinstance(place, SampleKey)}
     samples = select(Sample.source_id, Sample.shard_id, Sample.digest)

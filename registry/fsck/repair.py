@@ -1,4 +1,4 @@
-"""Mending what an examination found; each finding is looked at again, under lock, right before anything goes."""
+"""Repairs findings; each is checked again, under a lock, right before anything is removed."""
 
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
@@ -14,7 +14,7 @@ from registry.db.models.prompts import Prompt, ReleasePrompt
 from registry.db.models.write_claims import WriteClaim
 from registry.erasure.request import retrain
 from registry.errors import Conflict, NotFound
-from registry.fsck.finding import Finding
+from registry.fsck.finding import Finding, FindingKind
 from registry.fsck.log_gaps import acknowledge_gaps
 from registry.fsck.missing_objects import check_object
 from registry.fsck.orphan_objects import filter_orphans
@@ -25,134 +25,106 @@ from registry.storage import write_claims
 from registry.storage.keys import SampleKey, parse_key
 from registry.storage.ownership import require_own_store
 
-NOTHING_TO_REPAIR = "nothing was left to mend"
+NOTHING_TO_REPAIR = "nothing is left to repair"
+
+
+class OlderVersionExists(Conflict):
+    """The object of a row is missing, but the store has an older version of it."""
 
 
 @dataclass(frozen=True)
 class RepairResult:
-    """What was done about a finding, in one line for a person."""
+    """What was done about a finding, in one line."""
 
     finding: Finding
     action: str
 
 
 def repair(registry: Registry, caller: Caller, findings: Iterable[Finding]) -> Iterator[RepairResult]:
-    """Mends what can be mended, as the result is iterated over; only admins may."""
+    """Repair what can be repaired, as the result is iterated over; for admins only."""
     require_admin(caller)
     require_own_store(registry.database, registry.objects)
-    return _repair_each(registry, caller, findings)
+    return (RepairResult(finding, _repair_one(registry, caller, finding)) for finding in findings)
 
 
-def _repair_each(registry: Registry, caller: Caller, findings: Iterable[Finding]) -> Iterator[RepairResult]:
-    for finding in findings:
-        mend = REPAIRS.get(finding.kind)
-        if mend is None or not finding.is_mendable:
-            yield RepairResult(finding, "left as it is")
-            continue
-        try:
-            action = mend(registry, caller, finding)
-        except NotFound:  # its source is being forgotten, which takes all of it
-            action = NOTHING_TO_REPAIR
-        except OlderVersionExists as refusal:
-            action = f"left as it is: {refusal}"
-        yield RepairResult(finding, action)
-
-
-def _remove_orphan(registry: Registry, caller: Caller, finding: Finding) -> str:
-    listed = list(registry.objects.list_all(finding.subject))
-    if not any(stray.kind == "orphan object" for stray in filter_orphans(registry, listed)):
+def _repair_one(registry: Registry, caller: Caller, finding: Finding) -> str:
+    repair_kind = REPAIRS.get(finding.kind)
+    if repair_kind is None or not finding.is_repairable:
+        return "left as it is"
+    try:
+        return repair_kind(registry, caller, finding) or NOTHING_TO_REPAIR
+    except NotFound:  # its source is being forgotten, which removes all of it
         return NOTHING_TO_REPAIR
+    except OlderVersionExists as error:
+        return f"left as it is: {error}"
+
+
+def _remove_orphan(registry: Registry, caller: Caller, finding: Finding) -> str | None:
+    listed = list(registry.objects.list_all(finding.subject))
+    if not any(orphan.kind == "orphan object" for orphan in filter_orphans(registry, listed)):
+        return None
     removed = registry.objects.remove(finding.subject)
     with registry.database.write_transaction() as session:
         chain.append_entry(session, caller.user_id, "doctor.removed", objects=removed.items, bytes=removed.size_bytes)
     return f"removed ({removed.size_bytes} bytes)"
 
 
-def _clear_up(registry: Registry, caller: Caller, finding: Finding) -> str:  # noqa: ARG001  # all mends look alike
+def _clean_up(registry: Registry, caller: Caller, finding: Finding) -> str:  # noqa: ARG001  # one signature for all
     write_claims.clean_up_abandoned(registry.database, registry.objects, registry.scratch)
-    if finding.kind == "abandoned room":
-        return "wiped"
+    if finding.kind == "abandoned scratch folder":
+        return "removed"
     with registry.database.read_transaction() as session:
         is_left = session.get(WriteClaim, UUID(finding.subject)) is not None
-    return "left: its process is late, and still there" if is_left else "cleared up"
+    return "left as it is: its process still runs although its heartbeat stopped" if is_left else "cleaned up"
 
 
-def _acknowledge(registry: Registry, caller: Caller, finding: Finding) -> str:  # noqa: ARG001
+def _acknowledge(registry: Registry, caller: Caller, finding: Finding) -> str | None:  # noqa: ARG001
     with registry.database.write_transaction() as session:
-        # The first of several breaks acknowledges all of them.
+        # The first of several gaps acknowledges all of them.
         count = acknowledge_gaps(session, caller.user_id)
-    return "acknowledged: a broken log cannot be made whole" if count else NOTHING_TO_REPAIR
+    return "acknowledged: a gap in the log cannot be repaired" if count else None
 
 
-def _drop_shard(registry: Registry, caller: Caller, finding: Finding) -> str:
-    return drop_shard(registry, caller, UUID(finding.subject)) or NOTHING_TO_REPAIR
-
-
-def _drop_sample(registry: Registry, caller: Caller, finding: Finding) -> str:
-    return drop_sample(registry, caller, finding.subject) or NOTHING_TO_REPAIR
-
-
-def _drop_prompt(registry: Registry, caller: Caller, finding: Finding) -> str:
-    return drop_prompt(registry, caller, finding.subject) or NOTHING_TO_REPAIR
-
-
-REPAIRS: dict[str, Callable[[Registry, Caller, Finding], str]] = {
-    "orphan object": _remove_orphan,
-    "lost sample": _drop_sample,
-    "damaged sample": _drop_sample,
-    "lost prompt": _drop_prompt,
-    "damaged prompt": _drop_prompt,
-    "stale prompt": _drop_prompt,
-    "empty shard": _drop_shard,
-    "expired write claim": _clear_up,
-    "abandoned room": _clear_up,
-    "broken log": _acknowledge,
-}
-
-
-class OlderVersionExists(Conflict):
-    """What the row names is not there, but an older version of it is."""
-
-
-def drop_sample(registry: Registry, caller: Caller, key: str) -> str | None:
-    """Drops the row of a picture whose bytes are lost or damaged; None if they are well, or nobody names them."""
-    place = parse_key(key)
-    if not isinstance(place, SampleKey):
+def _drop_sample(registry: Registry, caller: Caller, finding: Finding) -> str | None:
+    """Delete the row of a picture whose object is missing or damaged."""
+    key = parse_key(finding.subject)
+    if not isinstance(key, SampleKey):
         return None
     with registry.database.write_transaction() as session:
-        lock_source(session, place.source)
-        sample = session.get(Sample, (place.source, place.digest))
-        if sample is None or sample.shard_id != place.shard:
+        lock_source(session, key.source)
+        sample = session.get(Sample, (key.source, key.digest))
+        if sample is None or sample.shard_id != key.shard:
             return None
-        fault = check_object(registry.objects, key, sample.digest)
+        fault = check_object(registry.objects, finding.subject, sample.digest)
         if fault is None:
             return None
-        _refuse_if_recoverable(registry, key)
+        _refuse_if_recoverable(registry, finding.subject)
         session.delete(sample)
         session.flush()
-        # What the shard learnt from it goes too, as when it is forgotten: no row would lead from the picture to it.
-        learnt = session.scalars(delete(Prompt).where(Prompt.shard_id == place.shard).returning(Prompt.key)).all()
-        is_gone = _drop_if_bare(session, place.shard)
+        # The shard's prompt was trained on it and goes too: without the row, nothing could find it on forgetting.
+        prompt_keys = session.scalars(delete(Prompt).where(Prompt.shard_id == key.shard).returning(Prompt.key)).all()
+        is_gone = _delete_if_empty(session, key.shard)
         if not is_gone:
-            retrain(session.get_one(Shard, place.shard, with_for_update=True))
+            retrain(session.get_one(Shard, key.shard, with_for_update=True))
         chain.append_entry(
-            session, caller.user_id, "doctor.sample_dropped", source=place.source, shard=place.shard, fault=fault
+            session, caller.user_id, "doctor.sample_dropped", source=key.source, shard=key.shard, fault=fault
         )
-    for gone in (key, *learnt):
-        registry.objects.remove(gone)
+    for removed_key in (finding.subject, *prompt_keys):
+        registry.objects.remove(removed_key)
     shard = ", and its shard, which had no other" if is_gone else ", and its shard is trained again"
     return f"THE PICTURE IS {fault.upper()}: its row was dropped{shard}. Upload it again if you have it"
 
 
-def drop_prompt(registry: Registry, caller: Caller, key: str) -> str | None:
-    """Drops the row of a prompt that cannot or must not be served, so that its shard is trained again."""
+def _drop_prompt(registry: Registry, caller: Caller, finding: Finding) -> str | None:
+    """Delete the row of a prompt that cannot or must not be served, so that its shard is trained again."""
+    key = finding.subject
     with registry.database.read_transaction() as session:
         prompt = session.scalars(select(Prompt).where(Prompt.key == key)).one_or_none()
     if prompt is None:
         return None
     with registry.database.write_transaction() as session:
         lock_source(session, prompt.source_id)
-        # A release that pins it right now is waited for, so that the count is right.
+        # Waits for a release that is pinning it, so that the count is right.
         locked = select(Prompt).where(Prompt.id == prompt.id).with_for_update()
         if session.scalars(locked).one_or_none() is None:
             return None
@@ -161,12 +133,13 @@ def drop_prompt(registry: Registry, caller: Caller, key: str) -> str | None:
             if check_object(registry.objects, key, prompt.digest) is None:
                 return None
             _refuse_if_recoverable(registry, key)
-        mine = ReleasePrompt.prompt_id == prompt.id
-        releases = session.scalar(select(func.count()).select_from(ReleasePrompt).where(mine)) or 0
-        session.execute(delete(Prompt).where(Prompt.id == prompt.id))  # and what pinned it, by cascade
-        is_gone = _drop_if_bare(session, shard.id)
+        pins = select(func.count()).select_from(ReleasePrompt).where(ReleasePrompt.prompt_id == prompt.id)
+        releases = session.scalar(pins) or 0
+        session.execute(delete(Prompt).where(Prompt.id == prompt.id))  # and its pins, by cascade
+        is_gone = _delete_if_empty(session, shard.id)
         if not is_gone:
-            _make_work(session, shard.id)
+            # Failures that were due to the missing prompt must not delay its training.
+            shard.attempts, shard.error, shard.not_before = 0, None, None
         chain.append_entry(
             session,
             caller.user_id,
@@ -177,41 +150,52 @@ def drop_prompt(registry: Registry, caller: Caller, key: str) -> str | None:
             releases=releases,
         )
     registry.objects.remove(key)
-    after = "its shard was removed: put the prompt again if you have it" if is_gone else "its shard is trained again"
+    after = (
+        "its shard was removed: publish the prompt again if you have it" if is_gone else "its shard is trained again"
+    )
     return f"dropped, also from {releases} releases; {after}"
 
 
-def drop_shard(registry: Registry, caller: Caller, shard_id: UUID) -> str | None:
-    """Drops a shard that has neither samples nor a prompt; None if it has."""
+def _drop_shard(registry: Registry, caller: Caller, finding: Finding) -> str | None:
+    """Delete a shard that has neither samples nor a prompt."""
+    shard_id = UUID(finding.subject)
     with registry.database.read_transaction() as session:
         source_id = session.scalar(select(Shard.source_id).where(Shard.id == shard_id))
     if source_id is None:
         return None
     with registry.database.write_transaction() as session:
         lock_source(session, source_id)
-        if not _drop_if_bare(session, shard_id):
+        if not _delete_if_empty(session, shard_id):
             return None
         chain.append_entry(session, caller.user_id, "doctor.shard_dropped", source=source_id, shard=shard_id)
     return "removed"
 
 
-def _drop_if_bare(session: Session, shard: UUID) -> bool:
-    bare = select(exists().where(Shard.id == shard, Shard.erasure_id.is_(None), is_empty_shard()))
-    if not session.scalar(bare):
+REPAIRS: dict[FindingKind, Callable[[Registry, Caller, Finding], str | None]] = {
+    "orphan object": _remove_orphan,
+    "lost sample": _drop_sample,
+    "damaged sample": _drop_sample,
+    "lost prompt": _drop_prompt,
+    "damaged prompt": _drop_prompt,
+    "stale prompt": _drop_prompt,
+    "empty shard": _drop_shard,
+    "expired write claim": _clean_up,
+    "abandoned scratch folder": _clean_up,
+    "log gap": _acknowledge,
+}
+
+
+def _delete_if_empty(session: Session, shard: UUID) -> bool:
+    is_empty = select(exists().where(Shard.id == shard, Shard.erasure_id.is_(None), is_empty_shard()))
+    if not session.scalar(is_empty):
         return False
     session.execute(delete(Shard).where(Shard.id == shard))
     return True
 
 
-def _make_work(session: Session, shard_id: UUID) -> None:
-    """A shard that failed for want of what is dropped now need not wait any longer."""
-    shard = session.get_one(Shard, shard_id, with_for_update=True)
-    shard.attempts, shard.error, shard.not_before = 0, None, None
-
-
 def _refuse_if_recoverable(registry: Registry, key: str) -> None:
-    """Leaves alone what the store may still have: mending would remove all versions."""
+    """Refuse to drop an object of which the store has an older version: that would remove all versions."""
     if any(found.kind == "version" for found in registry.objects.list_all(key)):
         raise OlderVersionExists(
-            f"{registry.objects.name} keeps an older version of it: restore that with the store's own tools first"
+            f"{registry.objects.name} has an older version of it: restore that with the store's own tools first"
         )

@@ -1,4 +1,4 @@
-"""What dead processes leave in the rows and in scratch."""
+"""What dead processes leave behind: expired write claims, empty shards, scratch folders."""
 
 import fcntl
 import os
@@ -19,46 +19,50 @@ _LOCK = ".lock"
 
 
 def find_expired_claims(session: Session, scratch: ScratchSpace) -> list[Finding]:
-    """Holders whose heartbeat stopped; what they left elsewhere has to be swept there."""
+    """Return the claims whose heartbeat stopped; files in a scratch folder elsewhere can only be removed there."""
     findings = []
     for claim in session.scalars(select(WriteClaim).where(WriteClaim.expires_at <= now()).order_by(WriteClaim.id)):
         is_here = claim.scratch_id in (None, scratch.id)
-        where = "" if is_here else ", with files in a scratch folder that is not here: start a worker on it again"
-        detail = f"{claim.process} stopped its {claim.purpose}{where}"
+        where = (
+            ""
+            if is_here
+            else ", with files in a scratch folder that is not on this host: start a worker on that folder"
+        )
+        detail = f"{claim.process} died during {'an upload' if claim.purpose == 'upload' else 'training'}{where}"
         findings.append(Finding("expired write claim", str(claim.id), detail, is_here))
     return findings
 
 
 def find_empty_shards(session: Session) -> list[Finding]:
-    """Shards with neither samples to train on nor a prompt to serve."""
-    bare = (
+    """Return the shards with neither samples to train on nor a prompt to serve."""
+    empty = (
         select(Shard.id)
         .join(Source, Source.id == Shard.source_id)
         .where(Source.erasure_id.is_(None), Shard.erasure_id.is_(None), is_empty_shard())
     )
     return [
         Finding("empty shard", str(shard), "has neither samples nor a prompt", True)
-        for shard in session.scalars(bare.order_by(Shard.id))
+        for shard in session.scalars(empty.order_by(Shard.id))
     ]
 
 
 def is_empty_shard() -> ColumnElement[bool]:
-    """The condition on a shard that nothing hangs on it."""
+    """Return the SQL condition that a shard has neither samples nor a prompt."""
     return ~exists().where(Sample.shard_id == Shard.id) & ~exists().where(Prompt.shard_id == Shard.id)
 
 
 def find_abandoned_scratch(scratch: ScratchSpace) -> Iterator[Finding]:
-    """Rooms of this scratch folder that no process locks any more."""
+    """Yield the job folders in scratch that no process locks any more."""
     for lock in sorted(scratch.folder.glob(f"*{_LOCK}")):
-        if _is_free(lock):
+        if _is_unlocked(lock):
             name = lock.name.removesuffix(_LOCK)
-            yield Finding("abandoned room", name, "was left in scratch by a process that died", True)
+            yield Finding("abandoned scratch folder", name, "was left by a process that died", True)
 
 
-def _is_free(lock: Path) -> bool:
+def _is_unlocked(lock: Path) -> bool:
     try:
         descriptor = os.open(lock, os.O_RDWR | os.O_CLOEXEC)
-    except FileNotFoundError:  # its owner has just left
+    except FileNotFoundError:  # its owner has just removed it
         return False
     try:
         fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)

@@ -1,4 +1,4 @@
-"""Taking a body from the wire onto the disk, within its limit, before anybody looks inside."""
+"""Streams the body of an upload to a scratch file, within a size limit."""
 
 import hashlib
 import os
@@ -14,25 +14,25 @@ from registry.storage.scratch import ScratchUnavailable
 
 @dataclass(frozen=True)
 class ReceivedBody:
-    """What came in."""
+    """The size and digest of a received body."""
 
     size_bytes: int
     digest: str  # sha256, hexadecimal
 
 
 def receive_body(chunks: Iterable[bytes], path: Path, max_bytes: int) -> ReceivedBody:
-    """Streams the chunks into a new file of at most so many bytes; nothing is left of one that fails."""
+    """Write the chunks to a new file of at most `max_bytes`; on failure the file is removed."""
     hashed = hashlib.sha256()
     size_bytes = 0
-    with _told():
+    with _translate_disk_errors():
         descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
     try:
         for chunk in chunks:
             size_bytes += len(chunk)
             if size_bytes > max_bytes:
-                raise LimitExceeded(f"more than {max_bytes} bytes: split the collection, and add the rest later")
+                raise LimitExceeded(f"more than {max_bytes} bytes: split the dataset, and add the rest later")
             hashed.update(chunk)
-            with _told():
+            with _translate_disk_errors():
                 write_all(descriptor, chunk)
     except BaseException:
         path.unlink()
@@ -43,10 +43,12 @@ def receive_body(chunks: Iterable[bytes], path: Path, max_bytes: int) -> Receive
 
 
 @contextmanager
-def _told() -> Iterator[None]:
-    # Around the disk alone: what goes wrong on the wire is the business of who reads from it.
+def _translate_disk_errors() -> Iterator[None]:
+    # Only around disk operations: errors of the connection belong to its reader.
     try:
         yield
     except OSError as error:
         reason = error.strerror or type(error).__name__
-        raise ScratchUnavailable(f"the upload cannot be kept ({reason}): make room in the scratch folder") from error
+        raise ScratchUnavailable(
+            f"the upload cannot be written to the scratch folder ({reason}): make room there"
+        ) from error

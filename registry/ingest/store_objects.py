@@ -1,4 +1,4 @@
-"""Writing the pictures of an upload to the object store, several at a time and none of them twice in memory."""
+"""Writes the pictures of an upload to the object store, several at a time."""
 
 import hashlib
 from collections.abc import Callable, Iterator, Sequence
@@ -16,31 +16,31 @@ from registry.storage.store import ObjectStore
 WRITERS = 8
 CHUNK_BYTES = 1024 * 1024
 
-ProgressCallback = Callable[[int, int], None]  # how many are done, of how many
+ProgressCallback = Callable[[int, int], None]  # gets the number of stored pictures, and of all
 
 
 def store_samples(
     store: ObjectStore,
     samples: Sequence[LabelledPicture],
     key_of: Callable[[LabelledPicture], str],
-    room: Path,
+    scratch: Path,
     *,
     check: Callable[[], None],
     report: ProgressCallback | None = None,
 ) -> dict[str, int]:
-    """Every sample's bytes under its key, durably; returns their sizes by digest.
+    """Write every sample's bytes under its key, durably; return their sizes by digest.
 
-    `check` is called now and then, and stops the work by raising. On failure no thread is left behind, but objects are.
+    `check` is called from time to time, and stops the upload by raising. On failure objects are left, but no thread.
     """
     sizes: dict[str, int] = {}
     total = len(samples)
 
     def put(sample: LabelledPicture) -> tuple[str, int]:
-        with _settled(sample, room) as path:
+        with _private_file(sample, scratch) as path:
             store.put(key_of(sample), path)
             return sample.digest, path.stat().st_size
 
-    def settle(done: set[Future[tuple[str, int]]]) -> None:
+    def collect(done: set[Future[tuple[str, int]]]) -> None:
         for future in done:
             digest, size_bytes = future.result()
             sizes[digest] = size_bytes
@@ -57,8 +57,8 @@ def store_samples(
                 running.add(pool.submit(put, sample))
                 if len(running) >= 2 * WRITERS:
                     done, running = wait(running, return_when=FIRST_COMPLETED)
-                    settle(done)
-            settle(wait(running).done)
+                    collect(done)
+            collect(wait(running).done)
         except BaseException:
             pool.shutdown(cancel_futures=True)
             raise
@@ -66,23 +66,23 @@ def store_samples(
 
 
 @contextmanager
-def _settled(sample: LabelledPicture, room: Path) -> Iterator[Path]:
-    """A file that holds exactly the sample's bytes and that nobody else can change."""
-    if sample.path.is_relative_to(room):
+def _private_file(sample: LabelledPicture, scratch: Path) -> Iterator[Path]:
+    """Yield a file with exactly the sample's bytes that nobody else can change."""
+    if sample.path.is_relative_to(scratch):
         yield sample.path
         return
-    # Read in place, from somebody's folder: what was checked a while ago may be something else by now.
-    copy = room / f"copy-{sample.digest}"
+    # The file is in a user's folder, and may have changed since it was validated.
+    copy = scratch / f"copy-{sample.digest}"
     try:
-        if _copied(sample, copy) != sample.digest:
-            raise DatasetRejected(f"{quote(sample.name)} has changed since it was checked: upload again")
+        if _copy(sample, copy) != sample.digest:
+            raise DatasetRejected(f"{quote(sample.name)} has changed since it was validated: upload again")
         yield copy
     finally:
         copy.unlink(missing_ok=True)
 
 
-def _copied(sample: LabelledPicture, copy: Path) -> str:
-    """The digest of what was copied."""
+def _copy(sample: LabelledPicture, copy: Path) -> str:
+    """Copy the file and return the digest of the copy."""
     hashed = hashlib.sha256()
     try:
         with sample.path.open("rb") as source, copy.open("xb") as target:
@@ -92,6 +92,6 @@ def _copied(sample: LabelledPicture, copy: Path) -> str:
     except OSError as error:
         reason = error.strerror or type(error).__name__
         raise ScratchUnavailable(
-            f"{quote(sample.name)} cannot be copied ({reason}): check it, and make room"
+            f"{quote(sample.name)} cannot be copied to the scratch folder ({reason}): check the file, and make room"
         ) from error
     return hashed.hexdigest()

@@ -1,4 +1,4 @@
-"""Stopping the training of a source by hand, and letting it go on."""
+"""Pauses and resumes the training of a source."""
 
 from uuid import UUID
 
@@ -14,22 +14,22 @@ from registry.training.queue import is_trained
 
 
 def cancel_training(session: Session, caller: Caller, source_id: UUID) -> int:
-    """Nobody trains the source's untrained shards until it is resumed; returns how many.
+    """Pause the source's untrained shards until training is resumed; return how many.
 
-    Workers that are at it learn so by their next heartbeat, and cannot publish.
+    Their workers learn it from the next heartbeat, and cannot publish.
     """
     source = require_right(session, caller, "manage", source_id)
-    held = update(Shard).where(_is_untrained(source.id)).values(**UNLEASED, is_paused=True)
-    shards = len(session.scalars(held.returning(Shard.id)).all())
+    paused = update(Shard).where(_is_untrained(source.id)).values(**UNLEASED, is_paused=True)
+    shards = len(session.scalars(paused.returning(Shard.id)).all())
     chain.append_entry(session, caller.user_id, "training.cancelled", source=source.id, shards=shards)
     return shards
 
 
 def resume_training(session: Session, caller: Caller, source_id: UUID) -> int:
-    """All untrained shards of the source are work again, at once, whatever failed before; returns how many."""
+    """Make all untrained shards of the source due for training now, whatever failed before; return how many."""
     source = require_right(session, caller, "manage", source_id)
-    freed = update(Shard).where(_is_untrained(source.id)).values(is_paused=False, attempts=0, not_before=None)
-    shards = len(session.scalars(freed.returning(Shard.id)).all())
+    resumed = update(Shard).where(_is_untrained(source.id)).values(is_paused=False, attempts=0, not_before=None)
+    shards = len(session.scalars(resumed.returning(Shard.id)).all())
     chain.append_entry(session, caller.user_id, "training.resumed", source=source.id, shards=shards)
     return shards
 

@@ -1,8 +1,8 @@
-"""The life of a lease: kept by heartbeats, given back, or lost; how work is found is told in `work`.
+"""Leases on shards: renewed by heartbeats, ended, or lost. `queue` takes them.
 
-Whoever touches a shard's lease first shares its source (a heartbeat, a new lease) or locks it (publishing, cancelling,
-forgetting). So forgetting waits for all leases that are being written, every later one sees that it has begun, and
-nobody holds a shard's row while waiting for its source's.
+Lock order: a transaction that changes a shard's lease first takes a shared lock on its source (heartbeat, new lease) or
+an exclusive one (publish, cancel, forget). So forgetting waits for leases that are being written, every later lease
+sees it, and nobody waits for a source while locking its shard.
 """
 
 from dataclasses import dataclass
@@ -19,30 +19,30 @@ from registry.errors import Invalid, LeaseLost
 from registry.storage import write_claims
 from registry.storage.keys import prompt_key
 
-LEASE_SECONDS = 60.0  # without a heartbeat, a worker counts as dead after this
+LEASE_SECONDS = 60.0  # without a heartbeat, the lease expires after this
 MAX_ERROR_CHARS = 500
 FIRST_BACKOFF_SECONDS = 5.0
 MAX_BACKOFF_SECONDS = 3600.0
-# What a shard's row says when nobody works on it.
+# The lease columns of a shard that nobody trains.
 UNLEASED = {"lease_id": None, "worker": None, "expires_at": None, "progress": None}
 
 
 @dataclass(frozen=True)
 class LeasedTask:
-    """What a worker needs to know of a task."""
+    """What a worker needs to know about a task."""
 
     id: UUID
     name: str
     backbone: str  # as timm names it
     size: int | None  # pixels; None: the backbone's own
-    identity: str | None  # of the backbone; None: the first prompt will say
-    recipe: dict[str, Any]  # Any: the trainer knows its words
-    labels: tuple[str, ...] | None  # None: whatever the sources bring
+    identity: str | None  # of the backbone; None until the first prompt is published
+    recipe: dict[str, Any]  # Any: the trainer validates it
+    labels: tuple[str, ...] | None  # None: any
 
 
 @dataclass(frozen=True)
 class LeasedSample:
-    """One labelled picture, and where its bytes lie."""
+    """One labelled picture, and the key of its object."""
 
     digest: str
     label: str
@@ -52,11 +52,11 @@ class LeasedSample:
 
 @dataclass(frozen=True)
 class Lease:
-    """One generation of one shard, given to one worker for a while."""
+    """One generation of one shard, leased to one worker."""
 
-    id: UUID  # of its claim and of its scratch room too
+    id: UUID  # also of its write claim and its scratch folder
     worker: str
-    seconds: float  # for which a heartbeat keeps it
+    seconds: float  # until it expires without a heartbeat
     shard_id: UUID
     source_id: UUID
     task: LeasedTask
@@ -66,21 +66,21 @@ class Lease:
 
     @property
     def prompt_key(self) -> str:
-        """Where its prompt will lie, and no other's."""
+        """The key of its prompt, which no other lease uses."""
         return prompt_key(self.source_id, self.shard_id, self.generation, self.id)
 
 
 def renew_lease(database: Database, lease: Lease, progress: float, seconds: float | None = None) -> None:
-    """Shows that the worker lives and how far it is, from 0 to 1; raises LeaseLost when it works in vain."""
+    """Extend the lease and record the progress, from 0 to 1; LeaseLost if the shard is not leased to it any more."""
     seconds = validate_lease_seconds(lease.seconds if seconds is None else seconds)
     with database.write_transaction() as session:
-        _share_source(session, lease)
-        kept = (
+        _lock_source_shared(session, lease)
+        renewed = (
             update(Shard)
             .where(is_lease_valid(lease))
-            .values(expires_at=seconds_from_now(seconds), progress=_share_of_one(progress))
+            .values(expires_at=seconds_from_now(seconds), progress=_clamp_progress(progress))
         )
-        if session.execute(kept.returning(Shard.id)).one_or_none() is None:
+        if session.execute(renewed.returning(Shard.id)).one_or_none() is None:
             raise lease_lost(lease)
         write_claims.renew_claim(session, lease.id, seconds)
 
@@ -92,7 +92,7 @@ def end_lease(database: Database, lease: Lease, error: str | None = None) -> Non
     """
     with database.write_transaction() as session:
         try:
-            _share_source(session, lease)
+            _lock_source_shared(session, lease)
         except LeaseLost:
             return
         own = select(Shard).where(Shard.id == lease.shard_id, Shard.lease_id == lease.id)  # expired or not
@@ -120,7 +120,7 @@ def backoff_seconds(attempts: int, first: float = FIRST_BACKOFF_SECONDS, longest
 
 
 def is_lease_valid(lease: Lease) -> ColumnElement[bool]:
-    """The condition on a shard that this lease may still be renewed and published."""
+    """Return the SQL condition that this lease may still be renewed and published."""
     return and_(
         Shard.id == lease.shard_id,
         Shard.lease_id == lease.id,
@@ -132,32 +132,32 @@ def is_lease_valid(lease: Lease) -> ColumnElement[bool]:
 
 
 def lease_lost(lease: Lease) -> LeaseLost:
-    """The error of a worker that has to stop."""
+    """Return the error of a worker that has to stop."""
     return LeaseLost(
         f"the lease on shard {lease.shard_id} is lost: its heartbeat stopped, its training was cancelled, "
-        "or something of it was forgotten"
+        "or part of the shard was forgotten"
     )
 
 
 def validate_lease_seconds(seconds: float) -> float:
-    """The duration of a lease, if it is one."""
+    """Return the duration of a lease if it is valid."""
     if not 0 < seconds <= 86_400:
-        raise Invalid(f"a lease lasts up to a day, not {seconds} seconds: 60 are usual")
+        raise Invalid(f"a lease lasts more than 0 and up to 86400 seconds, not {seconds}: 60 is usual")
     return seconds
 
 
 def to_single_line(text: str) -> str:
-    """The text as a person can read it beside others: short, printable, and without line breaks."""
+    """Return the text short, printable and without line breaks."""
     words = " ".join("".join(letter if letter.isprintable() else " " for letter in text).split())
     return words if len(words) <= MAX_ERROR_CHARS else words[: MAX_ERROR_CHARS - 1] + "…"
 
 
-def _share_of_one(progress: float) -> float:
-    return min(max(progress, 0.0), 1.0) if progress == progress else 0.0  # what is no number is no progress
+def _clamp_progress(progress: float) -> float:
+    return min(max(progress, 0.0), 1.0) if progress == progress else 0.0  # NaN is no progress
 
 
-def _share_source(session: Session, lease: Lease) -> None:
-    """Keeps the source from being forgotten until the transaction ends, beside others that do the same."""
+def _lock_source_shared(session: Session, lease: Lease) -> None:
+    """Keep the source from being forgotten until the transaction ends, without blocking other leases."""
     source = select(Source.id).where(Source.id == lease.source_id, Source.erasure_id.is_(None))
     if session.scalars(source.with_for_update(read=True, key_share=True)).one_or_none() is None:
         raise lease_lost(lease)

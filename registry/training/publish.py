@@ -1,4 +1,4 @@
-"""Publishing prompts: from here on they are served, so whatever could forbid it is looked at in one transaction."""
+"""Publishes prompts: one transaction checks everything that could forbid it, and inserts the row that is served."""
 
 import hashlib
 from collections.abc import Mapping
@@ -30,7 +30,7 @@ from registry.storage.keys import prompt_key
 from registry.storage.ownership import require_own_store
 from registry.training.lease import Lease, clear_lease, is_lease_valid, lease_lost, renew_lease
 
-MAX_SAMPLES = 2**31 - 1  # as many as the column counts
+MAX_SAMPLES = 2**31 - 1  # of the integer column
 REMOTE = "remote"  # the worker of a prompt that was trained elsewhere
 
 
@@ -39,7 +39,7 @@ class TaskBackboneMismatch(Conflict):
 
 
 class ArtifactMetadata(Protocol):
-    """What a validated artifact knows of itself, told by whoever can read one."""
+    """The metadata of a validated artifact; the registry itself cannot read artifacts."""
 
     @property
     def backbone(self) -> str: ...
@@ -54,38 +54,39 @@ class ArtifactMetadata(Protocol):
     @property
     def seed(self) -> int: ...
     @property
-    def settings(self) -> Mapping[str, Any]: ...  # Any: the trainer's words
+    def settings(self) -> Mapping[str, Any]: ...  # Any: the trainer's settings
 
 
 @dataclass(frozen=True)
 class PublishedMetadata:
-    """What an artifact says of itself; whoever read it has validated its numbers."""
+    """The metadata of an artifact as it is published; the caller has validated it."""
 
     identity: str  # of the backbone that it was trained on
     labels: tuple[str, ...]
     samples: int
-    facts: dict[str, Any]  # Any: whatever else it says, such as its settings
+    extra: dict[str, Any]  # Any: JSON, such as the trainer's settings
 
     @classmethod
-    def of(cls, told: ArtifactMetadata) -> "PublishedMetadata":
-        """The facts of an artifact as they are published."""
-        others = {"architecture": told.architecture, "size": told.size, "seed": told.seed}
-        return cls(told.backbone, told.labels, told.samples, {**others, "settings": dict(told.settings)})
+    def from_artifact(cls, artifact: ArtifactMetadata) -> "PublishedMetadata":
+        """Return the metadata of an artifact as it is published."""
+        others = {"architecture": artifact.architecture, "size": artifact.size, "seed": artifact.seed}
+        return cls(
+            artifact.backbone, artifact.labels, artifact.samples, {**others, "settings": dict(artifact.settings)}
+        )
 
 
-def publish(registry: Registry, lease: Lease, data: bytes, facts: PublishedMetadata) -> Prompt:
-    """The prompt of a leased shard, served from now on, and the end of the lease; asked again, the same prompt.
+def publish(registry: Registry, lease: Lease, data: bytes, metadata: PublishedMetadata) -> Prompt:
+    """Publish the prompt of a leased shard and end the lease; a repeated call returns the same prompt.
 
-    LeaseLost if the work is somebody else's by now or something of it was forgotten. Whenever it is refused, its
-    object is gone too.
+    LeaseLost if the lease was lost or part of the shard was forgotten. When it is refused, its object is removed too.
     """
-    _require_sound(facts)
+    _validate_metadata(metadata)
     try:
-        # Whoever has lost the lease stops here, and writes nothing that would have to be cleared up.
+        # A worker without the lease stops here, before it writes an object that would have to be removed.
         renew_lease(registry.database, lease, progress=1.0)
     except LeaseLost:
         with registry.database.read_transaction() as session:
-            if (prompt := _published(session, lease)) is not None:
+            if (prompt := _find_published(session, lease)) is not None:
                 return prompt
         raise
     require_own_store(registry.database, registry.objects)
@@ -93,11 +94,11 @@ def publish(registry: Registry, lease: Lease, data: bytes, facts: PublishedMetad
     hit_failpoint("publish: object written")
     try:
         with registry.database.write_transaction() as session:
-            prompt = _publish(session, lease, data, facts)
+            prompt = _publish(session, lease, data, metadata)
     except DatabaseUnreachable:
-        raise  # it may be committed or not: asking again tells, and the claim says what to remove if not
+        raise  # perhaps committed: a repeated call finds out, and the claim lists what to remove if not
     except DomainError:
-        with suppress(DomainError):  # a store that is away: the claim still says what to remove
+        with suppress(DomainError):  # if the store is unreachable, the claim still lists what to remove
             registry.objects.remove(lease.prompt_key)
         raise
     hit_failpoint("publish: committed")
@@ -105,15 +106,15 @@ def publish(registry: Registry, lease: Lease, data: bytes, facts: PublishedMetad
 
 
 def publish_remote(
-    registry: Registry, caller: Caller, source_id: UUID, data: bytes, facts: PublishedMetadata
+    registry: Registry, caller: Caller, source_id: UUID, data: bytes, metadata: PublishedMetadata
 ) -> Prompt:
-    """A prompt that was trained elsewhere, without its pictures, as a new shard of the source, served from now on."""
-    _require_sound(facts)
+    """Publish a prompt that was trained elsewhere, without its pictures, as a new shard of the source."""
+    _validate_metadata(metadata)
     require_own_store(registry.database, registry.objects)
     shard_id = new_id()
 
     def precheck(session: Session) -> None:
-        _require_fit(_task_of(session, require_right(session, caller, "manage", source_id)), facts)
+        _check_task(_get_task(session, require_right(session, caller, "manage", source_id)), metadata)
 
     try:
         with claim_shards(registry, source_id, [shard_id], precheck) as claim:
@@ -121,80 +122,82 @@ def publish_remote(
             hit_failpoint("publish: object written")
             with registry.database.write_transaction() as session:
                 source = require_right(session, caller, "manage", source_id)
-                _stop_if_known(session, source, data)
+                _raise_if_published(session, source, data)
                 reserve_quota(session, source.owner_id, registry.default_quota_bytes, len(data))
                 # Its seed is in the artifact: nobody trains it here.
                 shard = new_shard(source, shard_id, next_shard_number(session, source), seed=0, is_remote=True)
                 session.add(shard)
                 session.flush()
-                prompt = _add_prompt(session, source, shard, claim.id, data, facts, REMOTE)
+                prompt = _insert_prompt(session, source, shard, claim.id, data, metadata, REMOTE)
                 write_claims.commit_objects(session, claim.id)
-                _log(session, caller.user_id, prompt)
+                _append_log(session, caller.user_id, prompt)
             hit_failpoint("publish: committed")
-    except _CameBefore as known:
+    except _AlreadyPublished as known:
         return known.prompt
     return prompt
 
 
-def _publish(session: Session, lease: Lease, data: bytes, facts: PublishedMetadata) -> Prompt:
+def _publish(session: Session, lease: Lease, data: bytes, metadata: PublishedMetadata) -> Prompt:
     try:
         source = lock_source(session, lease.source_id)
     except NotFound as error:
         raise lease_lost(lease) from error
     shard = session.scalars(select(Shard).where(is_lease_valid(lease)).with_for_update()).one_or_none()
     if shard is None:
-        if (prompt := _published(session, lease)) is not None:
+        if (prompt := _find_published(session, lease)) is not None:
             return prompt
         raise lease_lost(lease)
-    there = session.scalar(select(func.count()).select_from(Sample).where(Sample.shard_id == shard.id)) or 0
-    if facts.samples > there:
-        raise Invalid(f"the prompt speaks of {facts.samples} samples, and its shard has {there}: train it again")
-    prompt = _add_prompt(session, source, shard, lease.id, data, facts, lease.worker)
+    present = session.scalar(select(func.count()).select_from(Sample).where(Sample.shard_id == shard.id)) or 0
+    if metadata.samples > present:
+        raise Invalid(
+            f"the prompt was trained on {metadata.samples} samples, but its shard has {present}: train it again"
+        )
+    prompt = _insert_prompt(session, source, shard, lease.id, data, metadata, lease.worker)
     clear_lease(shard)
     shard.attempts = shard.priority = 0
     shard.error = shard.not_before = None
     session.flush()
     write_claims.commit_objects(session, lease.id)
-    _log(session, None, prompt)
+    _append_log(session, None, prompt)
     return prompt
 
 
-def _published(session: Session, lease: Lease) -> Prompt | None:
-    """What this very lease has published."""
+def _find_published(session: Session, lease: Lease) -> Prompt | None:
+    """Return the prompt that this lease has published."""
     return session.get(Prompt, lease.id)
 
 
-class _CameBefore(Exception):
-    """These very bytes are a prompt of the source already, as when a client did not hear the answer and tries again."""
+class _AlreadyPublished(Exception):
+    """The source has a prompt of the same bytes, for example because a client got no answer and tries again."""
 
     def __init__(self, prompt: Prompt) -> None:
         super().__init__()
         self.prompt = prompt
 
 
-def _stop_if_known(session: Session, source: Source, data: bytes) -> None:
-    """Raises what undoes this publishing if it would count one prompt twice."""
-    there = (
+def _raise_if_published(session: Session, source: Source, data: bytes) -> None:
+    """Raise _AlreadyPublished, which rolls back, if the source has this prompt."""
+    same = (
         select(Prompt)
         .join(Shard, Shard.id == Prompt.shard_id)
         .where(Prompt.source_id == source.id, Prompt.digest == hashlib.sha256(data).hexdigest(), Shard.is_remote)
     )
-    if (prompt := session.scalars(there).first()) is not None:
-        session.expunge(prompt)  # undoing the transaction would empty it
-        raise _CameBefore(prompt)
+    if (prompt := session.scalars(same).first()) is not None:
+        session.expunge(prompt)  # the rollback would expire it
+        raise _AlreadyPublished(prompt)
 
 
-def _add_prompt(
-    session: Session, source: Source, shard: Shard, claim: UUID, data: bytes, facts: PublishedMetadata, worker: str
+def _insert_prompt(
+    session: Session, source: Source, shard: Shard, claim: UUID, data: bytes, metadata: PublishedMetadata, worker: str
 ) -> Prompt:
-    """The row, once the facts fit the task, whose backbone the first of its prompts settles."""
-    task = _task_of(session, source)
+    """Insert the row if the metadata fits the task; the first prompt of a task sets its backbone's identity."""
+    task = _get_task(session, source)
     if task.identity is None:
-        # Of two sources' first prompts at once, one settles it and the other sees what it is.
-        unsettled = select(Task).where(Task.id == task.id).with_for_update(key_share=True)
-        task = session.scalars(unsettled, execution_options={"populate_existing": True}).one()
-    _require_fit(task, facts)
-    task.identity = facts.identity
+        # Of two first prompts at once, one sets it and the other sees it.
+        unset = select(Task).where(Task.id == task.id).with_for_update(key_share=True)
+        task = session.scalars(unset, execution_options={"populate_existing": True}).one()
+    _check_task(task, metadata)
+    task.identity = metadata.identity
     prompt = Prompt(
         id=claim,
         shard_id=shard.id,
@@ -204,9 +207,9 @@ def _add_prompt(
         key=prompt_key(source.id, shard.id, shard.generation, claim),
         digest=hashlib.sha256(data).hexdigest(),
         size_bytes=len(data),
-        labels=list(facts.labels),
-        samples=facts.samples,
-        artifact_metadata=facts.facts,
+        labels=list(metadata.labels),
+        samples=metadata.samples,
+        artifact_metadata=metadata.extra,
         worker=worker,
         published_at=now(),
     )
@@ -216,37 +219,37 @@ def _add_prompt(
     return prompt
 
 
-def _task_of(session: Session, source: Source) -> Task:
+def _get_task(session: Session, source: Source) -> Task:
     return session.scalars(select(Task).where(Task.id == source.task_id)).one()
 
 
-def _require_sound(facts: PublishedMetadata) -> None:
-    """Refuses what no task can take."""
-    if not 1 <= facts.samples <= MAX_SAMPLES:
-        raise Invalid(f"a prompt speaks of 1 to {MAX_SAMPLES} samples, not {facts.samples}")
-    if not facts.labels:
-        raise Invalid("a prompt without labels answers nothing: train it on labelled pictures")
-    settings = facts.facts.get("settings")
-    stated = {**facts.facts, **(settings if isinstance(settings, Mapping) else {})}
-    if stated.get("attention", "structured") != "structured":
-        # It has learnt to read the tokens of other prompts, which are never shown to it here.
+def _validate_metadata(metadata: PublishedMetadata) -> None:
+    """Refuse metadata that fits no task."""
+    if not 1 <= metadata.samples <= MAX_SAMPLES:
+        raise Invalid(f"a prompt is trained on 1 to {MAX_SAMPLES} samples, not {metadata.samples}")
+    if not metadata.labels:
+        raise Invalid("the prompt has no labels: train it on labelled pictures")
+    settings = metadata.extra.get("settings")
+    all_settings = {**metadata.extra, **(settings if isinstance(settings, Mapping) else {})}
+    if all_settings.get("attention", "structured") != "structured":
+        # Such a prompt attends to the tokens of other prompts, which it never gets here.
         raise Invalid(
-            f"a prompt of {quote(str(stated['attention']))} attention cannot be composed: train it structured"
+            f"a prompt with {quote(str(all_settings['attention']))} attention cannot be composed: train it structured"
         )
 
 
-def _require_fit(task: Task, facts: PublishedMetadata) -> None:
-    """Refuses what this task cannot compose with its other prompts."""
-    if task.identity not in (None, facts.identity):
+def _check_task(task: Task, metadata: PublishedMetadata) -> None:
+    """Refuse a prompt that cannot be composed with the task's other prompts."""
+    if task.identity not in (None, metadata.identity):
         raise TaskBackboneMismatch(
             f"the prompt was trained on another backbone than the task's {task.backbone}, or on other weights of it: "
-            "train it on the same"
+            "train it on the same backbone"
         )
-    if task.labels is not None and (strange := sorted(set(facts.labels) - set(task.labels))):
-        raise Conflict(f"the prompt has the label {quote(strange[0])}, which its task has not: train it without")
+    if task.labels is not None and (unknown := sorted(set(metadata.labels) - set(task.labels))):
+        raise Conflict(f"the prompt has the label {quote(unknown[0])}, which its task does not have: train it without")
 
 
-def _log(session: Session, actor: UUID | None, prompt: Prompt) -> None:
+def _append_log(session: Session, actor: UUID | None, prompt: Prompt) -> None:
     chain.append_entry(
         session,
         actor,

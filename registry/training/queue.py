@@ -1,4 +1,4 @@
-"""Handing out work: a shard whose current generation has no prompt, to one worker at a time."""
+"""The training queue: a shard whose current generation has no prompt is leased to one worker at a time."""
 
 from collections.abc import Collection, Iterator
 from contextlib import contextmanager, suppress
@@ -31,7 +31,7 @@ from registry.training.lease import (
     validate_lease_seconds,
 )
 
-UNLUCKY = 3  # attempts after which a shard, which may be what kills its workers, waits until all others are served
+MAX_ATTEMPTS_IN_ORDER = 3  # then the shard, which may be crashing its workers, goes behind all others
 
 
 def lease_next_shard(
@@ -42,13 +42,13 @@ def lease_next_shard(
     tasks: Collection[UUID] | None = None,
     lease_id: UUID | None = None,
 ) -> Lease | None:
-    """The most urgent work, of these tasks if any are named; None if there is none.
+    """Lease the most urgent shard, of these tasks if any are given; None if no shard is due.
 
-    From now on this process counts as having files in the scratch room of the lease's id: whoever wants to write there
-    makes the room first, under an id of their own, as `leased` does.
+    The write claim says that this process may have files in the scratch folder of the lease's id. To write there, make
+    that folder before the lease, as `lease_shard` does.
     """
     if not (worker := to_single_line(worker)):
-        raise Invalid("a worker needs a name by which people find it, such as its host and process")
+        raise Invalid("a worker needs a name, such as its host and process id")
     validate_lease_seconds(seconds)
     lease_id = lease_id or new_id()
     scratch_id = registry.scratch.id
@@ -61,8 +61,8 @@ def lease_next_shard(
         source = session.scalars(select(Shard.source_id).where(Shard.id == first)).one_or_none()
     if source is None:
         return None
-    # There is work, of a source that was locked a moment ago, as by another worker that publishes. Waiting for it is
-    # safe only for one who has locked nothing yet: hence a new transaction, which waits first.
+    # A shard is due, but its source was locked, for example by a worker that publishes. Waiting for the lock is safe
+    # only before anything else is locked: hence a new transaction, which waits first.
     with registry.database.write_transaction() as session:
         session.execute(select(Source.id).where(Source.id == source).with_for_update(read=True, key_share=True))
         return _lease(session, lease_id, worker, scratch_id, seconds, tasks)
@@ -72,11 +72,11 @@ def lease_next_shard(
 def lease_shard(
     registry: Registry, worker: str, *, seconds: float = LEASE_SECONDS, tasks: Collection[UUID] | None = None
 ) -> Iterator[tuple[Lease, Path] | None]:
-    """Work, and a private folder for its files; None when there is no work.
+    """Yield a lease on the next shard and a private folder for its files; None if no shard is due.
 
-    An error that leaves the block is noted as the failure of the attempt; if the block ends without one and nothing
-    was published, or the process is told to stop, the shard is given back. Either way the files are wiped, and so
-    is an object that no row names. Heartbeats are the caller's: `renew_lease`, from another thread.
+    An error that leaves the block is recorded on the shard as a failed attempt. If the block ends without an error and
+    nothing was published, the shard is given back. Either way its files and an object without a row are removed.
+    The caller renews the lease from another thread.
     """
     lease_id = new_id()
     lease: Lease | None = None
@@ -97,24 +97,24 @@ def lease_shard(
 
 
 def is_trained(shard: type[Shard]) -> ColumnElement[bool]:
-    """The condition that the current generation of a shard has its prompt."""
+    """Return the SQL condition that the current generation of a shard has its prompt."""
     return exists().where(Prompt.shard_id == shard.id, Prompt.generation == shard.generation)
 
 
 def _lease(
     session: Session, lease_id: UUID, worker: str, scratch_id: UUID, seconds: float, tasks: Collection[UUID] | None
 ) -> Lease | None:
-    taken = session.scalars(_take(lease_id, worker, seconds, tasks)).one_or_none()
-    if taken is None:
+    leased = session.scalars(_lease_statement(lease_id, worker, seconds, tasks)).one_or_none()
+    if leased is None:
         return None
-    found = select(Shard, Task, is_trained(Shard)).join(Source, Source.id == Shard.source_id).join(Task)
-    shard, task, is_late = session.execute(found.where(Shard.id == taken)).one()
-    if is_late:
-        # Published while the statement ran, by a worker whose time was just up: the statement saw the shard as it is
-        # now, and the prompts as they were when it began.
+    rows = select(Shard, Task, is_trained(Shard)).join(Source, Source.id == Shard.source_id).join(Task)
+    shard, task, is_already_trained = session.execute(rows.where(Shard.id == leased)).one()
+    if is_already_trained:
+        # A worker whose lease had just expired published while the statement ran: the statement saw the shard as it
+        # is now, but the prompts as they were when it began.
         session.execute(update(Shard).where(Shard.id == shard.id).values(**UNLEASED, attempts=0, error=None))
         return None
-    lease = _described(session, shard, task, lease_id, worker, seconds)
+    lease = _build_lease(session, shard, task, lease_id, worker, seconds)
     write_claims.add_claim(
         session,
         lease.id,
@@ -128,13 +128,15 @@ def _lease(
     return lease
 
 
-def _take(lease_id: UUID, worker: str, seconds: float, tasks: Collection[UUID] | None) -> ReturningUpdate[UUID]:
-    """The one statement that gives a shard to a worker.
+def _lease_statement(
+    lease_id: UUID, worker: str, seconds: float, tasks: Collection[UUID] | None
+) -> ReturningUpdate[UUID]:
+    """Return the statement that leases a shard to a worker.
 
-    It locks the shard against other workers, and shares the source. Forgetting locks the source, and then reads the
-    holdings and changes the shards. If that comes first, the source is skipped here, and no claim appears behind
-    its back; if this comes first, forgetting waits for the commit, and finds the claim. PostgreSQL locks the two
-    rows in an order of its own, which does no harm: neither is waited for, nor is anything later in the transaction.
+    It locks the shard, and takes a shared lock on the source. Forgetting locks the source, then reads the claims and
+    changes the shards. If forgetting comes first, the source is skipped here, and no new claim escapes it; if this
+    comes first, forgetting waits for the commit and finds the claim. PostgreSQL chooses the order of the two locks,
+    which is harmless: neither is waited for, nor is anything later in the transaction.
     """
     candidate = aliased(Shard, name="candidate")
     chosen = (
@@ -142,7 +144,7 @@ def _take(lease_id: UUID, worker: str, seconds: float, tasks: Collection[UUID] |
         .with_for_update(of=candidate, skip_locked=True)
         .suffix_with(text("FOR KEY SHARE OF sources SKIP LOCKED"), dialect="postgresql")
     )
-    lapsed = Shard.worker + " lost its lease at " + _written(Shard.expires_at)
+    lapsed = Shard.worker + " lost its lease at " + _format_time(Shard.expires_at)
     return (
         update(Shard)
         .where(Shard.id == chosen.scalar_subquery())
@@ -160,8 +162,8 @@ def _take(lease_id: UUID, worker: str, seconds: float, tasks: Collection[UUID] |
 
 
 def _most_urgent(candidate: type[Shard], tasks: Collection[UUID] | None) -> Select[UUID]:
-    """The work that comes next, if there is any: of equal urgency, what was tried least, then what came first."""
-    found = (
+    """Return the query of the next shard: by priority, then fewest attempts, then oldest."""
+    due = (
         select(candidate.id)
         .join(Source, Source.id == candidate.source_id)
         .where(
@@ -172,15 +174,17 @@ def _most_urgent(candidate: type[Shard], tasks: Collection[UUID] | None) -> Sele
             or_(candidate.not_before.is_(None), candidate.not_before <= now()),
             or_(candidate.expires_at.is_(None), candidate.expires_at <= now()),
             ~is_trained(candidate),
-            exists().where(Sample.shard_id == candidate.id),  # one that lost them all has nothing to teach
+            exists().where(Sample.shard_id == candidate.id),  # without samples there is nothing to train on
         )
-        .order_by(candidate.attempts >= UNLUCKY, candidate.priority.desc(), candidate.attempts, candidate.id)
+        .order_by(
+            candidate.attempts >= MAX_ATTEMPTS_IN_ORDER, candidate.priority.desc(), candidate.attempts, candidate.id
+        )
         .limit(1)
     )
-    return found if tasks is None else found.where(Source.task_id.in_(tasks))
+    return due if tasks is None else due.where(Source.task_id.in_(tasks))
 
 
-def _described(session: Session, shard: Shard, task: Task, lease_id: UUID, worker: str, seconds: float) -> Lease:
+def _build_lease(session: Session, shard: Shard, task: Task, lease_id: UUID, worker: str, seconds: float) -> Lease:
     rows = session.execute(
         select(Sample.digest, Sample.label, Sample.size_bytes).where(Sample.shard_id == shard.id)
     ).all()
@@ -203,24 +207,26 @@ def _described(session: Session, shard: Shard, task: Task, lease_id: UUID, worke
         seed=shard.seed,
         samples=tuple(
             LeasedSample(row.digest, row.label, sample_key(shard.source_id, shard.id, row.digest), row.size_bytes)
-            for row in sorted(rows, key=lambda row: str(row.digest))  # here, since databases differ in their order
+            for row in sorted(
+                rows, key=lambda row: str(row.digest)
+            )  # sorted here, because databases differ in text order
         ),
     )
 
 
-class _written(FunctionElement[str]):  # noqa: N801  # reads as a function in a statement
-    """A moment as people read it, to the second, in UTC."""
+class _format_time(FunctionElement[str]):  # noqa: N801  # used like a function in statements
+    """A time as text, to the second, in UTC."""
 
     type = Text()
     inherit_cache = True
 
 
-@compiles(_written, "postgresql")
-def _written_on_postgresql(element: _written, compiler: SQLCompiler, **kw: object) -> str:
-    moment = compiler.process(element.clauses, **kw)
-    return f"to_char({moment} AT TIME ZONE 'UTC', 'YYYY-MM-DD HH24:MI:SS \"UTC\"')"
+@compiles(_format_time, "postgresql")
+def _format_time_on_postgresql(element: _format_time, compiler: SQLCompiler, **kw: object) -> str:
+    time = compiler.process(element.clauses, **kw)
+    return f"to_char({time} AT TIME ZONE 'UTC', 'YYYY-MM-DD HH24:MI:SS \"UTC\"')"
 
 
-@compiles(_written, "sqlite")
-def _written_on_sqlite(element: _written, compiler: SQLCompiler, **kw: object) -> str:
+@compiles(_format_time, "sqlite")
+def _format_time_on_sqlite(element: _format_time, compiler: SQLCompiler, **kw: object) -> str:
     return f"substr({compiler.process(element.clauses, **kw)}, 1, 19) || ' UTC'"

@@ -46,7 +46,9 @@ async def push_prompt(request: Request, context: Context, source_id: UUID) -> Pr
     def publish(registry: Registry, caller: Caller) -> PromptResponse:
         # Serialised again, so that the stored artifact contains the prompt and nothing else.
         return PromptResponse.model_validate(
-            publish_remote(registry, caller, source_id, prompt_to_bytes(prompt), PublishedMetadata.of(prompt.metadata))
+            publish_remote(
+                registry, caller, source_id, prompt_to_bytes(prompt), PublishedMetadata.from_artifact(prompt.metadata)
+            )
         )
 
     return await context.run(publish)

@@ -122,7 +122,7 @@ class Deployment:
 
     def publish(self, source: UUID, seed: int = 0, labels: tuple[str, ...] = LABELS) -> UUID:
         """A prompt of the source, in a shard of its own; returns the shard."""
-        facts = PublishedMetadata(identity=backbone().identity, labels=labels, samples=3, facts={})
+        facts = PublishedMetadata(identity=backbone().identity, labels=labels, samples=3, extra={})
         return publish_remote(self.registry, OPERATOR, source, prompt_bytes(seed, labels), facts).shard_id
 
     def shard_of(self, source: UUID) -> UUID:

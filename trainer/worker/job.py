@@ -71,7 +71,7 @@ class TrainingJob:
         _check_identity(backbone, self.lease)
         samples = download_samples(self.registry.objects, self.lease, self.folder / "pictures", self.check)
         prompt = self._train(backbone, samples, recipe, cache_bytes)
-        return self._publish(prompt_to_bytes(prompt), PublishedMetadata.of(prompt.metadata))
+        return self._publish(prompt_to_bytes(prompt), PublishedMetadata.from_artifact(prompt.metadata))
 
     def check(self) -> None:
         """Raise StopRequested or LeaseLost if the job has to end."""

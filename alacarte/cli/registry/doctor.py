@@ -25,23 +25,23 @@ def doctor(
     with opened() as registry:
         findings = list(scan(registry, deep=not quick))
         mended = list(mend(registry, OPERATOR, findings)) if repair else []
-    found = [document_of(finding, "kind", "subject", "detail", "is_mendable", "is_fault") for finding in findings]
+    found = [document_of(finding, "kind", "subject", "detail", "is_repairable", "is_fault") for finding in findings]
     repairs = [
         {"subject": one.finding.subject, "kind": one.finding.kind, "action": one.action}
         for one in mended
-        if one.finding.is_mendable
+        if one.finding.is_repairable
     ]
     if as_json:
-        print_json({"findings": found, "mended": repairs})
+        print_json({"findings": found, "repaired": repairs})
     else:
         if found:
             print_list("findings", found, ("kind", "subject", "detail"), as_json=False)
         if repairs:
             print_table(
-                ("mended", "how"), [(format_value(one["subject"]), format_value(one["action"])) for one in repairs]
+                ("repaired", "how"), [(format_value(one["subject"]), format_value(one["action"])) for one in repairs]
             )
         print_message("All is well." if not found else _advice(len(found), repair=repair))
-    left = [finding for finding in findings if finding.is_fault and not (repair and finding.is_mendable)]
+    left = [finding for finding in findings if finding.is_fault and not (repair and finding.is_repairable)]
     if left:
         raise typer.Exit(EXIT_FAILURE)
 

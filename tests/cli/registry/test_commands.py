@@ -17,7 +17,7 @@ from registry.training.publish import PublishedMetadata, publish
 from registry.training.queue import lease_shard
 from tests.cli.fixtures import draw, run
 
-FACTS = PublishedMetadata(identity="1d" * 32, labels=("cat",), samples=1, facts={})
+FACTS = PublishedMetadata(identity="1d" * 32, labels=("cat",), samples=1, extra={})
 
 
 @pytest.fixture
@@ -84,7 +84,7 @@ def test_the_whole_story_of_a_source(pictures: Path, tmp_path: Path) -> None:
     verdict = told("erasure", "verify", tmp_path / "receipt.json")
     assert verdict["holds"] is True
     assert told("task", "list")["tasks"][0]["id"] == task["id"]
-    assert told("doctor") == {"findings": [], "mended": []}
+    assert told("doctor") == {"findings": [], "repaired": []}
 
 
 @pytest.mark.usefixtures("at_home")
@@ -115,8 +115,8 @@ def test_the_doctor_finds_a_stray_object_and_mends_it(environment: dict[str, str
     assert found.code == 1
     assert [finding["subject"] for finding in found.document["findings"]] == [stray]
     assert "orphan" in run("doctor").out
-    mended = told("doctor", "--repair")
-    assert [one["subject"] for one in mended["mended"]] == [stray]
+    repaired = told("doctor", "--repair")
+    assert [one["subject"] for one in repaired["repaired"]] == [stray]
     assert told("doctor")["findings"] == []
 
 
@@ -135,7 +135,7 @@ def test_forgetting_that_somebody_holds_up_is_told_by_the_exit_code(pictures: Pa
 
     erasure = ended.document["id"]
     assert (ended.code, ended.document["state"]) == (75, "running")
-    assert f"erasure {erasure} is not complete; nothing of it is served any more: holdings: " in ended.error
+    assert f"erasure {erasure} is not complete; nothing of it is served any more: write_claims: " in ended.error
     again = run("erasure", "run")
     assert (again.code, "1 of 1 erasures are not complete" in again.error) == (75, True)
     assert run("erasure", "receipt", erasure).code == 75

@@ -19,7 +19,7 @@ def train_when_it_comes(deployment: Deployment, has_ended: threading.Event) -> N
         with lease_shard(deployment.registry, "test") as work:
             if work is not None:
                 labels = tuple(sorted({sample.label for sample in work[0].samples}))
-                facts = PublishedMetadata(identity=backbone().identity, labels=labels, samples=1, facts={})
+                facts = PublishedMetadata(identity=backbone().identity, labels=labels, samples=1, extra={})
                 publish(deployment.registry, work[0], prompt_bytes(5, labels), facts)
 
 

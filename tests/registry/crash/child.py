@@ -18,7 +18,7 @@ from registry.settings import load_registry_settings
 from registry.training.publish import PublishedMetadata, publish
 from registry.training.queue import lease_shard
 
-FACTS = PublishedMetadata(identity="1d" * 32, labels=("cat", "dog"), samples=1, facts={"seed": 7})
+FACTS = PublishedMetadata(identity="1d" * 32, labels=("cat", "dog"), samples=1, extra={"seed": 7})
 PROMPT = b"the numbers that somebody's pictures became " * 50
 
 

@@ -141,7 +141,7 @@ def test_a_remote_shard_goes_with_its_lost_prompt(registry: Registry) -> None:
     registry.objects.remove(shard_prefix(planted.source, planted.first_shard))
 
     assert mend(registry) == [
-        "dropped, also from 1 releases; its shard was removed: put the prompt again if you have it"
+        "dropped, also from 1 releases; its shard was removed: publish the prompt again if you have it"
     ]
     assert shard_row(registry, planted.first_shard) is None
 
@@ -230,7 +230,7 @@ def test_leftovers_of_the_dead_are_cleared_up(registry: Registry) -> None:
     (registry.scratch.folder / str(dead)).mkdir()
     (registry.scratch.folder / f"{dead}.lock").touch()
 
-    assert mend(registry) == ["cleared up", "removed", "wiped"]
+    assert mend(registry) == ["cleaned up", "removed", "removed"]
 
     assert key not in keys_of(registry)
     assert shard_row(registry, bare) is None
@@ -280,7 +280,7 @@ def test_a_broken_log_is_acknowledged_once_and_works_again(registry: Registry, t
         chain.append_entry(session, None, "test")
     assert [finding for finding in scan(registry) if finding.is_fault] == []
     is_healed = tamper in (lose_the_head, set_the_head_back)  # the lines themselves were whole
-    assert [finding.kind for finding in scan(registry)] == ([] if is_healed else ["acknowledged break"])
+    assert [finding.kind for finding in scan(registry)] == ([] if is_healed else ["acknowledged log gap"])
     with registry.database.read_transaction() as session:
         examined = session.scalars(select(LogEntry).where(LogEntry.action == "log.examined")).one()
     assert examined.subject["breaks"] == [[int(broken[0].subject), broken[0].detail]]
@@ -297,4 +297,4 @@ def test_a_line_that_is_changed_again_is_a_new_fault(registry: Registry) -> None
     with registry.database.write_transaction() as session:
         session.execute(update(LogEntry).where(LogEntry.number == 2).values(action="something else"))
 
-    assert [finding.kind for finding in scan(registry)] == ["broken log"]
+    assert [finding.kind for finding in scan(registry)] == ["log gap"]

@@ -91,7 +91,7 @@ def test_a_key_that_the_registry_never_makes_is_unknown_and_left_alone(registry:
     (finding,) = scan(registry)
 
     assert (finding.kind, finding.subject) == ("unknown object", "notes/from-the-operator.txt")
-    assert not finding.is_mendable
+    assert not finding.is_repairable
 
 
 def test_what_a_dead_process_tried_the_store_out_by_is_an_orphan_once_it_is_old(
@@ -168,7 +168,7 @@ def test_an_expired_holding_is_found_and_one_elsewhere_cannot_be_mended_here(reg
 
     findings = list(scan(registry))
 
-    assert [(finding.kind, finding.subject, finding.is_mendable) for finding in findings] == [
+    assert [(finding.kind, finding.subject, finding.is_repairable) for finding in findings] == [
         ("expired write claim", str(here), True),
         ("expired write claim", str(elsewhere), False),
     ]
@@ -182,7 +182,7 @@ def test_a_room_that_nobody_locks_is_abandoned(registry: Registry) -> None:
     (registry.scratch.folder / f"{dead}.lock").touch()
 
     with registry.scratch.job_folder(alive):
-        assert found(registry) == [("abandoned room", str(dead))]
+        assert found(registry) == [("abandoned scratch folder", str(dead))]
         assert (registry.scratch.folder / str(dead)).is_dir()
 
 
@@ -193,4 +193,4 @@ def test_a_changed_line_of_the_log_is_found(registry: Registry) -> None:
     with registry.database.write_transaction() as session:
         session.execute(update(LogEntry).where(LogEntry.number == erasure.epoch).values(action="nothing"))
 
-    assert found(registry) == [("broken log", str(erasure.epoch))]
+    assert found(registry) == [("log gap", str(erasure.epoch))]

@@ -20,7 +20,7 @@ from registry.training.publish import PublishedMetadata, publish_remote
 from tests.registry.ingest.fixtures import Desk
 from tests.registry.ingest.test_races import meanwhile, together
 
-FACTS = PublishedMetadata(identity="1d" * 32, labels=("cat",), samples=1, facts={})
+FACTS = PublishedMetadata(identity="1d" * 32, labels=("cat",), samples=1, extra={})
 
 
 def limited(desk: Desk, quota_bytes: int | None) -> Desk:

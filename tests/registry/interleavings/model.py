@@ -37,7 +37,7 @@ from tests.registry.interleavings.paused import Paused, reach
 
 UPLOAD_POINTS = ("upload: claimed", "upload: half the objects", "upload: objects written", "upload: committed")
 PUBLISH_POINTS = ("publish: object written", "publish: committed")
-FACTS = PublishedMetadata(identity="1d" * 32, labels=("cat",), samples=1, facts={})
+FACTS = PublishedMetadata(identity="1d" * 32, labels=("cat",), samples=1, extra={})
 USERS = ("ann", "bob")
 COMMITTED_UPLOAD, COMMITTED_PUBLISHING = UPLOAD_POINTS[-1], PUBLISH_POINTS[-1]
 

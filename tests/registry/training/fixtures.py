@@ -21,7 +21,7 @@ from registry.training.publish import PublishedMetadata
 from registry.training.queue import lease_next_shard
 from tests.registry.factories import make_shard, make_source, make_task, make_user
 
-FACTS = PublishedMetadata(identity="a" * 64, labels=("cat", "dog"), samples=2, facts={"settings": {"epochs": 3}})
+FACTS = PublishedMetadata(identity="a" * 64, labels=("cat", "dog"), samples=2, extra={"settings": {"epochs": 3}})
 
 
 def add_task(database: Database, labels: list[str] | None = None) -> Task:

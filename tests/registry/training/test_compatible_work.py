@@ -65,8 +65,8 @@ UNFIT: dict[str, tuple[PublishedMetadata, type[DomainError]]] = {
     "no label": (replace(FACTS, labels=()), Invalid),
     "more samples than its shard": (replace(FACTS, samples=3), Invalid),
     "no samples": (replace(FACTS, samples=0), Invalid),
-    "full attention": (replace(FACTS, facts={"settings": {"attention": "full"}}), Invalid),
-    "full attention, told outside the settings": (replace(FACTS, facts={"attention": "full"}), Invalid),
+    "full attention": (replace(FACTS, extra={"settings": {"attention": "full"}}), Invalid),
+    "full attention, told outside the settings": (replace(FACTS, extra={"attention": "full"}), Invalid),
 }
 
 

@@ -164,7 +164,9 @@ def test_a_database_that_goes_away_may_have_committed_so_the_object_stays_until_
     add_shard(registry.database)
     lease = take(registry)
     with monkeypatch.context() as patch:
-        patch.setattr("registry.training.publish._log", lambda *_: (_ for _ in ()).throw(DatabaseUnreachable("away")))
+        patch.setattr(
+            "registry.training.publish._append_log", lambda *_: (_ for _ in ()).throw(DatabaseUnreachable("away"))
+        )
         with pytest.raises(DatabaseUnreachable):
             publish(registry, lease, b"numbers", FACTS)
     assert keys_of(registry) == [lease.prompt_key]
@@ -179,7 +181,9 @@ def test_an_attempt_that_breaks_off_there_removes_what_was_not_committed(
     registry: Registry, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     add_shard(registry.database)
-    monkeypatch.setattr("registry.training.publish._log", lambda *_: (_ for _ in ()).throw(DatabaseUnreachable("away")))
+    monkeypatch.setattr(
+        "registry.training.publish._append_log", lambda *_: (_ for _ in ()).throw(DatabaseUnreachable("away"))
+    )
 
     leases: list[Lease] = []
     with pytest.raises(DatabaseUnreachable), lease_shard(registry, "ann") as work:

@@ -70,7 +70,7 @@ def test_it_must_be_of_the_backbone_that_the_task_has(registry: Registry) -> Non
 def test_one_that_no_task_can_take_is_refused(registry: Registry) -> None:
     source = add_source(registry.database)
 
-    for facts in (replace(FACTS, facts={"settings": {"attention": "full"}}), replace(FACTS, samples=2**31)):
+    for facts in (replace(FACTS, extra={"settings": {"attention": "full"}}), replace(FACTS, samples=2**31)):
         with pytest.raises(Invalid):
             publish_remote(registry, OPERATOR, source.id, b"numbers", facts)
 

@@ -16,10 +16,10 @@ from tests.stress.crash.train_copies import keep_copy
 from trainer.worker import job
 
 
-def keep_and_publish(registry: Registry, lease: Lease, data: bytes, facts: PublishedMetadata) -> Prompt:
+def keep_and_publish(registry: Registry, lease: Lease, data: bytes, metadata: PublishedMetadata) -> Prompt:
     """Copy the prompt, then publish it."""
     keep_copy(Path(sys.argv[1]), lease, data)
-    return publish(registry, lease, data, facts)
+    return publish(registry, lease, data, metadata)
 
 
 if __name__ == "__main__":
