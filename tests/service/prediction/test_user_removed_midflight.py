@@ -29,7 +29,7 @@ def admin_of(deployment: Deployment) -> httpx.Headers:
 @pytest.mark.parametrize("case", WITH_BODY, ids=lambda case: case.route)
 def test_an_admin_who_is_removed_while_the_body_comes_does_nothing(case: Case, deployment: Deployment) -> None:
     headers = admin_of(deployment)
-    path, options = case.arrange(deployment)
+    path, options = case.prepare(deployment)
     headers.update(options.pop("headers", {}) if "headers" in (options := dict(options)) else {})
     request = httpx.Request(case.route.partition(" ")[0], deployment.url + path, headers=headers, **options)
     body = request.read()

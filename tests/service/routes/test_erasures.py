@@ -1,4 +1,4 @@
-"""Forgetting over HTTP: serving stops with the answer, the rest follows, and the receipt can be checked."""
+"""Erasures over HTTP: serving stops with the response, the other steps follow, and the receipt verifies."""
 
 from base64 import b64encode
 from typing import Any
@@ -13,54 +13,54 @@ from tests.service.deployment import TASK, Deployment, picture, prompt_bytes
 
 
 def sources_used(deployment: Deployment) -> list[str]:
-    asked = {"images": [b64encode(picture()).decode()], "task": TASK}
-    answer = deployment.request("user", "POST", "/predict", json=asked)
+    body = {"images": [b64encode(picture()).decode()], "task": TASK}
+    answer = deployment.request("user", "POST", "/predict", json=body)
     return list(answer.json().get("sources", []))
 
 
-def measured(deployment: Deployment, name: str) -> float:
+def metric(deployment: Deployment, name: str) -> float:
     lines = deployment.request("admin", "GET", "/metrics").text.splitlines()
     return float(next(line for line in lines if line.startswith(f"{name} ")).split()[1])
 
 
-def complete(deployment: Deployment, who: str, path: str) -> Any:
-    found: dict[str, Any] = {}
+def wait_until_complete(deployment: Deployment, who: str, path: str) -> Any:
+    erasure: dict[str, Any] = {}
 
     def is_complete() -> bool:
-        found.update(deployment.request(who, "GET", path).json())
-        return bool(found["state"] == "complete")
+        erasure.update(deployment.request(who, "GET", path).json())
+        return bool(erasure["state"] == "complete")
 
     until(is_complete)
-    return found
+    return erasure
 
 
-def test_a_forgotten_source_is_gone_from_answers_memory_and_stores(make_deployment: MakeDeployment) -> None:
+def test_a_forgotten_source_is_gone_from_predictions_memory_and_stores(make_deployment: MakeDeployment) -> None:
     deployment = make_deployment()
     source = deployment.add_source()
     deployment.publish(source, 5)
     assert sources_used(deployment) == sorted([str(deployment.source), str(source)])
-    assert measured(deployment, "alacarte_cached_prompts") == 2
+    assert metric(deployment, "alacarte_cached_prompts") == 2
 
     answer = deployment.request("forgetter", "DELETE", f"/sources/{source}")
 
     assert answer.status_code == 202
     assert answer.json()["steps"][0]["name"] == "unserve"
     assert sources_used(deployment) == [str(deployment.source)]
-    erasure = complete(deployment, "forgetter", answer.headers["location"])
+    erasure = wait_until_complete(deployment, "forgetter", answer.headers["location"])
     assert erasure["receipt"]["source"] == str(source)
-    verdict = deployment.request("forgetter", "GET", f"/erasures/{erasure['id']}/verification").json()
-    assert verdict["holds"], verdict
-    assert measured(deployment, "alacarte_cached_prompts") == 1
-    until(lambda: measured(deployment, "alacarte_erasure_seconds_count") == 1)
+    verification = deployment.request("forgetter", "GET", f"/erasures/{erasure['id']}/verification").json()
+    assert verification["holds"], verification
+    assert metric(deployment, "alacarte_cached_prompts") == 1
+    until(lambda: metric(deployment, "alacarte_erasure_seconds_count") == 1)
     assert deployment.request("owner", "GET", f"/sources/{source}").status_code == 404
-    body = prompt_bytes(5)
+    prompt = prompt_bytes(5)
     stored = deployment.registry.scratch.folder.parent / "objects"
     files = [path for path in stored.rglob("*") if path.is_file()]
     assert files
-    assert all(body != path.read_bytes() for path in files)
+    assert all(prompt != path.read_bytes() for path in files)
 
 
-def test_a_forgotten_shard_leaves_and_the_others_stay(deployment: Deployment) -> None:
+def test_forgetting_a_shard_leaves_the_others(deployment: Deployment) -> None:
     source = deployment.add_source()
     first, second = deployment.publish(source, 1), deployment.publish(source, 2)
 
@@ -69,10 +69,10 @@ def test_a_forgotten_shard_leaves_and_the_others_stay(deployment: Deployment) ->
     assert answer.status_code == 202
     shards = deployment.request("owner", "GET", f"/sources/{source}").json()["shards"]
     assert [shard["id"] for shard in shards] == [str(second)]
-    assert complete(deployment, "forgetter", answer.headers["location"])["scope"] == "shard"
+    assert wait_until_complete(deployment, "forgetter", answer.headers["location"])["scope"] == "shard"
 
 
-def test_a_forgotten_picture_makes_its_shard_work_again(deployment: Deployment) -> None:
+def test_forgetting_a_picture_queues_its_shard_for_training(deployment: Deployment) -> None:
     source = deployment.add_source(samples=2)
     sample = deployment.sample_of(source)
 
@@ -84,7 +84,7 @@ def test_a_forgotten_picture_makes_its_shard_work_again(deployment: Deployment) 
     assert (shard["generation"], shard["samples"], shard["state"]) == (2, 1, "waiting")
 
 
-def test_whoever_did_not_hear_the_answer_asks_again_and_is_told_of_the_same_erasure(deployment: Deployment) -> None:
+def test_a_repeated_request_returns_the_same_erasure(deployment: Deployment) -> None:
     source = deployment.add_source(samples=2)
     paths = [f"/sources/{source}/samples/{deployment.sample_of(source)}", f"/sources/{source}"]
 
@@ -92,30 +92,28 @@ def test_whoever_did_not_hear_the_answer_asks_again_and_is_told_of_the_same_eras
         first, second = (deployment.request("forgetter", "DELETE", path) for _ in range(2))
         assert (first.status_code, second.status_code) == (202, 202)
         assert second.headers["location"] == first.headers["location"]
-        done = complete(deployment, "forgetter", first.headers["location"])
+        done = wait_until_complete(deployment, "forgetter", first.headers["location"])
         assert deployment.request("forgetter", "DELETE", path).json() == done
         assert deployment.request("stranger", "DELETE", path).status_code == 404
 
 
-def test_a_complete_erasure_that_is_asked_for_again_is_not_measured_again(
-    deployment: Deployment, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_complete_erasure_is_not_scheduled_again(deployment: Deployment, monkeypatch: pytest.MonkeyPatch) -> None:
     path = f"/sources/{deployment.add_source()}"
-    complete(deployment, "owner", deployment.request("owner", "DELETE", path).headers["location"])
-    hurried: list[UUID] = []
-    monkeypatch.setattr(ServiceMaintenance, "schedule_erasure", lambda _, erasure: hurried.append(erasure))
+    wait_until_complete(deployment, "owner", deployment.request("owner", "DELETE", path).headers["location"])
+    scheduled: list[UUID] = []
+    monkeypatch.setattr(ServiceMaintenance, "schedule_erasure", lambda _, erasure: scheduled.append(erasure))
 
     assert deployment.request("owner", "DELETE", path).status_code == 202
-    assert hurried == []
+    assert scheduled == []
 
 
-def test_a_receipt_is_not_there_before_its_time(deployment: Deployment) -> None:
+def test_an_erasure_is_listed_for_its_requester_only(deployment: Deployment) -> None:
     source = deployment.add_source()
     erasure = deployment.request("owner", "DELETE", f"/sources/{source}").json()["id"]
 
-    found = complete(deployment, "admin", f"/erasures/{erasure}")
+    erased = wait_until_complete(deployment, "admin", f"/erasures/{erasure}")
 
-    assert UUID(found["source_id"]) == source
+    assert UUID(erased["source_id"]) == source
     listed = deployment.request("owner", "GET", "/erasures", params={"limit": "1000"}).json()["items"]
     assert erasure in [one["id"] for one in listed]
     assert deployment.request("stranger", "GET", "/erasures").json()["items"] == []

@@ -1,5 +1,6 @@
-"""The Open Inference Protocol, asked by Triton's own client and by hand."""
+"""The Open Inference Protocol, with Triton's client and with raw requests."""
 
+import json
 from base64 import b64encode
 from collections.abc import Iterator
 from typing import Any
@@ -41,7 +42,7 @@ def test_the_client_gets_health_and_metadata(client: Any, deployment: Deployment
 
 
 @pytest.mark.parametrize("is_binary", [True, False], ids=["binary", "json"])
-def test_the_client_gets_the_labels_that_predict_gives(is_binary: bool, client: Any, deployment: Deployment) -> None:
+def test_infer_gives_the_labels_of_predict(is_binary: bool, client: Any, deployment: Deployment) -> None:
     pictures = [picture(4), picture(150)]
 
     result = client.infer(
@@ -49,39 +50,38 @@ def test_the_client_gets_the_labels_that_predict_gives(is_binary: bool, client: 
     )
 
     files = [("image", one) for one in pictures]
-    told = deployment.request("user", "POST", "/predict", files=files, data={"task": TASK, "top_k": "1"}).json()
-    assert [str(label) for label in result.as_numpy("label")] == [one["labels"][0]["label"] for one in told["results"]]
-    assert result.as_numpy("score").tolist() == pytest.approx(
-        [one["labels"][0]["score"] for one in told["results"]], abs=1e-4
-    )
+    predicted = deployment.request("user", "POST", "/predict", files=files, data={"task": TASK, "top_k": "1"}).json()
+    best = [one["labels"][0] for one in predicted["results"]]
+    assert [str(label) for label in result.as_numpy("label")] == [one["label"] for one in best]
+    assert result.as_numpy("score").tolist() == pytest.approx([one["score"] for one in best], abs=1e-4)
     assert result.get_response()["id"] == "7"
-    assert result.get_response()["parameters"]["set_digest"] == told["set_digest"]
+    assert result.get_response()["parameters"]["set_digest"] == predicted["set_digest"]
 
 
-def test_the_version_that_the_metadata_names_can_be_asked(client: Any, deployment: Deployment) -> None:
+def test_the_version_in_the_metadata_can_be_used(client: Any, deployment: Deployment) -> None:
     [version] = client.get_model_metadata(TASK, headers=headers(deployment))["versions"]
-    asked = [image_input([picture(4)], is_binary=True)]
+    inputs = [image_input([picture(4)], is_binary=True)]
 
     assert client.get_model_metadata(TASK, version, headers=headers(deployment))["name"] == TASK
     assert client.is_model_ready(TASK, version, headers=headers(deployment))
-    answer = client.infer(TASK, asked, model_version=version, headers=headers(deployment)).get_response()
+    answer = client.infer(TASK, inputs, model_version=version, headers=headers(deployment)).get_response()
     assert answer["model_version"] == version
     assert [output["name"] for output in answer["outputs"]] == ["label", "score"]
     assert not client.is_model_ready(TASK, "2", headers=headers(deployment))
 
 
-def test_more_labels_come_as_a_second_dimension(client: Any, deployment: Deployment) -> None:
-    asked = [image_input([picture(1), picture(2)], is_binary=True)]
-    wanted = [triton.InferRequestedOutput("label", binary_data=False)]
+def test_several_labels_are_a_second_dimension(client: Any, deployment: Deployment) -> None:
+    inputs = [image_input([picture(1), picture(2)], is_binary=True)]
+    outputs = [triton.InferRequestedOutput("label", binary_data=False)]
 
-    result = client.infer(TASK, asked, outputs=wanted, headers=headers(deployment), parameters={"top_k": 3})
+    result = client.infer(TASK, inputs, outputs=outputs, headers=headers(deployment), parameters={"top_k": 3})
 
     assert result.as_numpy("label").shape == (2, 3)
     assert set(result.as_numpy("label")[0]) == set(LABELS)
     assert result.as_numpy("score") is None
 
 
-def test_the_client_is_told_what_is_wrong(client: Any, deployment: Deployment) -> None:
+def test_errors_reach_the_client(client: Any, deployment: Deployment) -> None:
     with pytest.raises(InferenceServerException, match="no task 'nope'"):
         client.get_model_metadata("nope", headers=headers(deployment))
     with pytest.raises(InferenceServerException, match="grant"):
@@ -92,7 +92,7 @@ def test_the_client_is_told_what_is_wrong(client: Any, deployment: Deployment) -
         client.get_server_metadata()
 
 
-def asked(**changes: Any) -> dict[str, Any]:
+def infer_body(**changes: Any) -> dict[str, Any]:
     image = {"name": "image", "shape": [1], "datatype": "BYTES", "data": [b64encode(picture()).decode()], **changes}
     return {"inputs": [image]}
 
@@ -102,25 +102,25 @@ def asked(**changes: Any) -> dict[str, Any]:
     [
         {},
         {"inputs": []},
-        asked(name="pixels"),
-        asked(datatype="FP32"),
-        asked(shape=[2]),
-        asked(shape=[-1]),
-        asked(shape=[10**4000 - 1, 10**4000 - 1]),
-        asked(shape=[10**4000 - 1] * 2000),
-        asked(shape=[1] * 9),
-        {**asked(), "outputs": [{"name": "logits"}]},
-        asked(shape=[0], data=[]),
-        asked(data=None),
-        asked(data=[1]),
-        asked(data=[["x"]]),
-        asked(data=["?"]),
-        asked(parameters={"binary_data_size": 4}),
-        {**asked(), "parameters": {"top_k": "many"}},
-        {**asked(), "parameters": {"composition": "guess"}},
+        infer_body(name="pixels"),
+        infer_body(datatype="FP32"),
+        infer_body(shape=[2]),
+        infer_body(shape=[-1]),
+        infer_body(shape=[10**4000 - 1, 10**4000 - 1]),
+        infer_body(shape=[10**4000 - 1] * 2000),
+        infer_body(shape=[1] * 9),
+        {**infer_body(), "outputs": [{"name": "logits"}]},
+        infer_body(shape=[0], data=[]),
+        infer_body(data=None),
+        infer_body(data=[1]),
+        infer_body(data=[["x"]]),
+        infer_body(data=["?"]),
+        infer_body(parameters={"binary_data_size": 4}),
+        {**infer_body(), "parameters": {"top_k": "many"}},
+        {**infer_body(), "parameters": {"composition": "guess"}},
     ],
 )
-def test_a_request_that_means_nothing_is_refused(body: dict[str, Any], deployment: Deployment) -> None:
+def test_an_invalid_request_is_refused(body: dict[str, Any], deployment: Deployment) -> None:
     answer = deployment.request("user", "POST", f"/v2/models/{TASK}/infer", json=body)
 
     assert answer.status_code == 422, answer.text
@@ -128,30 +128,31 @@ def test_a_request_that_means_nothing_is_refused(body: dict[str, Any], deploymen
 
 
 @pytest.mark.parametrize("length", ["100000", "-1", "x"])
-def test_a_header_length_that_cannot_be_is_refused(length: str, deployment: Deployment) -> None:
-    told = {"Inference-Header-Content-Length": length}
+def test_an_invalid_header_length_is_refused(length: str, deployment: Deployment) -> None:
+    headers = {"Inference-Header-Content-Length": length}
 
-    assert deployment.request("user", "POST", f"/v2/models/{TASK}/infer", json=asked(), headers=told).status_code == 422
+    assert (
+        deployment.request("user", "POST", f"/v2/models/{TASK}/infer", json=infer_body(), headers=headers).status_code
+        == 422
+    )
 
 
 @pytest.mark.parametrize("tail", [b"\x04\x00\x00", b"\x09\x00\x00\x00ab"])
-def test_binary_data_that_is_cut_short_is_refused(tail: bytes, deployment: Deployment) -> None:
-    import json
+def test_truncated_binary_data_is_refused(tail: bytes, deployment: Deployment) -> None:
+    header = json.dumps(infer_body(data=None, parameters={"binary_data_size": len(tail)})).encode()
+    headers = {"Inference-Header-Content-Length": str(len(header)), "Content-Type": "application/octet-stream"}
 
-    header = json.dumps(asked(data=None, parameters={"binary_data_size": len(tail)})).encode()
-    told = {"Inference-Header-Content-Length": str(len(header)), "Content-Type": "application/octet-stream"}
-
-    answer = deployment.request("user", "POST", f"/v2/models/{TASK}/infer", content=header + tail, headers=told)
+    answer = deployment.request("user", "POST", f"/v2/models/{TASK}/infer", content=header + tail, headers=headers)
 
     assert answer.status_code == 422
     assert "truncated" in answer.json()["detail"]
 
 
-def test_data_may_be_nested_as_the_shape_is(deployment: Deployment) -> None:
+def test_data_may_be_nested_like_the_shape(deployment: Deployment) -> None:
     text = b64encode(picture()).decode()
 
     answer = deployment.request(
-        "user", "POST", f"/v2/models/{TASK}/infer", json=asked(shape=[2, 1], data=[[text], [text]])
+        "user", "POST", f"/v2/models/{TASK}/infer", json=infer_body(shape=[2, 1], data=[[text], [text]])
     )
 
     assert answer.status_code == 200, answer.text

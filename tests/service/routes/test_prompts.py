@@ -1,5 +1,6 @@
-"""Prompts that were trained elsewhere: each is checked in full before it counts."""
+"""Prompts that were trained elsewhere are validated completely before they are served."""
 
+import json
 from base64 import b64encode
 from dataclasses import replace
 from typing import Any
@@ -16,30 +17,30 @@ from tests.service.deployment import TASK, Deployment, backbone, picture, prompt
 RAW = {"Content-Type": "application/octet-stream"}
 
 
-def send(deployment: Deployment, source: UUID, content: bytes) -> Any:
+def push(deployment: Deployment, source: UUID, content: bytes) -> Any:
     return deployment.request("manager", "PUT", f"/sources/{source}/prompt", content=content, headers=RAW)
 
 
-def test_a_sound_prompt_is_served_from_now_on(deployment: Deployment) -> None:
+def test_a_valid_prompt_is_served_at_once(deployment: Deployment) -> None:
     source = deployment.add_source()
 
-    answer = send(deployment, source, prompt_bytes(7))
+    answer = push(deployment, source, prompt_bytes(7))
 
     assert answer.status_code == 200, answer.text
     assert answer.json()["digest"] == prompt_digest(prompt_bytes(7))
-    asked = {"images": [b64encode(picture()).decode()], "task": TASK, "sources": [str(source)]}
-    assert deployment.request("user", "POST", "/predict", json=asked).json()["sources"] == [str(source)]
+    body = {"images": [b64encode(picture()).decode()], "task": TASK, "sources": [str(source)]}
+    assert deployment.request("user", "POST", "/predict", json=body).json()["sources"] == [str(source)]
     assert deployment.request("user", "GET", f"/sources/{source}").json()["shards"][0]["state"] == "remote"
 
 
-def test_what_is_kept_is_the_one_way_to_write_the_prompt(deployment: Deployment) -> None:
+def test_the_stored_artifact_is_serialised_again(deployment: Deployment) -> None:
     source = deployment.add_source()
     text = prompt_bytes(8)
     size = int.from_bytes(text[:8], "little")
-    # The same prompt with spaces behind its header, which safetensors allows.
+    # The same prompt with spaces after its header, which safetensors allows.
     spaced = (size + 8).to_bytes(8, "little") + text[8 : 8 + size] + b" " * 8 + text[8 + size :]
 
-    answer = send(deployment, source, spaced)
+    answer = push(deployment, source, spaced)
 
     assert answer.json()["digest"] == prompt_digest(text)
 
@@ -48,17 +49,15 @@ def with_nan() -> bytes:
     tensors = load(prompt_bytes())
     tensors["token"][0] = float("nan")
     size = int.from_bytes(prompt_bytes()[:8], "little")
-    import json
-
-    facts = json.loads(prompt_bytes()[8 : 8 + size])["__metadata__"]
-    return save(tensors, facts)
+    metadata = json.loads(prompt_bytes()[8 : 8 + size])["__metadata__"]
+    return save(tensors, metadata)
 
 
-def of_other_width() -> bytes:
+def with_other_width() -> bytes:
     """A prompt of another backbone that claims to be of this one."""
     other = small_prompt(small_backbone())
-    facts = replace(other.metadata, backbone=backbone().identity)
-    return prompt_to_bytes(TrainedPrompt(other.tensors, facts))
+    metadata = replace(other.metadata, backbone=backbone().identity)
+    return prompt_to_bytes(TrainedPrompt(other.tensors, metadata))
 
 
 BAD = {
@@ -66,17 +65,17 @@ BAD = {
     "nothing": (b"", 422),
     "cut": (prompt_bytes()[:-4], 422),
     "not finite": (with_nan(), 422),
-    "other width": (of_other_width(), 422),
+    "other width": (with_other_width(), 422),
     "other backbone": (prompt_to_bytes(small_prompt(small_backbone())), 409),
 }
 
 
 @pytest.mark.parametrize("kind", BAD)
-def test_an_unsound_prompt_does_not_count(kind: str, deployment: Deployment) -> None:
+def test_an_invalid_prompt_is_refused(kind: str, deployment: Deployment) -> None:
     content, status = BAD[kind]
     source = deployment.add_source()
 
-    answer = send(deployment, source, content)
+    answer = push(deployment, source, content)
 
     assert answer.status_code == status, answer.text
     assert answer.headers["content-type"] == "application/problem+json"

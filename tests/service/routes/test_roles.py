@@ -1,4 +1,4 @@
-"""Every route with every role: a route that is not in the table, or answers otherwise than it says, fails."""
+"""Every route with every role; a route that is missing in the table fails."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -12,30 +12,30 @@ from service.app import ROUTES, create_app
 from service.settings import ServiceSettings
 from tests.service.deployment import GARBAGE, PEOPLE, TASK, Deployment, archive, picture, prompt_bytes
 
-# What httpx is told beside the method: the path, and whatever else the request has.
-Arrange = Callable[[Deployment], tuple[str, dict[str, Any]]]
-OPEN = "open to everybody"
+# Prepares a request: its path, and further arguments of httpx.
+Prepare = Callable[[Deployment], tuple[str, dict[str, Any]]]
+OPEN = "needs no token"
 
 
 @dataclass(frozen=True)
 class Case:
-    """One route: a request that would do something, and who gets which status, in the order of PEOPLE."""
+    """One route: a request that would succeed, and the status for each role, in the order of PEOPLE."""
 
     route: str
-    arrange: Arrange
+    prepare: Prepare
     statuses: tuple[int, ...] | str
 
 
-def _plain(path: str) -> Arrange:
+def _plain(path: str) -> Prepare:
     return lambda _: (path, {})
 
 
-def _source(path: str, **options: Any) -> Arrange:
-    """A request to a new source."""
+def _source(path: str, **options: Any) -> Prepare:
+    """Prepare a request to a new source."""
     return lambda deployment: (path.format(source=deployment.add_source(samples=2)), options)
 
 
-def _body(path: str, body: Callable[[Deployment], dict[str, Any]]) -> Arrange:
+def _body(path: str, body: Callable[[Deployment], dict[str, Any]]) -> Prepare:
     return lambda deployment: (path, {"json": body(deployment)})
 
 
@@ -49,31 +49,31 @@ def _sample(deployment: Deployment) -> tuple[str, dict[str, Any]]:
     return f"/sources/{source}/samples/{deployment.sample_of(source)}", {}
 
 
-def _erasure(end: str = "") -> Arrange:
-    def arrange(deployment: Deployment) -> tuple[str, dict[str, Any]]:
-        begun = deployment.request("owner", "DELETE", f"/sources/{deployment.add_source()}").json()
-        return f"/erasures/{begun['id']}{end}", {}
+def _erasure(end: str = "") -> Prepare:
+    def prepare(deployment: Deployment) -> tuple[str, dict[str, Any]]:
+        erasure = deployment.request("owner", "DELETE", f"/sources/{deployment.add_source()}").json()
+        return f"/erasures/{erasure['id']}{end}", {}
 
-    return arrange
+    return prepare
 
 
 def _release(deployment: Deployment) -> tuple[str, dict[str, Any]]:
-    made = deployment.request(
+    created = deployment.request(
         "admin", "POST", "/releases", json={"task": TASK, "name": deployment.new_name("release")}
     ).json()
-    return f"/releases/{made['id']}", {}
+    return f"/releases/{created['id']}", {}
 
 
 def _task(deployment: Deployment) -> tuple[str, dict[str, Any]]:
-    made = deployment.request(
+    created = deployment.request(
         "admin", "POST", "/tasks", json={"name": deployment.new_name("task"), "backbone": "vit"}
     ).json()
-    return f"/tasks/{made['id']}", {}
+    return f"/tasks/{created['id']}", {}
 
 
 def _token(deployment: Deployment) -> tuple[str, dict[str, Any]]:
-    made = deployment.request("admin", "POST", "/tokens", json={"user": str(deployment.add_user())}).json()
-    return f"/tokens/{made['id']}", {}
+    created = deployment.request("admin", "POST", "/tokens", json={"user": str(deployment.add_user())}).json()
+    return f"/tokens/{created['id']}", {}
 
 
 def _member(deployment: Deployment) -> tuple[str, dict[str, Any]]:
@@ -81,13 +81,13 @@ def _member(deployment: Deployment) -> tuple[str, dict[str, Any]]:
     return f"/users/{group}/members/{user}", {}
 
 
-def _present_member(deployment: Deployment) -> tuple[str, dict[str, Any]]:
+def _existing_member(deployment: Deployment) -> tuple[str, dict[str, Any]]:
     path, options = _member(deployment)
     deployment.request("admin", "PUT", path)
     return path, options
 
 
-def _bound(deployment: Deployment) -> tuple[str, dict[str, Any]]:
+def _bound_subject(deployment: Deployment) -> tuple[str, dict[str, Any]]:
     path = f"/users/{deployment.add_user()}/subject"
     deployment.request("admin", "PUT", path, json={"subject": deployment.new_name(), "issuer": "https://id.example"})
     return path, {}
@@ -97,17 +97,17 @@ def _grant(deployment: Deployment) -> tuple[str, dict[str, Any]]:
     return "/grants", {"json": {"user": str(deployment.users["stranger"]), "source": str(deployment.add_source())}}
 
 
-def _present_grant(deployment: Deployment) -> tuple[str, dict[str, Any]]:
+def _existing_grant(deployment: Deployment) -> tuple[str, dict[str, Any]]:
     source = deployment.add_source()
     return "/grants", {"params": {"user": str(deployment.users["user"]), "source": str(source), "right": "use"}}
 
 
 def _upload(deployment: Deployment) -> tuple[str, dict[str, Any]]:
-    said = {"task": TASK, "name": deployment.new_name("upload")}
-    return "/sources", {"params": said, "content": archive(), "headers": {"Content-Type": "application/zip"}}
+    query = {"task": TASK, "name": deployment.new_name("upload")}
+    return "/sources", {"params": query, "content": archive(), "headers": {"Content-Type": "application/zip"}}
 
 
-ASK = {"files": {"image": picture()}, "data": {"task": TASK}}
+PREDICT = {"files": {"image": picture()}, "data": {"task": TASK}}
 ZIP = {"headers": {"Content-Type": "application/zip"}}
 RAW = {"headers": {"Content-Type": "application/octet-stream"}}
 INFER = {"inputs": [{"name": "image", "shape": [1], "datatype": "BYTES", "data": ["bm90IGEgcGljdHVyZQ=="]}]}
@@ -116,7 +116,7 @@ ADMIN_ONLY_204 = (204, 403, 403, 403, 403, 403)
 
 # admin, owner, user, manager, forgetter, stranger
 CASES = [
-    Case("POST /predict", lambda _: ("/predict", ASK), (409, 200, 200, 409, 409, 409)),
+    Case("POST /predict", lambda _: ("/predict", PREDICT), (409, 200, 200, 409, 409, 409)),
     Case("GET /tasks", _plain("/tasks"), ALL_200),
     Case("POST /tasks", _body("/tasks", lambda w: {"name": w.new_name(), "backbone": "vit"}), (201, *(403,) * 5)),
     Case("GET /tasks/{task}", _plain(f"/tasks/{TASK}"), ALL_200),
@@ -159,13 +159,13 @@ CASES = [
         (200, 404, 404, 404, 404, 404),
     ),
     Case("PUT /users/{group_id}/members/{user_id}", _member, ADMIN_ONLY_204),
-    Case("DELETE /users/{group_id}/members/{user_id}", _present_member, ADMIN_ONLY_204),
+    Case("DELETE /users/{group_id}/members/{user_id}", _existing_member, ADMIN_ONLY_204),
     Case(
         "PUT /users/{user_id}/subject",
         lambda w: (f"/users/{w.add_user()}/subject", {"json": {"subject": w.new_name(), "issuer": "https://id.example"}}),
         (200, *(403,) * 5),
     ),
-    Case("DELETE /users/{user_id}/subject", _bound, ADMIN_ONLY_204),
+    Case("DELETE /users/{user_id}/subject", _bound_subject, ADMIN_ONLY_204),
     Case(
         "GET /users/{user_id}/quota", lambda w: (f"/users/{w.users['owner']}/quota", {}), (200, 200, 404, 404, 404, 404)
     ),
@@ -179,7 +179,7 @@ CASES = [
     Case("DELETE /tokens/{token_id}", _token, (204, *(404,) * 5)),
     Case("GET /grants", _plain("/grants"), ALL_200),
     Case("POST /grants", _grant, (201, 201, 403, 201, 403, 404)),
-    Case("DELETE /grants", _present_grant, (204, 204, 403, 204, 403, 404)),
+    Case("DELETE /grants", _existing_grant, (204, 204, 403, 204, 403, 404)),
     Case("GET /releases", _plain("/releases"), ALL_200),
     Case("POST /releases", _body("/releases", lambda w: {"task": TASK, "name": w.new_name()}), (201, *(403,) * 5)),
     Case("GET /releases/{release_id}", _release, ALL_200),
@@ -223,13 +223,13 @@ def expected(case: Case, who: str) -> tuple[int, ...]:
     if who not in PEOPLE:
         return (401,)
     status = case.statuses[PEOPLE.index(who)]
-    return (200, 409) if status == -1 else (status,)  # -1: whether it is complete is a matter of time
+    return (200, 409) if status == -1 else (status,)  # -1: 409 until the erasure is complete
 
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.route)
-def test_a_route_answers_each_role_as_the_table_says(case: Case, deployment: Deployment) -> None:
+def test_a_route_gives_each_role_its_status(case: Case, deployment: Deployment) -> None:
     method = case.route.partition(" ")[0]
-    path, options = case.arrange(deployment)
+    path, options = case.prepare(deployment)
     for who, token in ROLES.items():
         answer = deployment.request(token, method, path, **options)
 
@@ -238,7 +238,7 @@ def test_a_route_answers_each_role_as_the_table_says(case: Case, deployment: Dep
             assert answer.headers["content-type"] == "application/problem+json"
             assert answer.json()["status"] == answer.status_code
         elif method != "GET":
-            path, options = case.arrange(deployment)  # what was there may be gone
+            path, options = case.prepare(deployment)  # the request may have removed what it was prepared with
         if answer.status_code == 401:
             assert answer.headers["www-authenticate"].startswith("Bearer")
 
@@ -256,11 +256,11 @@ def test_every_route_is_in_the_table() -> None:
     assert served == {case.route for case in CASES}
 
 
-FOREIGN = ["/sources/{}", "/sources/{}/samples", "/erasures/{}", "/users/{}", "/users/{}/groups"]
+HIDDEN_PATHS = ["/sources/{}", "/sources/{}/samples", "/erasures/{}", "/users/{}", "/users/{}/groups"]
 
 
-@pytest.mark.parametrize("path", FOREIGN)
-def test_what_is_not_there_and_what_may_not_be_seen_look_alike(path: str, deployment: Deployment) -> None:
+@pytest.mark.parametrize("path", HIDDEN_PATHS)
+def test_missing_and_invisible_resources_give_the_same_response(path: str, deployment: Deployment) -> None:
     hidden = {
         "/erasures/{}": lambda: deployment.request("owner", "DELETE", f"/sources/{deployment.add_source()}").json()[
             "id"
@@ -270,9 +270,9 @@ def test_what_is_not_there_and_what_may_not_be_seen_look_alike(path: str, deploy
     }.get(path, deployment.add_source)()
     missing = uuid4()
 
-    there = deployment.request("stranger", "GET", path.format(hidden)).json()
-    not_there = deployment.request("stranger", "GET", path.format(missing)).json()
+    invisible = deployment.request("stranger", "GET", path.format(hidden)).json()
+    absent = deployment.request("stranger", "GET", path.format(missing)).json()
 
-    for problem in (there, not_there):
+    for problem in (invisible, absent):
         del problem["request_id"]
-    assert there == {**not_there, "detail": not_there["detail"].replace(str(missing), str(hidden))}
+    assert invisible == {**absent, "detail": absent["detail"].replace(str(missing), str(hidden))}

@@ -1,9 +1,10 @@
-"""Uploads over HTTP: streamed, within their limits, all or nothing."""
+"""Uploads over HTTP: streamed, limited, all or nothing."""
 
 import io
 import socket
 import tarfile
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from select import select
 from typing import Any
@@ -22,49 +23,77 @@ ZIP = {"Content-Type": "application/zip"}
 MIB = 2**20
 
 
-def upload(deployment: Deployment, content: Any, who: str = "owner", **said: Any) -> httpx.Response:
-    return deployment.request(who, "POST", "/sources", params={"task": TASK, **said}, content=content, headers=ZIP)
+def upload(deployment: Deployment, content: Any, who: str = "owner", **fields: Any) -> httpx.Response:
+    return deployment.request(who, "POST", "/sources", params={"task": TASK, **fields}, content=content, headers=ZIP)
 
 
-def refused(answer: httpx.Response, status: int) -> Any:
+def problem(answer: httpx.Response, status: int) -> Any:
+    """Check that the answer is a problem document with this status, and return it."""
     assert answer.status_code == status, answer.text
     assert answer.headers["content-type"] == "application/problem+json"
     return answer.json()
 
 
-def rooms(deployment: Deployment) -> list[Path]:
-    """Whatever lies in the scratch folder."""
+def scratch_files(deployment: Deployment) -> list[Path]:
+    """Return everything in the scratch folder."""
     return [path for path in deployment.registry.scratch.folder.glob("*") if path.name != "scratch-id"]
 
 
-def test_an_archive_becomes_a_source_that_waits_for_training(deployment: Deployment) -> None:
+def form(*parts: tuple[str, bytes]) -> dict[str, Any]:
+    lines = [b'--b\r\nContent-Disposition: form-data; name="%s"\r\n\r\n%s\r\n' % (n.encode(), v) for n, v in parts]
+    return {"content": b"".join(lines) + b"--b--\r\n", "headers": {"Content-Type": "multipart/form-data; boundary=b"}}
+
+
+def connection(deployment: Deployment) -> socket.socket:
+    address = urlsplit(deployment.url)
+    assert address.hostname is not None
+    return socket.create_connection((address.hostname, address.port or 80), timeout=30)
+
+
+def head(deployment: Deployment, method: str, path: str, *lines: str) -> bytes:
+    token = f"Authorization: Bearer {deployment.tokens['owner']}"
+    return "\r\n".join([f"{method} {path} HTTP/1.1", "Host: x", token, *lines, "", ""]).encode()
+
+
+@contextmanager
+def partial_upload(deployment: Deployment, size_bytes: int = 100) -> Iterator[socket.socket]:
+    """Send the head and the first two bytes of an upload, wait until they are received, and yield the connection."""
+    path = f"/sources?task={TASK}&name=partial"
+    with connection(deployment) as wire:
+        wire.sendall(head(deployment, "POST", path, "Content-Type: application/zip", f"Content-Length: {size_bytes}"))
+        wire.sendall(b"PK")
+        until(lambda: scratch_files(deployment) != [])
+        yield wire
+
+
+def test_an_uploaded_archive_becomes_an_untrained_source(deployment: Deployment) -> None:
     name = deployment.new_name("source")
 
     answer = upload(deployment, archive(), name=name, shards=2)
 
     assert answer.status_code == 202
-    told = answer.json()
-    assert (told["samples"], told["skipped_files"]) == (6, [])
+    added = answer.json()
+    assert (added["samples"], added["skipped_files"]) == (6, [])
     shown = deployment.request("owner", "GET", answer.headers["location"]).json()
     assert (shown["name"], shown["samples"], shown["labels"]) == (name, 6, ["cat", "dog", "owl"])
-    assert [shard["id"] for shard in shown["shards"]] == told["shards"]
+    assert [shard["id"] for shard in shown["shards"]] == added["shards"]
     assert {shard["state"] for shard in shown["shards"]} == {"waiting"}
-    assert rooms(deployment) == []
+    assert scratch_files(deployment) == []
 
 
-def test_a_form_with_the_archive_last_does_the_same(deployment: Deployment) -> None:
+def test_a_form_with_the_archive_last_is_accepted(deployment: Deployment) -> None:
     fields = {"task": TASK, "name": deployment.new_name("source"), "unreadable": "skip"}
     pictures = archive({"cat/1.png": picture(1), "cat/2.png": b"no picture", "dog/1.png": picture(2)})
 
     answer = deployment.request("owner", "POST", "/sources", data=fields, files={"archive": ("a.zip", pictures)})
 
     assert answer.status_code == 202, answer.text
-    told = answer.json()
-    assert (told["samples"], told["skipped"]) == (2, 1)
-    assert told["skipped_files"][0]["name"] == "cat/2.png"
+    added = answer.json()
+    assert (added["samples"], added["skipped"]) == (2, 1)
+    assert added["skipped_files"][0]["name"] == "cat/2.png"
 
 
-def test_a_compressed_tar_is_read_too(deployment: Deployment) -> None:
+def test_a_compressed_tar_is_accepted(deployment: Deployment) -> None:
     file = io.BytesIO()
     with tarfile.open(fileobj=file, mode="w:gz") as packed:
         for number, label in enumerate(("cat", "dog")):
@@ -77,10 +106,10 @@ def test_a_compressed_tar_is_read_too(deployment: Deployment) -> None:
     assert answer.json()["samples"] == 2
 
 
-def test_json_makes_a_source_without_pictures(deployment: Deployment) -> None:
-    asked = {"task": TASK, "name": deployment.new_name("source")}
+def test_json_creates_a_source_without_pictures(deployment: Deployment) -> None:
+    body = {"task": TASK, "name": deployment.new_name("source")}
 
-    answer = deployment.request("owner", "POST", "/sources", json=asked)
+    answer = deployment.request("owner", "POST", "/sources", json=body)
 
     assert answer.status_code == 201
     assert deployment.request("owner", "GET", answer.headers["location"]).json()["shards"] == []
@@ -101,18 +130,18 @@ def test_pictures_are_added_as_new_shards(deployment: Deployment) -> None:
 
 def test_samples_are_listed_page_by_page(deployment: Deployment) -> None:
     source = upload(deployment, archive(), name=deployment.new_name("source")).json()["source_id"]
-    seen: list[str] = []
+    digests: list[str] = []
     after: str | None = None
     while True:
         query = {"limit": "4", **({} if after is None else {"after": after})}
         page = deployment.request("owner", "GET", f"/sources/{source}/samples", params=query).json()
-        seen += [sample["digest"] for sample in page["items"]]
+        digests += [sample["digest"] for sample in page["items"]]
         after = page["next"]
         if after is None:
             break
 
-    assert len(seen) == 6
-    assert seen == sorted(set(seen))
+    assert len(digests) == 6
+    assert digests == sorted(set(digests))
 
 
 @pytest.mark.parametrize(
@@ -120,24 +149,24 @@ def test_samples_are_listed_page_by_page(deployment: Deployment) -> None:
     [(b"no archive", 422), (archive()[:-40], 422), (archive({"cat/1.png": b"x"}), 422), (b"", 422)],
     ids=["text", "cut", "no picture", "empty"],
 )
-def test_what_cannot_be_read_leaves_nothing(content: bytes, status: int, deployment: Deployment) -> None:
+def test_an_unreadable_archive_leaves_nothing(content: bytes, status: int, deployment: Deployment) -> None:
     before = deployment.request("admin", "GET", "/sources").json()
 
-    refused(upload(deployment, content, name=deployment.new_name("source")), status)
+    problem(upload(deployment, content, name=deployment.new_name("source")), status)
 
     assert deployment.request("admin", "GET", "/sources").json() == before
-    assert rooms(deployment) == []
+    assert scratch_files(deployment) == []
 
 
-def test_a_name_that_is_taken_is_refused_before_the_archive_is_read(deployment: Deployment) -> None:
+def test_a_taken_name_is_refused_before_the_archive_is_read(deployment: Deployment) -> None:
     name = deployment.new_name("source")
     assert upload(deployment, archive(), name=name).status_code == 202
 
-    refused(upload(deployment, b"not even an archive", name=name), 409)
+    problem(upload(deployment, b"not even an archive", name=name), 409)
 
 
 @pytest.mark.parametrize(
-    ("said", "status"),
+    ("query", "status"),
     [
         ({"task": "nope", "name": "a"}, 404),
         ({"task": TASK}, 422),
@@ -145,8 +174,8 @@ def test_a_name_that_is_taken_is_refused_before_the_archive_is_read(deployment: 
         ({"task": TASK, "name": "a", "shards": "0"}, 422),
     ],
 )
-def test_what_is_said_of_an_upload_is_checked(said: dict[str, str], status: int, deployment: Deployment) -> None:
-    refused(deployment.request("owner", "POST", "/sources", params=said, content=archive(), headers=ZIP), status)
+def test_the_fields_of_an_upload_are_validated(query: dict[str, str], status: int, deployment: Deployment) -> None:
+    problem(deployment.request("owner", "POST", "/sources", params=query, content=archive(), headers=ZIP), status)
 
 
 @pytest.mark.parametrize(
@@ -159,7 +188,7 @@ def test_what_is_said_of_an_upload_is_checked(said: dict[str, str], status: int,
         ([("name", "a"), ("shards", "none")], None, ["query", "shards"]),
     ],
 )
-def test_what_is_said_twice_or_wrongly_is_told_where_it_was_said(
+def test_a_repeated_or_invalid_field_is_reported_with_its_location(
     query: list[tuple[str, str]], fields: list[tuple[str, bytes]] | None, loc: list[str], deployment: Deployment
 ) -> None:
     raw = {"content": archive(), "headers": ZIP}
@@ -167,25 +196,20 @@ def test_what_is_said_twice_or_wrongly_is_told_where_it_was_said(
 
     answer = deployment.request("owner", "POST", "/sources", params=[("task", TASK), *query], **body)
 
-    assert refused(answer, 422)["errors"][0]["loc"] == loc
+    assert problem(answer, 422)["errors"][0]["loc"] == loc
 
 
-def test_a_misspelt_setting_is_refused(deployment: Deployment) -> None:
-    refused(upload(deployment, archive(), name=deployment.new_name("source"), shard="2"), 422)
+def test_an_unknown_field_is_refused(deployment: Deployment) -> None:
+    problem(upload(deployment, archive(), name=deployment.new_name("source"), shard="2"), 422)
 
 
 @pytest.mark.parametrize("kind", ["text/plain", "image/png", ""])
 def test_other_content_types_are_refused(kind: str, deployment: Deployment) -> None:
-    said = {"task": TASK, "name": deployment.new_name("source")}
+    query = {"task": TASK, "name": deployment.new_name("source")}
 
-    refused(
-        deployment.request("owner", "POST", "/sources", params=said, content=b"x", headers={"Content-Type": kind}), 415
+    problem(
+        deployment.request("owner", "POST", "/sources", params=query, content=b"x", headers={"Content-Type": kind}), 415
     )
-
-
-def form(*parts: tuple[str, bytes]) -> dict[str, Any]:
-    lines = [b'--b\r\nContent-Disposition: form-data; name="%s"\r\n\r\n%s\r\n' % (n.encode(), v) for n, v in parts]
-    return {"content": b"".join(lines) + b"--b--\r\n", "headers": {"Content-Type": "multipart/form-data; boundary=b"}}
 
 
 @pytest.mark.parametrize(
@@ -199,27 +223,27 @@ def form(*parts: tuple[str, bytes]) -> dict[str, Any]:
     ],
     ids=["field after", "no archive", "long field", "no boundary", "damaged"],
 )
-def test_a_form_that_is_not_in_order_is_refused(request_: dict[str, Any], status: int, deployment: Deployment) -> None:
-    refused(deployment.request("owner", "POST", "/sources", **request_), status)
+def test_a_malformed_form_is_refused(request_: dict[str, Any], status: int, deployment: Deployment) -> None:
+    problem(deployment.request("owner", "POST", "/sources", **request_), status)
 
-    assert rooms(deployment) == []
+    assert scratch_files(deployment) == []
 
 
-class Faucet:
-    """A body without an end, that counts what was taken of it."""
+class EndlessBody:
+    """A body of (nearly) unlimited size that counts the bytes that were read."""
 
     def __init__(self) -> None:
-        self.taken_bytes = 0
+        self.read_bytes = 0
 
     def __iter__(self) -> Iterator[bytes]:
-        while self.taken_bytes < 500 * MIB:
-            self.taken_bytes += 64 * 1024
+        while self.read_bytes < 500 * MIB:
+            self.read_bytes += 64 * 1024
             yield bytes(64 * 1024)
 
 
 @pytest.fixture(scope="module")
 def small(make_deployment: MakeDeployment) -> Deployment:
-    """A service with narrow limits."""
+    """A service with low limits."""
     return make_deployment(
         max_upload_bytes=MIB,
         max_body_bytes=MIB,
@@ -242,24 +266,24 @@ def small(make_deployment: MakeDeployment) -> Deployment:
         ("POST", f"/v2/models/{TASK}/infer", {"Content-Type": "application/json"}),
     ],
 )
-def test_a_body_without_an_end_is_cut_off(method: str, path: str, headers: dict[str, str], small: Deployment) -> None:
-    faucet = Faucet()
+def test_reading_stops_at_the_body_limit(method: str, path: str, headers: dict[str, str], small: Deployment) -> None:
+    body = EndlessBody()
 
-    answer = small.request("owner", method, path.format(source=small.source), content=faucet, headers=headers)
+    answer = small.request("owner", method, path.format(source=small.source), content=body, headers=headers)
 
-    assert answer.status_code in (400, 413)  # a form of zeros is no form, which is seen even earlier
-    assert faucet.taken_bytes < 100 * MIB
-    assert rooms(small) == []
+    assert answer.status_code in (400, 413)  # zeros are not a form, which is noticed before the limit
+    assert body.read_bytes < 100 * MIB
+    assert scratch_files(small) == []
 
 
-def test_a_body_that_says_it_is_too_large_is_not_read(small: Deployment) -> None:
+def test_a_body_with_a_content_length_above_the_limit_is_not_read(small: Deployment) -> None:
     with connection(small) as wire:
         wire.sendall(head(small, "POST", "/predict", "Content-Type: application/json", f"Content-Length: {10 * MIB}"))
 
         assert b" 413 " in wire.recv(4096)
 
 
-def test_an_upload_of_nobody_is_not_read(small: Deployment) -> None:
+def test_an_upload_without_a_token_is_not_read(small: Deployment) -> None:
     with connection(small) as wire:
         wire.sendall(f"POST /sources HTTP/1.1\r\nHost: x\r\nContent-Length: {MIB}\r\n\r\n".encode())
 
@@ -276,77 +300,54 @@ def test_an_upload_of_nobody_is_not_read(small: Deployment) -> None:
         ("/tasks", "application/json"),
     ],
 )
-def test_a_client_that_falls_silent_is_let_go(path: str, kind: str, small: Deployment) -> None:
+def test_a_silent_client_times_out(path: str, kind: str, small: Deployment) -> None:
     with connection(small) as wire:
         wire.sendall(head(small, "POST", path, f"Content-Type: {kind}", "Content-Length: 100") + b"--b")
         answer = wire.recv(4096)
 
     assert b" 408 " in answer
-    assert rooms(small) == []
+    assert scratch_files(small) == []
 
 
-def test_more_uploads_than_there_is_room_for_are_asked_to_come_again(small: Deployment) -> None:
-    with connection(small) as wire:
-        path = "/sources?task=animals&name=claim"
-        wire.sendall(head(small, "POST", path, "Content-Type: application/zip", "Content-Length: 100") + b"PK")
-        until(lambda: rooms(small) != [])
-
+def test_uploads_above_the_limit_are_told_to_retry(small: Deployment) -> None:
+    with partial_upload(small):
         answer = upload(small, archive(), name=small.new_name("source"))
 
-    refused(answer, 503)
+    problem(answer, 503)
     assert int(answer.headers["retry-after"]) >= 1
 
 
-def test_one_user_has_at_most_half_of_the_places(make_deployment: MakeDeployment) -> None:
+def test_one_user_may_use_half_of_the_concurrent_uploads(make_deployment: MakeDeployment) -> None:
     deployment = make_deployment(max_uploads=2)
-    with connection(deployment) as wire:
-        path = "/sources?task=animals&name=claim"
-        wire.sendall(head(deployment, "POST", path, "Content-Type: application/zip", "Content-Length: 100") + b"PK")
-        until(lambda: rooms(deployment) != [])
-
-        refused(upload(deployment, archive(), name=deployment.new_name("source")), 503)
+    with partial_upload(deployment):
+        problem(upload(deployment, archive(), name=deployment.new_name("source")), 503)
         assert upload(deployment, archive(), who="admin", name=deployment.new_name("source")).status_code == 202
 
 
-def test_an_upload_that_trickles_is_let_go(make_deployment: MakeDeployment, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_very_slow_upload_times_out(make_deployment: MakeDeployment, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(body_limit, "GRACE_SECONDS", 0.5)
     deployment = make_deployment()
-    with connection(deployment) as wire:
-        path = "/sources?task=animals&name=trickle"
-        wire.sendall(head(deployment, "POST", path, "Content-Type: application/zip", f"Content-Length: {MIB}") + b"PK")
+    with partial_upload(deployment, size_bytes=MIB) as wire:
         sent = 2
         while not select([wire], [], [], 0.05)[0]:
-            assert sent < MIB // 2  # long after a patient service would have let it go
+            assert sent < MIB // 2  # long after the service should have timed out
             wire.sendall(b"x")
             sent += 1
         answer = wire.recv(4096)
 
     assert b" 408 " in answer
-    until(lambda: rooms(deployment) == [])
+    until(lambda: scratch_files(deployment) == [])
 
 
-def test_a_client_that_leaves_in_the_middle_leaves_nothing(small: Deployment) -> None:
-    with connection(small) as wire:
-        path = "/sources?task=animals&name=leaving"
-        wire.sendall(head(small, "POST", path, "Content-Type: application/zip", "Content-Length: 100") + b"PK")
-        until(lambda: rooms(small) != [])
+def test_an_aborted_upload_leaves_nothing(small: Deployment) -> None:
+    with partial_upload(small):
+        pass
 
-    until(lambda: rooms(small) == [])
+    until(lambda: scratch_files(small) == [])
 
 
-def connection(deployment: Deployment) -> socket.socket:
-    place = urlsplit(deployment.url)
-    assert place.hostname is not None
-    return socket.create_connection((place.hostname, place.port or 80), timeout=30)
-
-
-def head(deployment: Deployment, method: str, path: str, *lines: str) -> bytes:
-    token = f"Authorization: Bearer {deployment.tokens['owner']}"
-    return "\r\n".join([f"{method} {path} HTTP/1.1", "Host: x", token, *lines, "", ""]).encode()
-
-
-def test_a_prompt_is_no_upload_of_pictures(deployment: Deployment) -> None:
+def test_an_archive_is_refused_as_a_prompt(deployment: Deployment) -> None:
     answer = deployment.request("owner", "PUT", f"/sources/{deployment.source}/prompt", content=archive(), headers=ZIP)
 
-    refused(answer, 415)
+    problem(answer, 415)
     assert UUID(deployment.request("owner", "GET", f"/sources/{deployment.source}").json()["id"]) == deployment.source
