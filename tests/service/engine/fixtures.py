@@ -8,6 +8,7 @@ import time
 from collections.abc import AsyncIterator, Callable, Iterable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import replace
+from typing import Any
 from uuid import UUID
 
 import torch
@@ -170,6 +171,25 @@ class EngineHarness:
         check_composition(composition, weighting)
         logits = await engine.run(self.task, pictures, prompts, user=user, deadline=deadline)
         return await asyncio.to_thread(compose, prompts, logits, composition, weighting)
+
+    def start(
+        self, engine: Engine, pictures: Sequence[bytes], prompts: Sequence[UsablePrompt], **options: Any
+    ) -> asyncio.Task[list[ImagePrediction]]:
+        """Start a prediction."""
+        return asyncio.create_task(self.predict(engine, pictures, prompts, **options))
+
+    async def start_paused(
+        self, engine: Engine, pictures: Sequence[bytes], prompts: Sequence[UsablePrompt], user: UUID = ANN
+    ) -> asyncio.Task[list[ImagePrediction]]:
+        """Start a prediction and pause its forward pass."""
+        self.forward_pause.pause()
+        task = self.start(engine, pictures, prompts, user=user)
+        await self.forward_pause.wait_until_reached()
+        return task
+
+    async def check(self, engine: Engine, pictures: Sequence[bytes], prompts: Sequence[UsablePrompt]) -> None:
+        """Assert that the engine predicts what is expected."""
+        assert_same(await self.predict(engine, pictures, prompts), self.expect(pictures, prompts))
 
 
 def slot_bytes(backbone: Backbone, memory: int) -> int:

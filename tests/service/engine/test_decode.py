@@ -49,15 +49,15 @@ async def test_one_users_flood_leaves_a_decode_thread_for_another(
 ) -> None:
     async with harness.engine(EngineSettings(batch_pictures=8, decode_threads=threads)) as engine:
         slow.pause_point.pause()
-        flood = asyncio.create_task(harness.predict(engine, [LARGE] * FLOOD, prompts, user=ANN))
+        flood = harness.start(engine, [LARGE] * FLOOD, prompts, user=ANN)
         await slow.pause_point.wait_until_reached()
         try:
-            answers = await harness.predict(engine, [picture(0)], prompts, user=BEN, seconds=30)
+            predictions = await harness.predict(engine, [picture(0)], prompts, user=BEN, seconds=30)
         finally:
             slow.pause_point.resume()
         await flood
 
-    assert_same(answers, harness.expect([picture(0)], prompts))
+    assert_same(predictions, harness.expect([picture(0)], prompts))
 
 
 async def test_a_cancelled_request_keeps_its_ticket_while_its_decode_thread_runs(
@@ -66,7 +66,7 @@ async def test_a_cancelled_request_keeps_its_ticket_while_its_decode_thread_runs
     async with harness.engine(EngineSettings(batch_pictures=8, decode_threads=2)) as engine:
         slow.pause_point.pause()
         for _ in range(3):
-            gone = asyncio.create_task(harness.predict(engine, [LARGE] * 2, prompts, user=ANN))
+            gone = harness.start(engine, [LARGE] * 2, prompts, user=ANN)
             await until(lambda: engine.stats().active_pictures == 2)
             gone.cancel()
             with pytest.raises(asyncio.CancelledError):

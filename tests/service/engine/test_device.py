@@ -31,19 +31,17 @@ TWO = EngineSettings(decode_threads=1, compute_threads=2)
 
 @pytest.fixture
 def prompts(harness: EngineHarness) -> list[UsablePrompt]:
-    return [harness.add(small_prompt(harness.backbone, seed=seed), source=seed) for seed in range(4)]
+    return harness.add_prompts(4)
 
 
 async def start_together(
     harness: EngineHarness, engine: Engine, requests: list[tuple[bytes, list[UsablePrompt]]]
 ) -> list[asyncio.Task[list[ImagePrediction]]]:
     """Requests that start together in all workers; their passes are paused."""
-    harness.forward_pause.pause()
-    first = asyncio.create_task(harness.predict(engine, [picture(99)], requests[0][1], user=BEN))
-    await harness.forward_pause.wait_until_reached()
+    first = await harness.start_paused(engine, [picture(99)], requests[0][1], user=BEN)
     tasks = []
     for number, (image, prompts) in enumerate(requests, 1):
-        tasks.append(asyncio.create_task(harness.predict(engine, [image], prompts, user=ANN)))
+        tasks.append(harness.start(engine, [image], prompts, user=ANN))
         await until(partial(has_ready, engine, number))
     harness.forward_pause.resume()
     harness.forward_pause.pause()
@@ -75,27 +73,27 @@ async def test_a_cpu_has_several_workers_and_an_accelerator_one(
 async def test_concurrent_batches_each_have_their_share_of_the_threads(
     harness: EngineHarness, prompts: list[UsablePrompt], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    seen: list[tuple[int, int]] = []  # pictures of a pass, and its threads
+    passes: list[tuple[int, int]] = []  # the pictures and the threads of each
     embed = harness.backbone.embed
 
-    def noted_embed(images: Tensor) -> Tensor:
-        seen.append((len(images), torch.get_num_threads()))
+    def recorded_embed(images: Tensor) -> Tensor:
+        passes.append((len(images), torch.get_num_threads()))
         return embed(images)
 
-    monkeypatch.setattr(harness.backbone, "embed", noted_embed)
+    monkeypatch.setattr(harness.backbone, "embed", recorded_embed)
     settings = EngineSettings(decode_threads=1, compute_threads=6)
     async with harness.engine(settings) as engine:
         requests = await start_together(harness, engine, [(picture(n), prompts[n % 2 :]) for n in range(8)])
         for _ in range(MAX_WORKERS):
             await harness.forward_pause.wait_until_reached()  # all at once
         harness.forward_pause.resume()
-        answers = await asyncio.gather(*requests)
+        predictions = await asyncio.gather(*requests)
         await until(lambda: engine._device._queue._busy_workers == 0)
         await harness.predict(engine, [picture(9)], prompts)
 
-    assert seen == [(1, 6), *[(2, 1)] * MAX_WORKERS, (1, 6)]
-    for n, answer in enumerate(answers):
-        assert_same(answer, harness.expect([picture(n)], prompts[n % 2 :]))
+    assert passes == [(1, 6), *[(2, 1)] * MAX_WORKERS, (1, 6)]
+    for n, prediction in enumerate(predictions):
+        assert_same(prediction, harness.expect([picture(n)], prompts[n % 2 :]))
 
 
 async def test_a_poisonous_picture_fails_alone_in_its_worker(
@@ -107,13 +105,13 @@ async def test_a_poisonous_picture_fails_alone_in_its_worker(
         await harness.forward_pause.wait_until_reached()
         await harness.forward_pause.wait_until_reached()
         harness.forward_pause.resume()
-        answers = await asyncio.gather(*requests, return_exceptions=True)
+        predictions = await asyncio.gather(*requests, return_exceptions=True)
 
         assert engine.stats().failures == 1
-    assert isinstance(answers.pop(1), ComputationFailed)
-    for n, answer in zip((1, 2, 3), answers, strict=True):
-        assert not isinstance(answer, BaseException)
-        assert_same(answer, harness.expect([picture(n)], prompts))
+    assert isinstance(predictions.pop(1), ComputationFailed)
+    for n, prediction in zip((1, 2, 3), predictions, strict=True):
+        assert not isinstance(prediction, BaseException)
+        assert_same(prediction, harness.expect([picture(n)], prompts))
 
 
 async def test_a_job_whose_prompts_do_not_fit_beside_a_running_batch_runs_after_it(
@@ -125,11 +123,11 @@ async def test_a_job_whose_prompts_do_not_fit_beside_a_running_batch_runs_after_
         await harness.forward_pause.wait_until_reached()
         await until(lambda: engine.stats().ready_pictures == 1)  # requeued
         harness.forward_pause.resume()
-        answers = await asyncio.gather(*requests)
+        predictions = await asyncio.gather(*requests)
 
     assert harness.pass_sizes == [1, 1, 1]
     for n, own in ((1, prompts[:2]), (2, prompts[2:])):
-        assert_same(answers[n - 1], harness.expect([picture(n)], own))
+        assert_same(predictions[n - 1], harness.expect([picture(n)], own))
 
 
 async def test_a_deferred_job_does_not_starve(
@@ -142,33 +140,33 @@ async def test_a_deferred_job_does_not_starve(
     is_requeued = threading.Event()
     embed = harness.backbone.embed
 
-    def noted_embed(images: Tensor) -> Tensor:
+    def recorded_embed(images: Tensor) -> Tensor:
         found = embed(images)
         passes.append([n for n, one in enumerate(known) if any(torch.equal(one, image) for image in images)])
         if 0 in passes[-1]:
             assert is_requeued.wait(60)
         return found
 
-    monkeypatch.setattr(harness.backbone, "embed", noted_embed)
+    monkeypatch.setattr(harness.backbone, "embed", recorded_embed)
     async with harness.engine(settings) as engine:
-        # One worker starts with 0 and 1. In the other, 2 does not fit beside them, and 3 needs no slot.
+        # One worker starts with 0 and 1. In the other, 2 does not fit beside them; 3 shares their prompts.
         requests = await start_together(harness, engine, [(picture(n), other if n == 2 else many) for n in range(4)])
         await harness.forward_pause.wait_until_reached()
         await harness.forward_pause.wait_until_reached()
-        requests += [asyncio.create_task(harness.predict(engine, [picture(n)], many, user=BEN)) for n in (4, 5)]
+        requests += [harness.start(engine, [picture(n)], many, user=BEN) for n in (4, 5)]
         await until(partial(has_ready, engine, 2))
         harness.forward_pause.resume()
         try:
             await until(partial(has_ready, engine, 3))
         finally:
             is_requeued.set()
-        answers = await asyncio.gather(*requests)
+        predictions = await asyncio.gather(*requests)
 
     assert passes[0] == []  # the picture of start_together
     assert sorted(passes[1:3]) == [[0, 1], [3]]
     assert passes[3] == [2]
     assert sorted(n for later in passes[4:] for n in later) == [4, 5]
-    assert_same(answers[2], harness.expect([picture(2)], other))
+    assert_same(predictions[2], harness.expect([picture(2)], other))
 
 
 async def test_a_job_that_does_not_fit_though_nothing_else_runs_fails(
@@ -181,7 +179,7 @@ async def test_a_job_that_does_not_fit_though_nothing_else_runs_fails(
             with pytest.raises(ComputationFailed):
                 await harness.predict(engine, [picture(1)], prompts)
 
-        assert_same(await harness.predict(engine, [picture(1)], prompts), harness.expect([picture(1)], prompts))
+        await harness.check(engine, [picture(1)], prompts)
 
 
 async def test_slots_become_narrow_again_though_workers_are_never_idle(
@@ -227,7 +225,7 @@ async def test_when_a_worker_dies_the_others_finish_their_batch(
         requests = await start_together(harness, engine, [(picture(n), prompts) for n in (13, 1)])
         await harness.forward_pause.wait_until_reached()
         await harness.forward_pause.wait_until_reached()
-        waiting = asyncio.create_task(harness.predict(engine, [picture(2)], prompts, user=BEN))
+        waiting = harness.start(engine, [picture(2)], prompts, user=BEN)
         await until(lambda: engine.stats().ready_pictures == 1)
         harness.forward_pause.resume()
 
@@ -245,41 +243,41 @@ async def test_when_a_worker_dies_the_others_finish_their_batch(
 async def test_only_the_device_computes_with_several_threads(
     harness: EngineHarness, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    seen: dict[str, int] = {}
+    threads: dict[str, int] = {}
     embed = harness.backbone.embed
 
-    def note(who: str) -> None:
-        seen[who] = torch.get_num_threads()
+    def record(part: str) -> None:
+        threads[part] = torch.get_num_threads()
 
-    def noted_embed(images: Tensor) -> Tensor:
-        note("device")
+    def recorded_embed(images: Tensor) -> Tensor:
+        record("device")
         return embed(images)
 
-    def noted_decode(*arguments: object) -> Tensor:
-        note("decoder")
+    def recorded_decode(*arguments: object) -> Tensor:
+        record("decoder")
         return decode_picture(*arguments)  # type: ignore[arg-type]
 
     def read(prompt: UsablePrompt) -> bytes:
-        note("loader")
+        record("loader")
         return harness.read(prompt)
 
-    monkeypatch.setattr(harness.backbone, "embed", noted_embed)
-    monkeypatch.setattr(decode, "decode_picture", noted_decode)
+    monkeypatch.setattr(harness.backbone, "embed", recorded_embed)
+    monkeypatch.setattr(decode, "decode_picture", recorded_decode)
     settings = EngineSettings(decode_threads=1, compute_threads=3)
     before = torch.get_num_threads()
     prompt = harness.add(small_prompt(harness.backbone))
 
-    def noted_compose(logits: list[PictureLogits]) -> list[ImagePrediction]:
-        answers = compose([prompt], logits, "average", "none")
-        note("composer")
-        return answers
+    def recorded_compose(logits: list[PictureLogits]) -> list[ImagePrediction]:
+        predictions = compose([prompt], logits, "average", "none")
+        record("composer")
+        return predictions
 
     async with Engine(BackboneCache(settings, lambda *_: harness.backbone), read, settings) as engine:
         for number in range(2):  # also after other threads have set theirs
             deadline = time.monotonic() + 60
             logits = await engine.run(harness.task, [picture(number)], [prompt], user=ANN, deadline=deadline)
-            await asyncio.to_thread(noted_compose, logits)
-            assert seen == {"decoder": 1, "loader": 1, "device": 3, "composer": 1}
-            seen = {"loader": seen["loader"]}  # the prompt is read once
+            await asyncio.to_thread(recorded_compose, logits)
+            assert threads == {"decoder": 1, "loader": 1, "device": 3, "composer": 1}
+            threads = {"loader": threads["loader"]}  # the prompt is read once
 
     assert torch.get_num_threads() == before

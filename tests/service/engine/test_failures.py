@@ -1,6 +1,5 @@
 """A failing batch resolves all its jobs, and the engine goes on."""
 
-import asyncio
 import contextlib
 import gc
 import weakref
@@ -31,23 +30,21 @@ def is_healthy(engine: Engine) -> bool:
 async def test_a_poisonous_picture_fails_alone(harness: EngineHarness, prompts: list[UsablePrompt]) -> None:
     harness.poison = harness.image(picture(13))
     async with harness.engine() as engine:
-        harness.forward_pause.pause()
-        first = asyncio.create_task(harness.predict(engine, [picture(0)], prompts))
-        await harness.forward_pause.wait_until_reached()
-        bad = asyncio.create_task(harness.predict(engine, [picture(13)], prompts, user=BEN))
-        good = [asyncio.create_task(harness.predict(engine, [picture(n)], prompts[n:], user=ANN)) for n in (1, 2)]
+        first = await harness.start_paused(engine, [picture(0)], prompts)
+        bad = harness.start(engine, [picture(13)], prompts, user=BEN)
+        good = [harness.start(engine, [picture(n)], prompts[n:], user=ANN) for n in (1, 2)]
         await until(lambda: engine.stats().ready_pictures == 3)
         harness.forward_pause.resume()
 
         with pytest.raises(ComputationFailed, match="RuntimeError") as caught:
             await bad
         await first
-        answers = [await task for task in good]
+        predictions = [await task for task in good]
 
         assert engine.stats().failures == 1
     assert caught.value.status == 500
-    for n, answer in zip((1, 2), answers, strict=True):
-        assert_same(answer, harness.expect([picture(n)], prompts[n:]))
+    for n, prediction in zip((1, 2), predictions, strict=True):
+        assert_same(prediction, harness.expect([picture(n)], prompts[n:]))
 
 
 async def test_the_next_request_after_a_failure_is_computed(
@@ -59,7 +56,7 @@ async def test_the_next_request_after_a_failure_is_computed(
             with pytest.raises(ComputationFailed):
                 await harness.predict(engine, [picture(13), picture(1)], prompts)
 
-        assert_same(await harness.predict(engine, [picture(1)], prompts), harness.expect([picture(1)], prompts))
+        await harness.check(engine, [picture(1)], prompts)
         assert engine.stats().active_pictures == 0
 
 
@@ -78,7 +75,7 @@ async def test_a_failing_observer_fails_no_prediction(harness: EngineHarness, pr
 
     settings = EngineSettings(decode_threads=1)
     async with Engine(BackboneCache(settings, lambda *_: harness.backbone), harness.read, settings, observe) as engine:
-        assert_same(await harness.predict(engine, [picture(0)], prompts), harness.expect([picture(0)], prompts))
+        await harness.check(engine, [picture(0)], prompts)
 
 
 async def test_cancelled_and_expired_jobs_of_a_failed_batch_are_not_retried(
@@ -86,12 +83,10 @@ async def test_cancelled_and_expired_jobs_of_a_failed_batch_are_not_retried(
 ) -> None:
     harness.poison = harness.image(picture(13))
     async with harness.engine() as engine:
-        harness.forward_pause.pause()
-        first = asyncio.create_task(harness.predict(engine, [picture(0)], prompts[:1]))
-        await harness.forward_pause.wait_until_reached()
-        bad = asyncio.create_task(harness.predict(engine, [picture(13)], prompts[1:], user=BEN))
-        late = asyncio.create_task(harness.predict(engine, [picture(1)], prompts[1:], user=BEN, seconds=1))
-        gone = asyncio.create_task(harness.predict(engine, [picture(2)], prompts[1:], user=BEN))
+        first = await harness.start_paused(engine, [picture(0)], prompts[:1])
+        bad = harness.start(engine, [picture(13)], prompts[1:], user=BEN)
+        late = harness.start(engine, [picture(1)], prompts[1:], user=BEN, seconds=1)
+        gone = harness.start(engine, [picture(2)], prompts[1:], user=BEN)
         await until(lambda: engine.stats().ready_pictures == 3)
         harness.forward_pause.resume()
         harness.forward_pause.pause()
@@ -142,10 +137,8 @@ async def test_a_device_whose_worker_dies_fails_all_jobs_and_is_unhealthy(
     async with harness.engine() as engine:
         await harness.predict(engine, [picture(0)], prompts)
         monkeypatch.setattr("service.engine.device.batch_logits", end)
-        harness.forward_pause.pause()
-        first = asyncio.create_task(harness.predict(engine, [picture(0)], prompts))
-        await harness.forward_pause.wait_until_reached()
-        second = asyncio.create_task(harness.predict(engine, [picture(1)], prompts, user=BEN))
+        first = await harness.start_paused(engine, [picture(0)], prompts)
+        second = harness.start(engine, [picture(1)], prompts, user=BEN)
         await until(lambda: engine.stats().ready_pictures == 1)
         harness.forward_pause.resume()
 
@@ -158,9 +151,9 @@ async def test_a_device_whose_worker_dies_fails_all_jobs_and_is_unhealthy(
 
 
 @pytest.mark.parametrize("count", [1, 3])
-@pytest.mark.parametrize("fault", ["picture", "store", "device"])
+@pytest.mark.parametrize("cause", ["picture", "store", "device"])
 async def test_a_failed_request_leaves_no_picture_in_memory(
-    harness: EngineHarness, prompts: list[UsablePrompt], monkeypatch: pytest.MonkeyPatch, fault: str, count: int
+    harness: EngineHarness, prompts: list[UsablePrompt], monkeypatch: pytest.MonkeyPatch, cause: str, count: int
 ) -> None:
     images: list[weakref.ref[Tensor]] = []
 
@@ -173,9 +166,9 @@ async def test_a_failed_request_leaves_no_picture_in_memory(
     monkeypatch.setattr("service.engine.device.log.disabled", True)  # captured log records would reference the error
     pictures = [picture(number) for number in range(count)]
     async with harness.engine() as engine:
-        if fault == "picture":
+        if cause == "picture":
             pictures.append(b"no picture")
-        elif fault == "store":
+        elif cause == "store":
             harness.store_error = StoreUnreachable("away")
         else:
             harness.poison = harness.image(picture(0))

@@ -32,13 +32,11 @@ def max_bytes(harness: EngineHarness, prompt: UsablePrompt) -> int:
 async def test_a_prompt_is_read_once_for_all_waiters(harness: EngineHarness, prompts: list[UsablePrompt]) -> None:
     async with harness.engine() as engine:
         harness.read_pause.pause()
-        asked = [
-            asyncio.create_task(harness.predict(engine, [picture(n)], prompts, user=UUID(int=n))) for n in range(8)
-        ]
+        tasks = [harness.start(engine, [picture(n)], prompts, user=UUID(int=n)) for n in range(8)]
         await harness.read_pause.wait_until_reached()
         await until(lambda: engine.stats().misses == 24)
         harness.read_pause.resume()
-        await asyncio.gather(*asked)
+        await asyncio.gather(*tasks)
         stats = engine.stats()
 
     assert sorted(harness.reads) == sorted(prompt.digest for prompt in prompts)
@@ -59,10 +57,10 @@ async def test_a_cached_prompt_is_not_read_again(harness: EngineHarness, prompts
 async def test_a_request_with_more_prompts_than_slots_takes_several_passes(harness: EngineHarness) -> None:
     prompts = harness.add_prompts(10)
     async with harness.engine(small_cache(harness, slots=3)) as engine:
-        answers = await harness.predict(engine, [picture(0)], prompts, weighting="prototypes")
+        predictions = await harness.predict(engine, [picture(0)], prompts, weighting="prototypes")
         stats = engine.stats()
 
-    assert_same(answers, harness.expect([picture(0)], prompts, weighting="prototypes"))
+    assert_same(predictions, harness.expect([picture(0)], prompts, weighting="prototypes"))
     assert stats.pairs == 10
     assert stats.pictures >= 4
     assert stats.cached_prompts <= 3
@@ -72,13 +70,13 @@ async def test_a_burst_over_more_prompts_than_fit_does_not_fail(harness: EngineH
     prompts = harness.add_prompts(12)
     sets = [prompts[start : start + 4] for start in (0, 2, 4, 6, 8)]
     async with harness.engine(small_cache(harness, slots=5)) as engine:
-        answers = await asyncio.gather(
+        predictions = await asyncio.gather(
             *(harness.predict(engine, [picture(n)], sets[n % 5], user=UUID(int=n % 3)) for n in range(40))
         )
 
     for number, prompts in enumerate(sets):
         expected = harness.expect([picture(n) for n in range(number, 40, 5)], prompts)
-        assert_same([answers[n][0] for n in range(number, 40, 5)], expected)
+        assert_same([predictions[n][0] for n in range(number, 40, 5)], expected)
 
 
 async def test_a_failed_read_is_tried_again_by_the_next_request(harness: EngineHarness) -> None:
@@ -92,7 +90,7 @@ async def test_a_failed_read_is_tried_again_by_the_next_request(harness: EngineH
             await harness.predict(engine, [picture(0)], prompts)
         harness.store_error = None
 
-        assert_same(await harness.predict(engine, [picture(0)], prompts), harness.expect([picture(0)], prompts))
+        await harness.check(engine, [picture(0)], prompts)
 
 
 async def test_an_evicted_prompt_is_read_again_on_demand(harness: EngineHarness, prompts: list[UsablePrompt]) -> None:
@@ -103,7 +101,7 @@ async def test_an_evicted_prompt_is_read_again_on_demand(harness: EngineHarness,
 
         assert count == 2
         assert engine.stats().cached_prompts == 1
-        assert_same(await harness.predict(engine, [picture(0)], prompts), harness.expect([picture(0)], prompts))
+        await harness.check(engine, [picture(0)], prompts)
     assert len(harness.reads) == 5
 
 
@@ -112,10 +110,8 @@ async def test_a_request_whose_prompts_are_evicted_while_it_waits_loads_them_aga
 ) -> None:
     async with harness.engine() as engine:
         await harness.predict(engine, [picture(0)], prompts)
-        harness.forward_pause.pause()
-        running = asyncio.create_task(harness.predict(engine, [picture(1)], prompts))
-        await harness.forward_pause.wait_until_reached()
-        waiting = asyncio.create_task(harness.predict(engine, [picture(2)], prompts, user=BEN))
+        running = await harness.start_paused(engine, [picture(1)], prompts)
+        waiting = harness.start(engine, [picture(2)], prompts, user=BEN)
         await until(lambda: engine.stats().ready_pictures == 1)
         engine.evict(lambda _: True)
         harness.forward_pause.resume()
@@ -129,24 +125,20 @@ async def test_a_prompt_evicted_while_its_batch_runs_leaves_right_after_it(
     harness: EngineHarness, prompts: list[UsablePrompt]
 ) -> None:
     async with harness.engine() as engine:
-        harness.forward_pause.pause()
-        asked = asyncio.create_task(harness.predict(engine, [picture(0)], prompts))
-        await harness.forward_pause.wait_until_reached()
+        tasks = await harness.start_paused(engine, [picture(0)], prompts)
 
         assert engine.evict(lambda prompt: prompt.source_id.int == 0) == 1
 
         assert engine.stats().cached_prompts == 2
         harness.forward_pause.resume()
-        assert_same(await asked, harness.expect([picture(0)], prompts))
+        assert_same(await tasks, harness.expect([picture(0)], prompts))
 
 
 async def test_a_prompt_read_before_an_eviction_and_placed_after_it_does_not_stay(harness: EngineHarness) -> None:
     first, second = harness.add_prompts(2)
     async with harness.engine() as engine:
-        harness.forward_pause.pause()
-        running = asyncio.create_task(harness.predict(engine, [picture(0)], [first]))
-        await harness.forward_pause.wait_until_reached()
-        waiting = asyncio.create_task(harness.predict(engine, [picture(1)], [second], user=BEN))
+        running = await harness.start_paused(engine, [picture(0)], [first])
+        waiting = harness.start(engine, [picture(1)], [second], user=BEN)
         await until(lambda: engine.stats().ready_pictures == 1)
 
         engine.evict(lambda _: True)
@@ -193,8 +185,8 @@ async def test_prompts_of_different_widths_share_the_slots(harness: EngineHarnes
     ]
     async with harness.engine() as engine:
         for count in (2, 3, 5):
-            answers = await harness.predict(engine, [picture(count)], prompts[:count])
-            assert_same(answers, harness.expect([picture(count)], prompts[:count]))
+            predictions = await harness.predict(engine, [picture(count)], prompts[:count])
+            assert_same(predictions, harness.expect([picture(count)], prompts[:count]))
 
 
 @pytest.mark.parametrize(("variant", "memory"), [("deep", 5), ("deep-shared", 64), ("shallow", 3), ("head-only", 3)])
@@ -216,10 +208,10 @@ async def test_prompts_that_exceed_the_load_budget_are_loaded_in_several_passes(
     each = max_bytes(harness, prompts[0])
     assert 8 * prompts[0].size_bytes < 3 * each  # as stored, all of them would fit
     async with harness.engine(EngineSettings(load_bytes=3 * each, decode_threads=1)) as engine:
-        answers = await harness.predict(engine, [picture(0)], prompts)
+        predictions = await harness.predict(engine, [picture(0)], prompts)
         assert engine.stats().pictures == 3
 
         await harness.predict(engine, [picture(0)], prompts)
         assert engine.stats().pictures == 4  # cached prompts need no load budget
 
-    assert_same(answers, harness.expect([picture(0)], prompts))
+    assert_same(predictions, harness.expect([picture(0)], prompts))

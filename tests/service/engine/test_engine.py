@@ -79,7 +79,7 @@ def test_every_prediction_equals_the_predictors_in_any_batch_and_with_any_cache_
 
     async def run() -> None:
         async with harness.engine(sizes) as engine:
-            answers = await asyncio.gather(
+            predictions = await asyncio.gather(
                 *(
                     harness.predict(
                         engine,
@@ -92,9 +92,9 @@ def test_every_prediction_equals_the_predictors_in_any_batch_and_with_any_cache_
                     for pictures, numbers, how, user in requests
                 )
             )
-            for (pictures, numbers, how, _), answer in zip(requests, answers, strict=True):
+            for (pictures, numbers, how, _), prediction in zip(requests, predictions, strict=True):
                 expected = harness.expect([picture(seed) for seed in pictures], [prompts[n] for n in numbers], *how)
-                assert_same(answer, expected)
+                assert_same(prediction, expected)
 
     asyncio.run(run())
 
@@ -103,10 +103,8 @@ async def test_waiting_requests_share_one_pass(harness: EngineHarness) -> None:
     prompts = add_mixed_prompts(harness)
     async with harness.engine() as engine:
         await harness.predict(engine, [picture(0)], prompts)
-        harness.forward_pause.pause()
-        first = asyncio.create_task(harness.predict(engine, [picture(1)], prompts))
-        await harness.forward_pause.wait_until_reached()
-        others = [asyncio.create_task(harness.predict(engine, [picture(n)], prompts[n:], user=BEN)) for n in (2, 3, 4)]
+        first = await harness.start_paused(engine, [picture(1)], prompts)
+        others = [harness.start(engine, [picture(n)], prompts[n:], user=BEN) for n in (2, 3, 4)]
         await until(lambda: engine.stats().ready_pictures == 3)
         harness.forward_pause.resume()
         await asyncio.gather(first, *others)
@@ -128,9 +126,9 @@ async def test_the_same_bytes_under_two_ids_are_two_members(harness: EngineHarne
     prompt = small_prompt(harness.backbone)
     twins = [harness.add(prompt, source=1), harness.add(prompt, source=2)]
     async with harness.engine() as engine:
-        answers = await harness.predict(engine, [picture(0)], twins)
+        predictions = await harness.predict(engine, [picture(0)], twins)
 
-    assert_same(answers, harness.expect([picture(0)], twins))
+    assert_same(predictions, harness.expect([picture(0)], twins))
 
 
 async def test_no_pictures_give_no_results(harness: EngineHarness) -> None:
@@ -142,7 +140,7 @@ async def test_no_pictures_give_no_results(harness: EngineHarness) -> None:
 async def test_an_unreadable_picture_is_named_and_fails_only_its_own_request(harness: EngineHarness) -> None:
     prompts = add_mixed_prompts(harness)
     async with harness.engine() as engine:
-        good = asyncio.create_task(harness.predict(engine, [picture(0)], prompts, user=BEN))
+        good = harness.start(engine, [picture(0)], prompts, user=BEN)
         with pytest.raises(InvalidPicture, match="picture 2 of 3 cannot be read") as caught:
             await harness.predict(engine, [picture(1), b"no picture", picture(2)], prompts)
         assert_same(await good, harness.expect([picture(0)], prompts))

@@ -7,7 +7,6 @@ import pytest
 
 from registry.access.usable_prompts import UsablePrompt
 from registry.errors import Invalid
-from service.engine.engine import Engine
 from service.engine.errors import DeadlinePassed, Overloaded
 from service.engine.settings import EngineSettings
 from tests.service.engine.fixtures import ANN, BEN, EngineHarness, assert_same, picture, until
@@ -15,28 +14,20 @@ from tests.service.engine.fixtures import ANN, BEN, EngineHarness, assert_same, 
 pytestmark = pytest.mark.anyio
 
 
-async def pause_first_pass(harness: EngineHarness, engine: Engine, prompts: list[UsablePrompt]) -> asyncio.Task[object]:
-    """Start a request and pause its pass."""
-    harness.forward_pause.pause()
-    task: asyncio.Task[object] = asyncio.create_task(harness.predict(engine, [picture(99)], prompts, user=UUID(int=9)))
-    await harness.forward_pause.wait_until_reached()
-    return task
-
-
 async def test_a_single_picture_is_computed_among_the_first_of_another_users_flood(
     harness: EngineHarness, prompts: list[UsablePrompt]
 ) -> None:
     finished: list[UUID] = []
 
-    async def ask(user: UUID) -> None:
+    async def predict(user: UUID) -> None:
         await harness.predict(engine, [picture(0)], prompts, user=user)
         finished.append(user)
 
     async with harness.engine(EngineSettings(batch_pictures=4, decode_threads=1)) as engine:
-        first = await pause_first_pass(harness, engine, prompts)
-        flood = [asyncio.create_task(ask(ANN)) for _ in range(200)]
+        first = await harness.start_paused(engine, [picture(99)], prompts, user=UUID(int=9))
+        flood = [asyncio.create_task(predict(ANN)) for _ in range(200)]
         await until(lambda: engine.stats().ready_pictures == 6)
-        single = asyncio.create_task(ask(BEN))
+        single = asyncio.create_task(predict(BEN))
         await until(lambda: engine.stats().ready_pictures == 7)
         harness.forward_pause.resume()
         await asyncio.gather(first, single, *flood)
@@ -49,8 +40,8 @@ async def test_a_full_queue_refuses_at_once_with_a_retry_time(
     harness: EngineHarness, prompts: list[UsablePrompt]
 ) -> None:
     async with harness.engine(EngineSettings(batch_pictures=1, queue_pictures=3, decode_threads=1)) as engine:
-        first = await pause_first_pass(harness, engine, prompts)
-        others = [asyncio.create_task(harness.predict(engine, [picture(n)], prompts)) for n in range(4)]
+        first = await harness.start_paused(engine, [picture(99)], prompts, user=UUID(int=9))
+        others = [harness.start(engine, [picture(n)], prompts) for n in range(4)]
         await until(lambda: engine.stats().waiting_pictures == 3)
 
         with pytest.raises(Overloaded) as caught:
@@ -58,7 +49,7 @@ async def test_a_full_queue_refuses_at_once_with_a_retry_time(
 
         harness.forward_pause.resume()
         await asyncio.gather(first, *others)
-        assert_same(await harness.predict(engine, [picture(5)], prompts), harness.expect([picture(5)], prompts))
+        await harness.check(engine, [picture(5)], prompts)
     assert caught.value.retry_after >= 1
 
 
@@ -82,7 +73,7 @@ async def test_a_request_that_expires_in_the_queue_is_not_computed(
     harness: EngineHarness, prompts: list[UsablePrompt]
 ) -> None:
     async with harness.engine() as engine:
-        first = await pause_first_pass(harness, engine, prompts)
+        first = await harness.start_paused(engine, [picture(99)], prompts, user=UUID(int=9))
 
         with pytest.raises(DeadlinePassed):
             await harness.predict(engine, [picture(0), picture(1)], prompts, seconds=0.05)
@@ -95,9 +86,9 @@ async def test_a_request_that_expires_in_the_queue_is_not_computed(
 
 async def test_a_cancelled_request_is_not_computed(harness: EngineHarness, prompts: list[UsablePrompt]) -> None:
     async with harness.engine() as engine:
-        first = await pause_first_pass(harness, engine, prompts)
-        gone = asyncio.create_task(harness.predict(engine, [picture(0), picture(1)], prompts))
-        staying = asyncio.create_task(harness.predict(engine, [picture(2)], prompts))
+        first = await harness.start_paused(engine, [picture(99)], prompts, user=UUID(int=9))
+        gone = harness.start(engine, [picture(0), picture(1)], prompts)
+        staying = harness.start(engine, [picture(2)], prompts)
         await until(lambda: engine.stats().ready_pictures == 3)
 
         gone.cancel()
@@ -115,9 +106,9 @@ async def test_a_request_cancelled_while_prompts_are_read_releases_everything(
 ) -> None:
     async with harness.engine(EngineSettings(load_bytes=1, decode_threads=1)) as engine:
         harness.read_pause.pause()
-        gone = asyncio.create_task(harness.predict(engine, [picture(0)], prompts))
+        gone = harness.start(engine, [picture(0)], prompts)
         await harness.read_pause.wait_until_reached()
-        waiting = asyncio.create_task(harness.predict(engine, [picture(1)], prompts, user=BEN))
+        waiting = harness.start(engine, [picture(1)], prompts, user=BEN)
 
         gone.cancel()
         harness.read_pause.resume()
@@ -132,8 +123,8 @@ async def test_shutdown_finishes_admitted_requests_and_admits_no_more(
 ) -> None:
     engine = harness.new_engine(EngineSettings(batch_pictures=1, decode_threads=1))
     await engine.__aenter__()
-    first = await pause_first_pass(harness, engine, prompts)
-    others = [asyncio.create_task(harness.predict(engine, [picture(n)], prompts)) for n in range(5)]
+    first = await harness.start_paused(engine, [picture(99)], prompts, user=UUID(int=9))
+    others = [harness.start(engine, [picture(n)], prompts) for n in range(5)]
     await until(lambda: engine.stats().waiting_pictures > 0)
 
     ending = asyncio.create_task(engine.__aexit__(None, None, None))
