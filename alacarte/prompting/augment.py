@@ -1,4 +1,4 @@
-"""RandAugment (Cubuk et al. 2020): a few random operations of one strength, from the caller's own dice."""
+"""RandAugment (Cubuk et al. 2020): a few random operations of one strength, drawn from the caller's generator."""
 
 import random
 from collections.abc import Callable
@@ -18,7 +18,7 @@ LOST_BITS = 4
 
 @dataclass(frozen=True)
 class Operation:
-    """A change of a picture; its strength is in [0, 1], or in [-1, 1] where a sign has a meaning."""
+    """An operation on a picture; its strength is in [0, 1], or in [-1, 1] if it is signed."""
 
     name: str
     apply: Callable[[Image.Image, float], Image.Image]
@@ -82,9 +82,9 @@ OPERATIONS = (
 
 
 def rand_augment(image: Image.Image, rng: random.Random, operations: int = 2, magnitude: int = 10) -> Image.Image:
-    """The RGB picture after `operations` random changes; equal dice give equal bytes."""
+    """Return the RGB picture after `operations` random operations; equal generators give equal bytes."""
     if not 0 <= magnitude <= FULL_MAGNITUDE:
-        raise ValueError(f"magnitude {magnitude} is not within 0 and {FULL_MAGNITUDE}")
+        raise ValueError(f"magnitude must be from 0 to {FULL_MAGNITUDE}, not {magnitude}")
     strength = magnitude / FULL_MAGNITUDE
     for _ in range(operations):
         operation = rng.choice(OPERATIONS)

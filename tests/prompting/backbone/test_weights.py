@@ -180,7 +180,7 @@ def test_what_is_no_vision_transformer_is_refused(said: list[str]) -> None:
         load_model("resnet18", RANDOM, log=said.append)
 
 
-@pytest.mark.parametrize(("size", "reason"), [(150, "144 and 160"), (5, "16 and 32"), (0, "0 pixels")])
+@pytest.mark.parametrize(("size", "reason"), [(150, "144 or 160"), (5, "16 or 32"), (0, "at least 1 pixel, not 0")])
 def test_a_size_that_patches_do_not_fill_is_refused(size: int, reason: str, said: list[str]) -> None:
     with pytest.raises(BackboneUnsupported, match=reason):
         load_model(weights=RANDOM, size=size, log=said.append)
@@ -193,4 +193,4 @@ def test_random_weights_are_the_same_each_time(said: list[str]) -> None:
     again = numbers(load_model(weights=RANDOM, log=said.append))
 
     assert all(torch.equal(first[name], again[name]) for name in first)
-    assert said == [f"backbone: {ARCHITECTURE} with random weights, as asked; it knows nothing"] * 2
+    assert said == [f"backbone: {ARCHITECTURE} with random weights, as requested; it is not trained"] * 2
