@@ -1,4 +1,4 @@
-"""An issuer of JWTs on a real socket: it has keys, rotates them, tells them when asked, and counts how often."""
+"""An OIDC issuer on a real socket, which records its requests."""
 
 import base64
 import hashlib
@@ -29,14 +29,14 @@ def new_key(algorithm: str) -> PrivateKey:
 
 
 def jwk_of(key: PrivateKey, kid: str | None, **members: str) -> dict[str, Any]:
-    """The public half as a key set tells it."""
+    """Return the public key as a JWK."""
     if isinstance(key, rsa.RSAPrivateKey):
-        told = RSAAlgorithm.to_jwk(key.public_key(), as_dict=True)
+        jwk = RSAAlgorithm.to_jwk(key.public_key(), as_dict=True)
     elif isinstance(key, ec.EllipticCurvePrivateKey):
-        told = ECAlgorithm.to_jwk(key.public_key(), as_dict=True)
+        jwk = ECAlgorithm.to_jwk(key.public_key(), as_dict=True)
     else:
-        told = OKPAlgorithm.to_jwk(key.public_key(), as_dict=True)
-    return {**told, **({} if kid is None else {"kid": kid}), **members}
+        jwk = OKPAlgorithm.to_jwk(key.public_key(), as_dict=True)
+    return {**jwk, **({} if kid is None else {"kid": kid}), **members}
 
 
 def b64(data: bytes | dict[str, Any]) -> str:
@@ -45,20 +45,20 @@ def b64(data: bytes | dict[str, Any]) -> str:
 
 
 def by_hand(header: dict[str, Any], claims: dict[str, Any], secret: bytes | None) -> str:
-    """A JWT that no library would make: signed by HMAC with that secret, or not at all."""
+    """Return a JWT that no library would make: signed by HMAC with the secret, or not at all."""
     signed = f"{b64(header)}.{b64(claims)}"
-    mark = b"" if secret is None else hmac.digest(secret, signed.encode(), hashlib.sha256)
-    return f"{signed}.{b64(mark)}"
+    signature = b"" if secret is None else hmac.digest(secret, signed.encode(), hashlib.sha256)
+    return f"{signed}.{b64(signature)}"
 
 
 class LocalIssuer:
-    """What the issuer knows, and what it answers with."""
+    """The issuer's keys, and its responses."""
 
     def __init__(self, url: str) -> None:
         self.url = url
         self.keys: dict[str, tuple[str, PrivateKey]] = {}
-        self.asked: list[str] = []
-        self.answers: dict[str, tuple[int, bytes]] = {}  # instead of the true ones
+        self.requests: list[str] = []
+        self.answers: dict[str, tuple[int, bytes]] = {}  # that replace the real ones
         self.is_up = True
 
     def add_key(self, kid: str, algorithm: str) -> None:
@@ -68,9 +68,9 @@ class LocalIssuer:
         return json.dumps({"keys": [jwk_of(key, kid, use="sig") for kid, (_, key) in self.keys.items()]}).encode()
 
     def answer(self, path: str) -> tuple[int, bytes]:
-        self.asked.append(path)
+        self.requests.append(path)
         if not self.is_up:
-            return 503, b"gone fishing"
+            return 503, b"unavailable"
         if path in self.answers:
             return self.answers[path]
         if path == DISCOVERY:
@@ -78,25 +78,25 @@ class LocalIssuer:
         return (200, self.key_set()) if path == "/keys" else (404, b"")
 
     def claims(self, subject: str, **changed: Any) -> dict[str, Any]:
-        """What a good JWT says; a change to None leaves a claim out."""
+        """Return the claims of a valid JWT, with changes; None removes a claim."""
         now = int(time.time())
-        told = {"iss": self.url, "aud": AUDIENCE, "sub": subject, "iat": now, "exp": now + 600, **changed}
-        return {name: value for name, value in told.items() if value is not None}
+        claims = {"iss": self.url, "aud": AUDIENCE, "sub": subject, "iat": now, "exp": now + 600, **changed}
+        return {name: value for name, value in claims.items() if value is not None}
 
     def sign(
         self, claims: dict[str, Any], by: str, key: PrivateKey | None = None, **headers: Any
     ) -> str:  # Any: of JSON
-        """A JWT by the key of that id, or by another that claims to be it; a header of None is left out."""
+        """Sign a JWT with the key of that id, or with another key under that id; None removes a header."""
         algorithm, own = self.keys[by]
         header = {"kid": by, **headers}
         return jwt.encode(claims, key or own, algorithm, {name: v for name, v in header.items() if v is not None})
 
 
 @contextmanager
-def issuing() -> Iterator[LocalIssuer]:
-    """An issuer that answers until the block ends."""
+def run_issuer() -> Iterator[LocalIssuer]:
+    """Run an issuer until the block ends."""
 
-    class Answers(BaseHTTPRequestHandler):
+    class Handler(BaseHTTPRequestHandler):
         def do_GET(self) -> None:
             status, body = issuer.answer(self.path)
             self.send_response(status)
@@ -105,9 +105,9 @@ def issuing() -> Iterator[LocalIssuer]:
             self.wfile.write(body)
 
         def log_message(self, *_: object) -> None:
-            """Says nothing."""
+            """Log nothing."""
 
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Answers)
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
     issuer = LocalIssuer(f"http://127.0.0.1:{server.server_address[1]}")
     thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.02}, name="issuer")
     thread.start()

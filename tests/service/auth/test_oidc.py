@@ -1,4 +1,4 @@
-"""JWTs of an issuer elsewhere: what proves a subject, what does not, and that SQL alone knows who a subject is."""
+"""A valid JWT proves a subject, a forged one is refused, and SQL alone has the subject's user and rights."""
 
 import time
 from collections.abc import Callable, Iterator
@@ -14,7 +14,7 @@ from registry.settings import InvalidSettings
 from service.prediction import rights_recheck
 from service.settings import read_service_settings
 from tests.servers.processes import until
-from tests.service.auth.issuer_fixture import AUDIENCE, DISCOVERY, LocalIssuer, by_hand, issuing, jwk_of, new_key
+from tests.service.auth.issuer_fixture import AUDIENCE, DISCOVERY, LocalIssuer, by_hand, jwk_of, new_key, run_issuer
 from tests.service.conftest import MakeDeployment
 from tests.service.deployment import GARBAGE, TASK, Deployment, picture
 
@@ -24,15 +24,15 @@ SUBJECT = "subject-of-user"
 
 @pytest.fixture(scope="module")
 def issuer() -> Iterator[LocalIssuer]:
-    with issuing() as made:
+    with run_issuer() as made:
         for kid, algorithm in KEYS.items():
             made.add_key(kid, algorithm)
         yield made
 
 
 @pytest.fixture(scope="module")
-def served(issuer: LocalIssuer, make_deployment: MakeDeployment) -> Deployment:
-    """A deployment that believes the issuer, in which the user is a subject of it."""
+def trusting(issuer: LocalIssuer, make_deployment: MakeDeployment) -> Deployment:
+    """A deployment that accepts the issuer's JWTs, with a subject for its user."""
     deployment = make_deployment(oidc_issuer=issuer.url, oidc_audience=AUDIENCE, oidc_refresh_s=1, oidc_leeway_s=0)
     bind(deployment, "user", SUBJECT)
     return deployment
@@ -48,23 +48,25 @@ def status(deployment: Deployment, text: str, path: str = "/users/me") -> int:
 
 
 @pytest.mark.parametrize("kid", KEYS)
-def test_a_subject_that_is_bound_is_its_user(kid: str, issuer: LocalIssuer, served: Deployment) -> None:
+def test_a_bound_subject_is_its_user(kid: str, issuer: LocalIssuer, trusting: Deployment) -> None:
     text = issuer.sign(issuer.claims(SUBJECT), kid)
 
-    assert served.request(text, "GET", "/users/me").json()["id"] == str(served.users["user"])
-    answer = served.request(text, "POST", "/predict", files={"image": picture()}, data={"task": TASK})
-    assert answer.json()["sources"] == [str(served.source)]
+    assert trusting.request(text, "GET", "/users/me").json()["id"] == str(trusting.users["user"])
+    answer = trusting.request(text, "POST", "/predict", files={"image": picture()}, data={"task": TASK})
+    assert answer.json()["sources"] == [str(trusting.source)]
 
 
-def test_a_jwt_may_be_for_several_and_an_access_token_by_type(issuer: LocalIssuer, served: Deployment) -> None:
+def test_several_audiences_and_the_type_of_access_tokens_are_accepted(
+    issuer: LocalIssuer, trusting: Deployment
+) -> None:
     several = issuer.sign(issuer.claims(SUBJECT, aud=["other", AUDIENCE]), "rsa", typ="at+jwt")
 
-    assert status(served, several) == 200
+    assert status(trusting, several) == 200
 
 
-def test_tokens_of_ours_go_on_counting(served: Deployment) -> None:
-    assert status(served, "user") == 200
-    assert status(served, GARBAGE) == 401
+def test_our_own_tokens_stay_valid(trusting: Deployment) -> None:
+    assert status(trusting, "user") == 200
+    assert status(trusting, GARBAGE) == 401
 
 
 Forge = Callable[[LocalIssuer], str]
@@ -92,9 +94,9 @@ def _with_own_key(issuer: LocalIssuer) -> str:
     return issuer.sign(issuer.claims(SUBJECT), "rsa", own, jwk=jwk_of(own, "rsa"), jku=f"{issuer.url}/mine")
 
 
-def _cut(issuer: LocalIssuer) -> str:
-    head, _, mark = issuer.sign(issuer.claims("nobody"), "rsa").split(".")
-    return f"{head}.{issuer.sign(issuer.claims(SUBJECT), 'rsa').split('.')[1]}.{mark}"
+def _with_other_signature(issuer: LocalIssuer) -> str:
+    head, _, signature = issuer.sign(issuer.claims("nobody"), "rsa").split(".")
+    return f"{head}.{issuer.sign(issuer.claims(SUBJECT), 'rsa').split('.')[1]}.{signature}"
 
 
 FORGERIES: dict[str, Forge] = {
@@ -137,7 +139,7 @@ FORGERIES: dict[str, Forge] = {
     "with a critical extension": _headed(crit=["exp"], exp=1),
     "with an empty critical extension": lambda _: by_hand({"alg": "RS256", "crit": []}, {}, b"x"),
     "for another purpose": _headed(typ="logout+jwt"),
-    "with another's signature": _cut,
+    "with another's signature": _with_other_signature,
     "huge": lambda issuer: issuer.sign(issuer.claims(SUBJECT, more="x" * 10_000), "rsa"),
     "nothing but dots": lambda _: "..",
     "three letters": lambda _: "a.b.c",
@@ -148,93 +150,97 @@ FORGERIES: dict[str, Forge] = {
 
 
 @pytest.mark.parametrize("forgery", FORGERIES)
-def test_a_jwt_is_refused_as_any_wrong_token_is_if_it_is(forgery: str, issuer: LocalIssuer, served: Deployment) -> None:
+def test_a_forged_jwt_is_refused_like_any_wrong_token(forgery: str, issuer: LocalIssuer, trusting: Deployment) -> None:
     text = FORGERIES[forgery](issuer)
 
-    answer, wrong = (served.request(each, "GET", "/users/me") for each in (text, GARBAGE))
+    answer, wrong = (trusting.request(each, "GET", "/users/me") for each in (text, GARBAGE))
 
     assert answer.status_code == wrong.status_code == 401
     assert answer.headers["www-authenticate"] == wrong.headers["www-authenticate"]
     assert {**answer.json(), "request_id": ""} == {**wrong.json(), "request_id": ""}
 
 
-def test_no_claim_makes_an_admin(issuer: LocalIssuer, served: Deployment) -> None:
+def test_no_claim_makes_an_admin(issuer: LocalIssuer, trusting: Deployment) -> None:
     claims = issuer.claims(SUBJECT, role="admin", roles=["admin"], scope="admin", groups=["admin"], is_admin=True)
 
     text = issuer.sign(claims, "rsa")
 
-    assert served.request(text, "GET", "/users/me").json()["role"] == "predictor"
-    assert served.request(text, "POST", "/users", json={"name": "mallory"}).status_code == 403
+    assert trusting.request(text, "GET", "/users/me").json()["role"] == "predictor"
+    assert trusting.request(text, "POST", "/users", json={"name": "mallory"}).status_code == 403
 
 
 @pytest.mark.parametrize("path", ["/users/{}/subject", "/users/{}"])
-def test_who_is_unbound_or_removed_is_out_at_once_though_the_jwt_lives(
-    path: str, issuer: LocalIssuer, served: Deployment
+def test_an_unbound_or_removed_user_is_refused_at_once_though_the_jwt_is_valid(
+    path: str, issuer: LocalIssuer, trusting: Deployment
 ) -> None:
-    subject, user = str(uuid4()), served.add_user()
+    subject, user = str(uuid4()), trusting.add_user()
     text = issuer.sign(issuer.claims(subject), "ed")
-    served.request("admin", "PUT", f"/users/{user}/subject", json={"subject": subject})
-    assert status(served, text) == 200
+    trusting.request("admin", "PUT", f"/users/{user}/subject", json={"subject": subject})
+    assert status(trusting, text) == 200
 
-    assert served.request("admin", "DELETE", path.format(user)).status_code == 204
+    assert trusting.request("admin", "DELETE", path.format(user)).status_code == 204
 
-    assert status(served, text) == 401
+    assert status(trusting, text) == 401
 
 
-def test_a_subject_of_another_issuer_is_somebody_else(issuer: LocalIssuer, served: Deployment) -> None:
+def test_the_same_subject_of_another_issuer_is_another_user(issuer: LocalIssuer, trusting: Deployment) -> None:
     subject = str(uuid4())
-    said = {"subject": subject, "issuer": "https://other.example"}
-    served.request("admin", "PUT", f"/users/{served.add_user()}/subject", json=said)
+    binding = {"subject": subject, "issuer": "https://other.example"}
+    trusting.request("admin", "PUT", f"/users/{trusting.add_user()}/subject", json=binding)
 
-    assert status(served, issuer.sign(issuer.claims(subject), "rsa")) == 401
+    assert status(trusting, issuer.sign(issuer.claims(subject), "rsa")) == 401
 
 
 def test_a_jwt_that_expires_in_flight_gets_no_answer(
-    issuer: LocalIssuer, served: Deployment, monkeypatch: pytest.MonkeyPatch
+    issuer: LocalIssuer, trusting: Deployment, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    ends = _in(2)
-    text = issuer.sign(issuer.claims(SUBJECT, exp=ends), "rsa")
-    looks: list[bool] = []
+    expires_at = _in(2)
+    text = issuer.sign(issuer.claims(SUBJECT, exp=expires_at), "rsa")
+    reads: list[bool] = []
 
-    def usable(*given: Any, **options: Any) -> Any:
-        found = usable_prompts.read_usable_prompts(*given, **options)
-        looks.append(True)
-        until(lambda: time.time() > ends + 0.1)  # the first look holds, the last one must not
-        return found
+    def read_slowly(*given: Any, **options: Any) -> Any:
+        allowed = usable_prompts.read_usable_prompts(*given, **options)
+        reads.append(True)
+        until(lambda: time.time() > expires_at + 0.1)  # valid at the first read, expired at the recheck
+        return allowed
 
-    monkeypatch.setattr(rights_recheck, "read_usable_prompts", usable)
+    monkeypatch.setattr(rights_recheck, "read_usable_prompts", read_slowly)
 
-    answer = served.request(text, "POST", "/predict", files={"image": picture()}, data={"task": TASK})
+    answer = trusting.request(text, "POST", "/predict", files={"image": picture()}, data={"task": TASK})
 
     assert answer.status_code == 401
-    assert looks == [True]
+    assert reads == [True]
 
 
-def test_a_new_key_counts_and_an_old_one_stays_while_it_is_told(issuer: LocalIssuer, served: Deployment) -> None:
+def test_a_new_key_is_accepted_beside_the_old_one(issuer: LocalIssuer, trusting: Deployment) -> None:
     before = issuer.sign(issuer.claims(SUBJECT), "rsa")
-    assert status(served, before) == 200
+    assert status(trusting, before) == 200
 
     issuer.add_key("newer", "ES256")
     after = issuer.sign(issuer.claims(SUBJECT), "newer")
 
-    until(lambda: status(served, after) == 200)
-    assert status(served, before) == 200
+    until(lambda: status(trusting, after) == 200)
+    assert status(trusting, before) == 200
 
 
-def test_a_flood_of_unknown_keys_is_no_flood_of_fetches(issuer: LocalIssuer, make_deployment: MakeDeployment) -> None:
+def test_a_flood_of_unknown_keys_does_not_cause_a_flood_of_fetches(
+    issuer: LocalIssuer, make_deployment: MakeDeployment
+) -> None:
     deployment = make_deployment(oidc_issuer=issuer.url, oidc_audience=AUDIENCE, oidc_refresh_s=3600)
     bind(deployment, "user", SUBJECT)
     assert status(deployment, issuer.sign(issuer.claims(SUBJECT), "rsa")) == 200
-    asked = len(issuer.asked)
+    requests = len(issuer.requests)
 
     flood = [issuer.sign(issuer.claims(SUBJECT), "ed", kid=str(uuid4())) for _ in range(50)]
 
     assert {status(deployment, text) for text in flood} == {401}
-    assert len(issuer.asked) == asked
+    assert len(issuer.requests) == requests
 
 
-def test_keys_stay_while_the_issuer_is_away_and_without_any_there_is_no_pass(make_deployment: MakeDeployment) -> None:
-    with issuing() as issuer:
+def test_keys_stay_while_the_issuer_is_down_and_without_keys_no_jwt_is_accepted(
+    make_deployment: MakeDeployment,
+) -> None:
+    with run_issuer() as issuer:
         issuer.add_key("only", "RS256")
         issuer.is_up = False
         deployment = make_deployment(oidc_issuer=issuer.url, oidc_audience=AUDIENCE, oidc_refresh_s=1)
@@ -252,13 +258,13 @@ def test_keys_stay_while_the_issuer_is_away_and_without_any_there_is_no_pass(mak
         until(lambda: status(deployment, text) == 200)
         issuer.is_up = False
         unknown = issuer.sign(issuer.claims(SUBJECT), "only", kid="unknown")
-        asked = len(issuer.asked)
-        until(lambda: status(deployment, unknown) == 401 and len(issuer.asked) > asked)
+        requests = len(issuer.requests)
+        until(lambda: status(deployment, unknown) == 401 and len(issuer.requests) > requests)
         assert status(deployment, text) == 200
 
 
-def test_keys_from_a_file_count_without_asking_anybody(make_deployment: MakeDeployment, tmp_path: Path) -> None:
-    with issuing() as issuer:
+def test_keys_from_a_file_need_no_request(make_deployment: MakeDeployment, tmp_path: Path) -> None:
+    with run_issuer() as issuer:
         issuer.add_key("only", "EdDSA")
         file = tmp_path / "keys.json"
         file.write_bytes(issuer.key_set())
@@ -267,11 +273,11 @@ def test_keys_from_a_file_count_without_asking_anybody(make_deployment: MakeDepl
 
         nameless = issuer.sign(issuer.claims(SUBJECT), "only", kid=None)
         assert status(deployment, nameless) == 200
-        assert issuer.asked == []
+        assert issuer.requests == []
 
 
-def test_a_configuration_that_speaks_of_another_issuer_brings_no_keys(make_deployment: MakeDeployment) -> None:
-    with issuing() as issuer:
+def test_a_discovery_document_of_another_issuer_brings_no_keys(make_deployment: MakeDeployment) -> None:
+    with run_issuer() as issuer:
         issuer.add_key("only", "EdDSA")
         issuer.answers[DISCOVERY] = (200, b'{"issuer": "https://other.example", "jwks_uri": "%s/keys"}' % b"http://x")
         deployment = make_deployment(oidc_issuer=issuer.url, oidc_audience=AUDIENCE)
@@ -280,33 +286,33 @@ def test_a_configuration_that_speaks_of_another_issuer_brings_no_keys(make_deplo
         assert status(deployment, issuer.sign(issuer.claims(SUBJECT), "only")) == 503
 
 
-def test_without_an_issuer_no_jwt_counts(deployment: Deployment, issuer: LocalIssuer) -> None:
+def test_without_an_issuer_no_jwt_is_accepted(deployment: Deployment, issuer: LocalIssuer) -> None:
     assert status(deployment, issuer.sign(issuer.claims(SUBJECT), "rsa")) == 401
     answer = deployment.request("admin", "PUT", f"/users/{deployment.users['user']}/subject", json={"subject": "s"})
     assert answer.status_code == 422
     assert "ALACARTE_OIDC_ISSUER" in answer.json()["detail"]
 
 
-REFUSED = {
+INVALID = {
     "AUDIENCE": {"oidc_issuer": "https://id.example"},
     "ALGORITHMS": {"oidc_algorithms": "RS256,HS256"},
     "KEYS": {"oidc_issuer": "http://id.example", "oidc_audience": "x"},
 }
 
 
-@pytest.mark.parametrize("name", REFUSED)
-def test_settings_that_would_believe_too_much_are_refused(name: str) -> None:
+@pytest.mark.parametrize("name", INVALID)
+def test_settings_that_would_accept_too_much_are_invalid(name: str) -> None:
     with pytest.raises(InvalidSettings, match=f"ALACARTE_OIDC_{name}"):
-        read_service_settings(**REFUSED[name])
+        read_service_settings(**INVALID[name])
 
 
 @pytest.mark.parametrize("algorithms", ["none", "HS256", "", "RS256,,ES256", "rs256"])
-def test_no_word_but_an_asymmetric_algorithm_is_one(algorithms: str) -> None:
+def test_only_asymmetric_algorithms_are_allowed(algorithms: str) -> None:
     with pytest.raises(InvalidSettings, match="ALACARTE_OIDC_ALGORITHMS"):
         read_service_settings(oidc_algorithms=algorithms)
 
 
-def test_an_issuer_without_tls_is_believed_if_its_keys_are_in_a_file() -> None:
+def test_an_issuer_without_tls_is_accepted_if_its_keys_are_in_a_file() -> None:
     settings = read_service_settings(
         oidc_issuer="http://id.example", oidc_audience="x", oidc_keys="keys.json", oidc_algorithms="RS256, PS256"
     )

@@ -1,4 +1,4 @@
-"""How fast one token may ask: by a clock that the test turns, and over HTTP."""
+"""The rate limit with a fake clock, and over HTTP."""
 
 import math
 from collections.abc import Sequence
@@ -17,7 +17,7 @@ BURSTS = st.integers(1, 8)
 
 
 class Clock:
-    """A time that only the test moves."""
+    """A clock that only the test advances."""
 
     def __init__(self) -> None:
         self.now = 100.0
@@ -26,8 +26,8 @@ class Clock:
         return self.now
 
 
-def told_to_wait(limiter: RateLimiter, name: str = "a") -> int | None:
-    """Seconds, if the request is not let through."""
+def retry_after(limiter: RateLimiter, name: str = "a") -> int | None:
+    """Return the seconds to wait if the request is refused."""
     try:
         limiter.acquire(name)
     except TooManyRequests as refusal:
@@ -35,24 +35,24 @@ def told_to_wait(limiter: RateLimiter, name: str = "a") -> int | None:
     return None
 
 
-def is_let(limiter: RateLimiter, name: str = "a") -> bool:
-    return told_to_wait(limiter, name) is None
+def is_allowed(limiter: RateLimiter, name: str = "a") -> bool:
+    return retry_after(limiter, name) is None
 
 
-def let_through(limiter: RateLimiter, clock: Clock, waits: Sequence[int], name: str = "a") -> list[float]:
-    """When requests were let through."""
+def allowed_times(limiter: RateLimiter, clock: Clock, waits: Sequence[int], name: str = "a") -> list[float]:
+    """Return when requests were allowed."""
     times = []
     for wait in waits:
         clock.now += wait / 16
-        if is_let(limiter, name):
+        if is_allowed(limiter, name):
             times.append(clock.now)
     return times
 
 
 @given(RATES, BURSTS, Waits)
-def test_in_no_time_more_goes_through_than_the_burst_and_the_rate(rate: float, burst: int, waits: list[int]) -> None:
+def test_no_interval_has_more_requests_than_burst_and_rate_allow(rate: float, burst: int, waits: list[int]) -> None:
     clock = Clock()
-    times = let_through(RateLimiter(rate, burst, clock), clock, waits)
+    times = allowed_times(RateLimiter(rate, burst, clock), clock, waits)
 
     for first in range(len(times)):
         for last in range(first, len(times)):
@@ -60,7 +60,7 @@ def test_in_no_time_more_goes_through_than_the_burst_and_the_rate(rate: float, b
 
 
 @given(RATES, BURSTS, Waits)
-def test_it_refuses_only_when_a_plain_bucket_is_empty(rate: float, burst: int, waits: list[int]) -> None:
+def test_a_request_is_refused_only_when_a_token_bucket_is_empty(rate: float, burst: int, waits: list[int]) -> None:
     clock = Clock()
     limiter = RateLimiter(rate, burst, clock)
     level = float(burst)
@@ -70,50 +70,50 @@ def test_it_refuses_only_when_a_plain_bucket_is_empty(rate: float, burst: int, w
         is_due = level >= 1 - 1e-9
         level -= is_due
 
-        assert is_let(limiter) is is_due
+        assert is_allowed(limiter) is is_due
 
 
 @given(RATES, BURSTS, Waits)
-def test_who_waits_as_long_as_told_is_let_through(rate: float, burst: int, waits: list[int]) -> None:
+def test_a_request_is_allowed_after_the_announced_wait(rate: float, burst: int, waits: list[int]) -> None:
     clock = Clock()
     limiter = RateLimiter(rate, burst, clock)
     for wait in waits:
         clock.now += wait / 16
-        if (seconds := told_to_wait(limiter)) is not None:
+        if (seconds := retry_after(limiter)) is not None:
             assert 1 <= seconds <= math.ceil(1 / rate)
             clock.now += seconds
-            assert is_let(limiter)
+            assert is_allowed(limiter)
 
 
 @given(RATES, BURSTS, Waits)
-def test_nobody_waits_for_another(rate: float, burst: int, waits: list[int]) -> None:
+def test_one_token_does_not_slow_another(rate: float, burst: int, waits: list[int]) -> None:
     alone, beside = Clock(), Clock()
     busy = RateLimiter(rate, burst, beside)
 
-    times = let_through(RateLimiter(rate, burst, alone), alone, waits)
-    found = []
+    times = allowed_times(RateLimiter(rate, burst, alone), alone, waits)
+    times_beside = []
     for wait in waits:
         beside.now += wait / 16
         for _ in range(3):
-            is_let(busy, "b")
-        if is_let(busy, "a"):
-            found.append(beside.now)
+            is_allowed(busy, "b")
+        if is_allowed(busy, "a"):
+            times_beside.append(beside.now)
 
-    assert found == times
+    assert times_beside == times
 
 
 @given(st.lists(st.tuples(st.integers(0, 40), st.integers(0, 8)), max_size=200), st.integers(1, 10))
-def test_memory_is_bounded_however_many_tokens_come(asked: list[tuple[int, int]], most: int) -> None:
+def test_memory_is_bounded_however_many_tokens_come(requests: list[tuple[int, int]], most: int) -> None:
     clock = Clock()
     limiter = RateLimiter(1.0, 2, clock, max_buckets=most)
-    for name, wait in asked:
+    for name, wait in requests:
         clock.now += wait / 16
-        is_let(limiter, str(name))
+        is_allowed(limiter, str(name))
 
         assert len(limiter) <= most
 
 
-def test_who_has_been_idle_is_not_remembered() -> None:
+def test_idle_tokens_take_no_memory() -> None:
     clock = Clock()
     limiter = RateLimiter(10.0, 5, clock)
     for number in range(1000):
@@ -124,7 +124,7 @@ def test_who_has_been_idle_is_not_remembered() -> None:
     assert len(limiter) == 1
 
 
-def test_a_rate_of_nothing_sets_no_limit_and_remembers_nobody() -> None:
+def test_a_rate_of_zero_sets_no_limit_and_takes_no_memory() -> None:
     limiter = RateLimiter(0, 1, Clock())
     for _ in range(10_000):
         limiter.acquire("a")
@@ -132,7 +132,7 @@ def test_a_rate_of_nothing_sets_no_limit_and_remembers_nobody() -> None:
     assert len(limiter) == 0
 
 
-def test_a_token_that_asks_too_fast_is_told_when_to_go_on(make_deployment: MakeDeployment) -> None:
+def test_a_token_beyond_its_rate_gets_429_with_the_time_to_wait(make_deployment: MakeDeployment) -> None:
     deployment = make_deployment(rate_per_s=0.001, rate_burst=3)
 
     answers = [deployment.request("user", "GET", "/users/me") for _ in range(5)]
@@ -147,7 +147,7 @@ def test_a_token_that_asks_too_fast_is_told_when_to_go_on(make_deployment: MakeD
     assert deployment.request("owner", "GET", "/users/me").status_code == 200
 
 
-def test_neither_health_nor_wrong_tokens_are_counted(make_deployment: MakeDeployment) -> None:
+def test_health_checks_and_wrong_tokens_do_not_count(make_deployment: MakeDeployment) -> None:
     deployment = make_deployment(rate_per_s=0.001, rate_burst=1)
     wrong = deployment.tokens["user"][:-4] + "0000"  # the same token by its public part
 
