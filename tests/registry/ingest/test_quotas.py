@@ -48,7 +48,7 @@ def test_what_fits_exactly_is_taken_in_and_then_not_a_byte_more(desk: Desk) -> N
     source = desk.upload(desk.pictures(range(3))).source_id
 
     assert quota(desk) == QuotaUsage(room, room, is_default=False)
-    with pytest.raises(QuotaExceeded, match=f"stores {room} of the {room} bytes .*: forget a source .* larger quota"):
+    with pytest.raises(QuotaExceeded, match=f"uses {room} of {room} bytes: forget a source .* larger quota"):
         desk.add(source, desk.pictures([3]))
     with pytest.raises(QuotaExceeded):
         desk.upload(desk.pictures([4]), "others")
@@ -125,7 +125,7 @@ def test_a_quota_that_shrinks_meanwhile_counts(desk: Desk, monkeypatch: pytest.M
 
 def test_the_default_counts_for_whom_nothing_else_was_said(desk: Desk) -> None:
     desk.registry = replace(desk.registry, default_quota_bytes=1)
-    with pytest.raises(QuotaExceeded, match="of the 1 bytes"):
+    with pytest.raises(QuotaExceeded, match="of 1 bytes"):
         desk.upload(desk.pictures([0]))
     assert quota(desk) == QuotaUsage(0, 1, is_default=True)
 
