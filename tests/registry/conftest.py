@@ -24,7 +24,7 @@ def picture(number: int, size: int = 6, kind: str = "PNG") -> bytes:
     return file.getvalue()
 
 
-class Workshop:
+class DatasetBuilder:
     """Builds collections in a folder, and reads them with a scratch folder that it watches."""
 
     def __init__(self, folder: Path) -> None:
@@ -102,7 +102,7 @@ class Workshop:
         assert list(self.scratch.iterdir()) == []
         return collection
 
-    def refusal(
+    def rejection(
         self,
         path: Path,
         *,
@@ -126,8 +126,8 @@ class Workshop:
 
 
 @pytest.fixture
-def shop(tmp_path: Path) -> Workshop:
+def builder(tmp_path: Path) -> DatasetBuilder:
     # One level down, so that what climbs out of its folder still lands where it is seen.
-    folder = tmp_path / "shop"
+    folder = tmp_path / "builder"
     folder.mkdir()
-    return Workshop(folder)
+    return DatasetBuilder(folder)

@@ -17,7 +17,7 @@ from registry.ingest.upload import upload_source
 from registry.registry import Registry
 from registry.storage.folder import FolderStore
 from registry.storage.ownership import OWNERSHIP_KEY, StoreOwnershipError, mark_store, require_own_store
-from tests.registry.crash.conftest import pack
+from tests.registry.crash.conftest import write_archive
 
 on_sqlite = pytest.mark.parametrize("home", ["sqlite-folder"], indirect=True)
 
@@ -31,7 +31,7 @@ def empty(tmp_path: Path) -> FolderStore:
 
 
 def upload(registry: Registry, tmp_path: Path) -> UUID:
-    pack(tmp_path / "pictures.zip", seed=1)
+    write_archive(tmp_path / "pictures.zip", seed=1)
     with registry.database.write_transaction() as session:
         task = create_task(session, OPERATOR, "animals", backbone="vit_tiny_patch16_224").id
     return upload_source(registry, OPERATOR, task, "pets", tmp_path / "pictures.zip").source_id

@@ -31,8 +31,8 @@ from registry.errors import DatasetRejected, DomainError, Invalid, InvalidPictur
 from registry.fsck.scan import scan
 from registry.ids import new_id
 from registry.registry import Registry
-from tests.registry.conftest import Workshop
-from tests.registry.ingest.fixtures import Desk
+from tests.registry.conftest import DatasetBuilder
+from tests.registry.ingest.fixtures import Uploader
 from tests.service.deployment import backbone
 from tests.stress.limits.damage import damaged, damaged_members, damaged_prompts
 from tests.stress.limits.fuzz import fuzz
@@ -151,21 +151,23 @@ def test_a_damaged_archive_is_refused_and_leaves_nothing(
 def test_a_damaged_upload_has_all_its_rows_and_objects_or_none(
     inputs: Inputs, outcomes: Counter[str], registry: Registry, tmp_path: Path
 ) -> None:
-    desk = Desk(registry, Workshop(tmp_path))
+    uploader = Uploader(registry, DatasetBuilder(tmp_path))
     numbers = count()
 
     def check(given: tuple[bytes, bool]) -> None:
         data, skip = given
-        before = desk.rows()
+        before = uploader.rows()
         with registry.scratch.job_folder(new_id()) as scratch:
             file = scratch / "upload"
             file.write_bytes(data)
             options = {"scratch": scratch, "unreadable": "skip" if skip else "refuse"}
-            result = outcome(lambda: desk.upload(file, f"source {next(numbers)}", **options), DatasetRejected, Invalid)
+            result = outcome(
+                lambda: uploader.upload(file, f"source {next(numbers)}", **options), DatasetRejected, Invalid
+            )
             assert not file.exists()
         outcomes[result] += 1
-        assert result == "accepted" or desk.rows() == before
-        desk.assert_tidy()
+        assert result == "accepted" or uploader.rows() == before
+        uploader.assert_tidy()
 
     fuzz(st.tuples(st.one_of(damaged(archives()), damaged_members()), st.booleans()), inputs.uploads, check)
 

@@ -18,7 +18,7 @@ from registry.settings import load_registry_settings
 from registry.training.publish import PublishedMetadata, publish
 from registry.training.queue import lease_shard
 
-FACTS = PublishedMetadata(identity="1d" * 32, labels=("cat", "dog"), samples=1, extra={"seed": 7})
+METADATA = PublishedMetadata(identity="1d" * 32, labels=("cat", "dog"), samples=1, extra={"seed": 7})
 PROMPT = b"the numbers that somebody's pictures became " * 50
 
 
@@ -26,7 +26,7 @@ def upload(registry: Registry, task: str, name: str, pictures: str) -> None:
     upload_source(registry, OPERATOR, UUID(task), name, Path(pictures), shards=2)
 
 
-def extend(registry: Registry, source: str, pictures: str) -> None:
+def add_pictures(registry: Registry, source: str, pictures: str) -> None:
     add_samples(registry, OPERATOR, UUID(source), Path(pictures), shards=2)
 
 
@@ -36,7 +36,7 @@ def train(registry: Registry) -> None:
         lease, room = work
         for sample in lease.samples:
             registry.objects.download(sample.key, sample.digest, room / sample.digest)
-        publish(registry, lease, PROMPT + lease.id.bytes, FACTS)
+        publish(registry, lease, PROMPT + lease.id.bytes, METADATA)
 
 
 def forget(registry: Registry, source: str, shard: str, sample: str) -> None:
@@ -49,7 +49,7 @@ def forget(registry: Registry, source: str, shard: str, sample: str) -> None:
     finish_erasure(registry, erasure.id)
 
 
-ACTS = {"upload": upload, "extend": extend, "train": train, "forget": forget}
+ACTIONS = {"upload": upload, "extend": add_pictures, "train": train, "forget": forget}
 
 
 def main(environment: dict[str, str], act: str, point: str, *arguments: str) -> None:
@@ -61,4 +61,4 @@ def main(environment: dict[str, str], act: str, point: str, *arguments: str) -> 
             os.kill(os.getpid(), signal.SIGKILL)
 
     failpoints.on_hit = die_there
-    ACTS[act](open_registry(load_registry_settings()), *arguments)  # type: ignore[operator]  # as many as the act takes
+    ACTIONS[act](open_registry(load_registry_settings()), *arguments)  # type: ignore[operator]  # as many as the act takes

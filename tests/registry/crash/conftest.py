@@ -24,10 +24,10 @@ from registry.storage import write_claims
 from registry.storage.ownership import OWNERSHIP_KEY
 from registry.storage.s3 import S3Store
 from tests.registry.crash import child
-from tests.registry.crash.search_bytes import files_with, in_bucket
+from tests.registry.crash.search_bytes import find_bytes, list_bucket
 
 Kill = Callable[..., None]
-Traces = Callable[[], list[str]]
+ListKeys = Callable[[], list[str]]
 
 
 @pytest.fixture
@@ -52,7 +52,7 @@ def task_id(registry: Registry) -> UUID:
         return create_task(session, OPERATOR, "animals", backbone="vit_tiny_patch16_224").id
 
 
-def pack(path: Path, seed: int, each: int = 6) -> dict[str, bytes]:
+def write_archive(path: Path, seed: int, each: int = 6) -> dict[str, bytes]:
     """An archive of small pictures of two labels, no two alike; returns their bytes by name."""
     dice, bodies = random.Random(seed), {}
     for label in ("cat", "dog"):
@@ -66,7 +66,7 @@ def pack(path: Path, seed: int, each: int = 6) -> dict[str, bytes]:
     return bodies
 
 
-def pass_time(registry: Registry) -> None:
+def expire_everything(registry: Registry) -> None:
     """The leases and holdings of the dead run out, and nothing waits for its back-off any more."""
     with registry.database.write_transaction() as session:
         session.execute(update(WriteClaim).values(expires_at=seconds_from_now(-1)))
@@ -75,20 +75,20 @@ def pass_time(registry: Registry) -> None:
         session.execute(update(Erasure).values(not_before=now()))
 
 
-def clear_up(registry: Registry) -> None:
+def clean_up(registry: Registry) -> None:
     """What a service does from time to time."""
-    pass_time(registry)
+    expire_everything(registry)
     write_claims.clean_up_abandoned(registry.database, registry.objects, registry.scratch)
 
 
 @pytest.fixture
-def traces(registry: Registry, request: pytest.FixtureRequest, tmp_path: Path) -> Traces:
+def traces(registry: Registry, request: pytest.FixtureRequest, tmp_path: Path) -> ListKeys:
     """Everything in the object store by key, seen past the code under test."""
 
     def look() -> list[str]:
         if isinstance(registry.objects, S3Store):
             settings = request.getfixturevalue("s3_settings")
-            keys = in_bucket(request.getfixturevalue("s3_server"), settings)
+            keys = list_bucket(request.getfixturevalue("s3_server"), settings)
             found = [key.removeprefix(f"{settings.prefix}/") for key in keys]
         else:
             below = tmp_path / "objects"
@@ -109,6 +109,6 @@ def bytes_left(registry: Registry, tmp_path: Path) -> Callable[..., list[tuple[s
                 copy = tmp_path / "look" / name
                 copy.parent.mkdir(exist_ok=True)
                 copy.write_bytes((tmp_path / name).read_bytes())
-        return files_with(needles, *(place for place in [*places, tmp_path / "look"] if place.exists()))
+        return find_bytes(needles, *(place for place in [*places, tmp_path / "look"] if place.exists()))
 
     return look

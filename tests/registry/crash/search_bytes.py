@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from types_boto3_s3 import S3Client
 
 
-def files_with(needles: Collection[bytes], *roots: Path) -> list[tuple[str, bytes]]:
+def find_bytes(needles: Collection[bytes], *roots: Path) -> list[tuple[str, bytes]]:
     """Every file below the roots, hidden ones too, with the needles that its bytes or its name contain."""
     found = []
     for root in roots:
@@ -22,7 +22,7 @@ def files_with(needles: Collection[bytes], *roots: Path) -> list[tuple[str, byte
     return found
 
 
-def in_bucket(server: S3Server, settings: S3Settings) -> list[str]:
+def list_bucket(server: S3Server, settings: S3Settings) -> list[str]:
     """Whatever a bucket holds below the prefix: every version, every delete marker, every unfinished upload."""
     below = f"{settings.prefix}/"
     client: S3Client = server.client()

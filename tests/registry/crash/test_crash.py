@@ -22,8 +22,8 @@ from registry.ingest.upload import IngestResult, upload_source
 from registry.registry import Registry
 from registry.training.publish import publish
 from registry.training.queue import lease_shard
-from tests.registry.crash.child import FACTS, PROMPT
-from tests.registry.crash.conftest import Kill, Traces, clear_up, pack, pass_time
+from tests.registry.crash.child import METADATA, PROMPT
+from tests.registry.crash.conftest import Kill, ListKeys, clean_up, expire_everything, write_archive
 
 UPLOAD_POINTS = [point for point in failpoints.FAILPOINTS if point.startswith("upload: ")]
 PUBLISH_POINTS = [point for point in failpoints.FAILPOINTS if point.startswith("publish: ")]
@@ -31,7 +31,7 @@ ERASURE_POINTS = [point for point in failpoints.FAILPOINTS if point.startswith("
 BytesLeft = Callable[..., list[tuple[str, bytes]]]
 
 
-def test_every_point_belongs_to_something_that_is_killed_here() -> None:
+def test_every_failpoint_is_covered_here() -> None:
     assert sorted(UPLOAD_POINTS + PUBLISH_POINTS + ERASURE_POINTS) == sorted(failpoints.FAILPOINTS)
     assert min(len(UPLOAD_POINTS), len(PUBLISH_POINTS), len(ERASURE_POINTS)) >= 2
 
@@ -63,41 +63,41 @@ def train_all(registry: Registry) -> int:
         with lease_shard(registry, "a worker that lives") as work:
             if work is None:
                 return published
-            publish(registry, work[0], PROMPT + work[0].id.bytes, FACTS)
+            publish(registry, work[0], PROMPT + work[0].id.bytes, METADATA)
             published += 1
 
 
 @pytest.mark.parametrize("point", UPLOAD_POINTS)
 def test_a_killed_upload_is_there_as_a_whole_or_not_at_all(
-    point: str, registry: Registry, task_id: UUID, kill: Kill, traces: Traces, tmp_path: Path, bytes_left: BytesLeft
+    point: str, registry: Registry, task_id: UUID, kill: Kill, traces: ListKeys, tmp_path: Path, bytes_left: BytesLeft
 ) -> None:
-    bodies = pack(tmp_path / "pictures.zip", seed=1)
+    bodies = write_archive(tmp_path / "pictures.zip", seed=1)
 
     kill("upload", point, task_id, "lent", tmp_path / "pictures.zip")
 
     if point == "upload: committed":
         source = _found(registry, task_id)
         assert bodies_of(registry, source) == set(bodies.values())
-        clear_up(registry)
+        clean_up(registry)
         assert bodies_of(registry, source) == set(bodies.values())
         assert len(traces()) == len(bodies)
     else:
         assert {name: count for name, count in counts(registry).items() if count} == {"write_claims": 1}
-        clear_up(registry)
+        clean_up(registry)
         assert traces() == []
         assert bytes_left(*bodies.values()) == []
         # And nothing stands in the way of doing it again.
-        admission = upload_source(registry, OPERATOR, task_id, "lent", tmp_path / "pictures.zip", shards=2)
-        assert bodies_of(registry, admission.source_id) == set(bodies.values())
+        result = upload_source(registry, OPERATOR, task_id, "lent", tmp_path / "pictures.zip", shards=2)
+        assert bodies_of(registry, result.source_id) == set(bodies.values())
     assert counts(registry)["write_claims"] == 0
     assert rooms(registry) == []
 
 
 @pytest.mark.parametrize("point", UPLOAD_POINTS)
 def test_a_source_forgotten_after_a_killed_addition_leaves_no_byte(
-    point: str, registry: Registry, task_id: UUID, kill: Kill, traces: Traces, tmp_path: Path, bytes_left: BytesLeft
+    point: str, registry: Registry, task_id: UUID, kill: Kill, traces: ListKeys, tmp_path: Path, bytes_left: BytesLeft
 ) -> None:
-    bodies = pack(tmp_path / "pictures.zip", seed=1) | pack(tmp_path / "more.zip", seed=2)
+    bodies = write_archive(tmp_path / "pictures.zip", seed=1) | write_archive(tmp_path / "more.zip", seed=2)
     source = upload_source(registry, OPERATOR, task_id, "lent", tmp_path / "pictures.zip").source_id
     kill("extend", point, source, tmp_path / "more.zip")
     assert len(bodies_of(registry, source)) == (24 if point == "upload: committed" else 12)
@@ -112,27 +112,27 @@ def test_a_source_forgotten_after_a_killed_addition_leaves_no_byte(
 
 @pytest.mark.parametrize("point", PUBLISH_POINTS)
 def test_a_shard_whose_worker_was_killed_is_published_once_in_the_end(
-    point: str, registry: Registry, task_id: UUID, kill: Kill, traces: Traces, tmp_path: Path
+    point: str, registry: Registry, task_id: UUID, kill: Kill, traces: ListKeys, tmp_path: Path
 ) -> None:
-    pack(tmp_path / "pictures.zip", seed=1)
-    admission = upload_source(registry, OPERATOR, task_id, "lent", tmp_path / "pictures.zip", shards=2)
+    write_archive(tmp_path / "pictures.zip", seed=1)
+    result = upload_source(registry, OPERATOR, task_id, "lent", tmp_path / "pictures.zip", shards=2)
 
     kill("train", point)
 
     assert counts(registry)["prompts"] == (1 if point == "publish: committed" else 0)
-    clear_up(registry)
+    clean_up(registry)
     train_all(registry)
-    assert counts(registry)["prompts"] == len(admission.shards)
-    assert len([key for key in traces() if "/prompts/" in key]) == len(admission.shards)
+    assert counts(registry)["prompts"] == len(result.shards)
+    assert len([key for key in traces() if "/prompts/" in key]) == len(result.shards)
     assert counts(registry)["write_claims"] == 0
     assert rooms(registry) == []
 
 
 @pytest.mark.parametrize("point", PUBLISH_POINTS)
 def test_a_source_forgotten_after_its_worker_was_killed_leaves_no_byte(
-    point: str, registry: Registry, task_id: UUID, kill: Kill, traces: Traces, tmp_path: Path, bytes_left: BytesLeft
+    point: str, registry: Registry, task_id: UUID, kill: Kill, traces: ListKeys, tmp_path: Path, bytes_left: BytesLeft
 ) -> None:
-    bodies = pack(tmp_path / "pictures.zip", seed=1)
+    bodies = write_archive(tmp_path / "pictures.zip", seed=1)
     source = upload_source(registry, OPERATOR, task_id, "lent", tmp_path / "pictures.zip", shards=2).source_id
     kill("train", point)
 
@@ -146,18 +146,18 @@ def test_a_source_forgotten_after_its_worker_was_killed_leaves_no_byte(
 
 @pytest.mark.parametrize("scope", ["source", "shard", "sample"])
 @pytest.mark.parametrize("point", ERASURE_POINTS)
-def test_a_killed_erasure_has_stopped_serving_and_completes_when_somebody_goes_on(
+def test_a_killed_erasure_has_stopped_serving_and_completes_later(
     point: str,
     scope: str,
     registry: Registry,
     task_id: UUID,
     kill: Kill,
-    traces: Traces,
+    traces: ListKeys,
     tmp_path: Path,
     bytes_left: BytesLeft,
 ) -> None:
-    bodies = pack(tmp_path / "pictures.zip", seed=1)
-    pack(tmp_path / "other.zip", seed=3)
+    bodies = write_archive(tmp_path / "pictures.zip", seed=1)
+    write_archive(tmp_path / "other.zip", seed=3)
     forgotten = upload_source(registry, OPERATOR, task_id, "lent", tmp_path / "pictures.zip", shards=2)
     other = upload_source(registry, OPERATOR, task_id, "other", tmp_path / "other.zip")
     train_all(registry)
@@ -173,7 +173,7 @@ def test_a_killed_erasure_has_stopped_serving_and_completes_when_somebody_goes_o
         assert shard not in serving
         assert scope != "source" or serving == []
         erasure = session.scalars(select(Erasure)).one()
-    pass_time(registry)
+    expire_everything(registry)
     finished = finish_erasure(registry, erasure.id)
     assert finished.completed_at is not None
     assert finished.receipt is not None
@@ -198,21 +198,21 @@ def _forget_and_finish(registry: Registry, source: UUID) -> None:
     from registry.erasure.request import forget_source
 
     erasure = forget_source(registry, OPERATOR, source)
-    pass_time(registry)
+    expire_everything(registry)
     assert finish_erasure(registry, erasure.id).completed_at is not None
 
 
-def _first(registry: Registry, admission: IngestResult) -> tuple[UUID, str]:
+def _first(registry: Registry, result: IngestResult) -> tuple[UUID, str]:
     """A shard that has more than one sample, and one of its samples."""
     with registry.database.read_transaction() as session:
-        many = select(Sample.shard_id).where(Sample.source_id == admission.source_id)
+        many = select(Sample.shard_id).where(Sample.source_id == result.source_id)
         shard = session.scalars(many.group_by(Sample.shard_id).having(func.count() > 1)).first()
         assert shard is not None
         return shard, session.scalars(select(Sample.digest).where(Sample.shard_id == shard)).first() or ""
 
 
 def _bodies_that_go(
-    registry: Registry, scope: str, admission: IngestResult, shard: UUID, sample: str, bodies: dict[str, bytes]
+    registry: Registry, scope: str, result: IngestResult, shard: UUID, sample: str, bodies: dict[str, bytes]
 ) -> list[bytes]:
     with registry.database.read_transaction() as session:
         of_shard = set(session.scalars(select(Sample.digest).where(Sample.shard_id == shard)))

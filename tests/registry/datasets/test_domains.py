@@ -30,7 +30,7 @@ def labels(domain: Domain) -> tuple[int, int]:
 
 
 @pytest.mark.parametrize("names", [("train", "test"), ("Training", "val")], ids=["usual", "other"])
-def test_two_parts_are_told_apart_by_the_names_of_their_folders(tmp_path: Path, names: tuple[str, str]) -> None:
+def test_train_and_test_folders_are_recognised_by_their_names(tmp_path: Path, names: tuple[str, str]) -> None:
     draw_split(tmp_path, names=names)
 
     with open_domains(tmp_path) as domains:
@@ -38,7 +38,7 @@ def test_two_parts_are_told_apart_by_the_names_of_their_folders(tmp_path: Path, 
         assert labels(domains[0]) == (4, 4)
 
 
-def test_every_domain_has_its_own_two_parts(tmp_path: Path) -> None:
+def test_every_domain_has_its_own_train_and_test_part(tmp_path: Path) -> None:
     draw_split(tmp_path / "photo")
     draw_split(tmp_path / "sketch", first=100)
 
@@ -47,7 +47,7 @@ def test_every_domain_has_its_own_two_parts(tmp_path: Path) -> None:
         assert [labels(domain) for domain in domains] == [(4, 4), (4, 4)]
 
 
-def test_an_archive_with_a_folder_around_and_notes_reads_as_its_folder(tmp_path: Path) -> None:
+def test_an_archive_with_a_wrapping_folder_and_readmes_reads_like_the_folder(tmp_path: Path) -> None:
     draw_split(tmp_path / "set" / "photo")
     draw_split(tmp_path / "set" / "sketch", first=100)
     (tmp_path / "set" / "README.md").write_text("Notes.")
@@ -61,7 +61,7 @@ def test_an_archive_with_a_folder_around_and_notes_reads_as_its_folder(tmp_path:
     assert list((tmp_path / "scratch").iterdir()) == []
 
 
-def test_class_folders_alone_leave_open_what_is_asked_about(tmp_path: Path) -> None:
+def test_class_folders_alone_have_no_test_part(tmp_path: Path) -> None:
     draw(tmp_path / "cat", 1)
     draw(tmp_path / "dog", 2)
 
@@ -70,7 +70,7 @@ def test_class_folders_alone_leave_open_what_is_asked_about(tmp_path: Path) -> N
         assert domains[0].train.labels == ("cat", "dog")
 
 
-def test_a_table_leaves_it_open_too(tmp_path: Path) -> None:
+def test_a_csv_has_no_test_part(tmp_path: Path) -> None:
     draw(tmp_path, 1)
     draw(tmp_path, 2)
     (tmp_path / "all.csv").write_text("file,label\n1.png,cat\n2.png,dog\n")
@@ -80,7 +80,7 @@ def test_a_table_leaves_it_open_too(tmp_path: Path) -> None:
         assert domains[0].test is None
 
 
-def test_a_picture_in_both_parts_is_refused_or_left_out_of_the_questions(tmp_path: Path) -> None:
+def test_a_picture_in_both_parts_is_refused_or_left_out_of_the_test_part(tmp_path: Path) -> None:
     draw_split(tmp_path)
     draw(tmp_path / "test" / "cat", 0)  # also in train/cat
 

@@ -10,20 +10,20 @@ from registry.datasets.limits import DatasetLimits
 from registry.errors import LimitExceeded
 
 if TYPE_CHECKING:
-    from tests.registry.conftest import Workshop
+    from tests.registry.conftest import DatasetBuilder
 
 
 @pytest.mark.parametrize("label", ["a\nb", "a\tb", "a\u202eb", "   "])
-def test_a_label_that_cannot_be_shown_is_refused(shop: Workshop, label: str) -> None:
-    path = shop.tar({"1.png": shop.picture(1), "1.cls": label.encode()})
+def test_an_unprintable_label_is_refused(builder: DatasetBuilder, label: str) -> None:
+    path = builder.tar({"1.png": builder.picture(1), "1.cls": label.encode()})
 
-    assert "1.cls" in shop.refusal(path)
+    assert "1.cls" in builder.rejection(path)
 
 
-def test_an_overlong_label_is_refused(shop: Workshop) -> None:
-    path = shop.zip({f"{'a' * 129}/1.png": shop.picture(1), "b/1.png": shop.picture(2)})
+def test_an_overlong_label_is_refused(builder: DatasetBuilder) -> None:
+    path = builder.zip({f"{'a' * 129}/1.png": builder.picture(1), "b/1.png": builder.picture(2)})
 
-    assert "longer than 128 characters" in shop.refusal(path, error=LimitExceeded)
+    assert "longer than 128 characters" in builder.rejection(path, error=LimitExceeded)
 
 
 TABLES = {
@@ -48,37 +48,37 @@ TABLES = {
 
 
 @pytest.mark.parametrize(("table", "words"), TABLES.values(), ids=TABLES.keys())
-def test_a_wrong_table_is_refused(shop: Workshop, table: str, words: str) -> None:
-    files = {"labels.csv": table.encode(), "1.png": shop.picture(1), "2.png": shop.picture(2)}
+def test_a_wrong_csv_is_refused(builder: DatasetBuilder, table: str, words: str) -> None:
+    files = {"labels.csv": table.encode(), "1.png": builder.picture(1), "2.png": builder.picture(2)}
 
-    assert words in shop.refusal(shop.zip(files), skip=True)
-    assert words in shop.refusal(shop.tree(files), skip=True)
+    assert words in builder.rejection(builder.zip(files), skip=True)
+    assert words in builder.rejection(builder.tree(files), skip=True)
 
 
 @pytest.mark.parametrize("encoding", ["latin-1", "utf-16"])
-def test_a_table_that_is_not_utf8_is_refused(shop: Workshop, encoding: str) -> None:
-    root = shop.tree({"labels.csv": "file,label\n1.png,ä\n".encode(encoding), "1.png": shop.picture(1)})
+def test_a_csv_that_is_not_utf8_is_refused(builder: DatasetBuilder, encoding: str) -> None:
+    root = builder.tree({"labels.csv": "file,label\n1.png,ä\n".encode(encoding), "1.png": builder.picture(1)})
 
-    assert "not UTF-8" in shop.refusal(root)
-    assert "not UTF-8" in shop.refusal(root / "labels.csv")
-
-
-def test_a_table_has_a_limit_of_rows(shop: Workshop) -> None:
-    root = shop.tree({"labels.csv": b"file,label\n" + b"1.png,a\n" * 9, "1.png": shop.picture(1)})
-
-    assert "more than 8 rows" in shop.refusal(root, limits=DatasetLimits(max_files=8), error=LimitExceeded)
+    assert "not UTF-8" in builder.rejection(root)
+    assert "not UTF-8" in builder.rejection(root / "labels.csv")
 
 
-def test_two_tables_are_refused(shop: Workshop) -> None:
-    assert "'a.csv', 'b.CSV'" in shop.refusal(shop.zip({"a.csv": b"x", "b.CSV": b"x"}))
+def test_a_csv_has_a_limit_of_rows(builder: DatasetBuilder) -> None:
+    root = builder.tree({"labels.csv": b"file,label\n" + b"1.png,a\n" * 9, "1.png": builder.picture(1)})
+
+    assert "more than 8 rows" in builder.rejection(root, limits=DatasetLimits(max_files=8), error=LimitExceeded)
 
 
-def test_a_table_does_not_follow_links(shop: Workshop) -> None:
-    outside = shop.tree({"1.png": shop.picture(1)}, name="outside")
-    root = shop.tree({"labels.csv": b"file,label\nin/1.png,a\n"})
+def test_two_csv_files_are_refused(builder: DatasetBuilder) -> None:
+    assert "'a.csv', 'b.CSV'" in builder.rejection(builder.zip({"a.csv": b"x", "b.CSV": b"x"}))
+
+
+def test_a_csv_does_not_follow_links(builder: DatasetBuilder) -> None:
+    outside = builder.tree({"1.png": builder.picture(1)}, name="outside")
+    root = builder.tree({"labels.csv": b"file,label\nin/1.png,a\n"})
     (root / "in").symlink_to(outside)
 
-    assert "'in/1.png' is a link" in shop.refusal(root / "labels.csv")
+    assert "'in/1.png' is a link" in builder.rejection(root / "labels.csv")
 
 
 LABEL_FILES = {
@@ -93,22 +93,22 @@ LABEL_FILES = {
 
 
 @pytest.mark.parametrize(("name", "content"), LABEL_FILES.values(), ids=LABEL_FILES.keys())
-def test_a_wrong_label_file_is_refused(shop: Workshop, name: str, content: bytes) -> None:
-    assert repr(name) in shop.refusal(shop.tar({"1.png": shop.picture(1), name: content}))
+def test_a_wrong_label_file_is_refused(builder: DatasetBuilder, name: str, content: bytes) -> None:
+    assert repr(name) in builder.rejection(builder.tar({"1.png": builder.picture(1), name: content}))
 
 
-def test_a_pair_of_one_is_refused_or_skipped(shop: Workshop) -> None:
-    files = {"1.png": shop.picture(1), "1.cls": b"a", "2.png": shop.picture(2), "3.cls": b"b"}
-    path = shop.tar(files)
+def test_a_picture_or_label_file_alone_is_refused_or_skipped(builder: DatasetBuilder) -> None:
+    files = {"1.png": builder.picture(1), "1.cls": b"a", "2.png": builder.picture(2), "3.cls": b"b"}
+    path = builder.tar(files)
 
-    message = shop.refusal(path)
-    collection = shop.read(path, skip=True)
+    message = builder.rejection(path)
+    collection = builder.read(path, skip=True)
 
     assert "2 of 3 files" in message
     assert [r.name for r in collection.skipped] == ["2.png", "3.cls"]
 
 
-def test_two_pictures_of_one_key_are_refused(shop: Workshop) -> None:
-    path = shop.tar({"1.png": shop.picture(1), "1.jpg": shop.picture(2), "1.cls": b"a"})
+def test_two_pictures_of_one_key_are_refused(builder: DatasetBuilder) -> None:
+    path = builder.tar({"1.png": builder.picture(1), "1.jpg": builder.picture(2), "1.cls": b"a"})
 
-    assert "'1.jpg' and '1.png' share one key" in shop.refusal(path)
+    assert "'1.jpg' and '1.png' share one key" in builder.rejection(path)

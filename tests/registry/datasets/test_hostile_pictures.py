@@ -15,7 +15,7 @@ from registry.datasets.limits import DatasetLimits
 from registry.datasets.picture import PICTURE_FORMATS
 
 if TYPE_CHECKING:
-    from tests.registry.conftest import Workshop
+    from tests.registry.conftest import DatasetBuilder
 
 
 def png_that_claims(width: int, height: int) -> bytes:
@@ -63,29 +63,29 @@ unreadables = pytest.mark.parametrize("content", UNREADABLE.values(), ids=UNREAD
 
 
 @unreadables
-def test_an_unreadable_picture_refuses_the_collection(shop: Workshop, content: bytes) -> None:
-    path = shop.zip({"a/1.png": shop.picture(1), "a/2.png": content})
+def test_an_unreadable_picture_refuses_the_dataset(builder: DatasetBuilder, content: bytes) -> None:
+    path = builder.zip({"a/1.png": builder.picture(1), "a/2.png": content})
 
-    message = shop.refusal(path)
+    message = builder.rejection(path)
 
     assert message.startswith("1 of 2 files cannot be used ('a/2.png': ")
     assert "--skip-unreadable" in message
 
 
 @unreadables
-def test_an_unreadable_picture_can_be_skipped(shop: Workshop, content: bytes) -> None:
-    path = shop.tree({"a/1.png": shop.picture(1), "a/2.png": content, "a/3.png": content})
+def test_an_unreadable_picture_can_be_skipped(builder: DatasetBuilder, content: bytes) -> None:
+    path = builder.tree({"a/1.png": builder.picture(1), "a/2.png": content, "a/3.png": content})
 
-    collection = shop.read(path, skip=True)
+    collection = builder.read(path, skip=True)
 
     assert [s.name for s in collection.samples] == ["a/1.png"]
     assert [r.name for r in collection.skipped] == ["a/2.png", "a/3.png"]
 
 
-def test_the_message_names_the_first_few_and_counts_the_rest(shop: Workshop) -> None:
-    path = shop.tree({f"a/{n}.png": b"x%d" % n for n in range(9)})
+def test_the_message_names_the_first_few_and_counts_the_rest(builder: DatasetBuilder) -> None:
+    path = builder.tree({f"a/{n}.png": b"x%d" % n for n in range(9)})
 
-    message = shop.refusal(path)
+    message = builder.rejection(path)
 
     assert message.startswith("9 of 9 files")
     assert "'a/2.png'" in message
@@ -93,20 +93,20 @@ def test_the_message_names_the_first_few_and_counts_the_rest(shop: Workshop) -> 
     assert "and 6 more" in message
 
 
-def test_a_picture_of_too_many_pixels_is_not_decoded(shop: Workshop) -> None:
-    path = shop.zip({"a/1.png": shop.picture(1, size=11)})
+def test_a_picture_of_too_many_pixels_is_not_decoded(builder: DatasetBuilder) -> None:
+    path = builder.zip({"a/1.png": builder.picture(1, size=11)})
 
-    assert "11 x 11 pixels are more than 120" in shop.refusal(path, limits=DatasetLimits(max_pixels=120))
-    assert len(shop.read(path, limits=DatasetLimits(max_pixels=121)).samples) == 1
-
-
-def test_a_raised_limit_does_not_raise_pillows_own(shop: Workshop) -> None:
-    path = shop.zip({"a/1.png": png_that_claims(10_000, 10_000)})
-
-    assert "more pixels than Pillow decodes" in shop.refusal(path, limits=DatasetLimits(max_pixels=10**9))
+    assert "11 x 11 pixels are more than 120" in builder.rejection(path, limits=DatasetLimits(max_pixels=120))
+    assert len(builder.read(path, limits=DatasetLimits(max_pixels=121)).samples) == 1
 
 
-def test_pictures_of_every_mode_and_format_are_read(shop: Workshop) -> None:
+def test_a_raised_limit_does_not_raise_pillows_own(builder: DatasetBuilder) -> None:
+    path = builder.zip({"a/1.png": png_that_claims(10_000, 10_000)})
+
+    assert "more pixels than Pillow decodes" in builder.rejection(path, limits=DatasetLimits(max_pixels=10**9))
+
+
+def test_pictures_of_every_mode_and_format_are_read(builder: DatasetBuilder) -> None:
     files: dict[str, bytes] = {}
     for kind, modes in {
         "PNG": ["1", "L", "LA", "P", "RGB", "RGBA", "I;16"],
@@ -122,84 +122,84 @@ def test_pictures_of_every_mode_and_format_are_read(shop: Workshop) -> None:
             Image.new(mode, (5, 4)).save(file, kind)
             files[f"a/{kind}-{mode.replace(';', '')}"] = file.getvalue()
 
-    assert len(shop.read(shop.zip(files)).samples) == len(files)
+    assert len(builder.read(builder.zip(files)).samples) == len(files)
 
 
-def test_the_same_picture_twice_under_one_label_is_kept_once(shop: Workshop) -> None:
-    path = shop.zip({"a/2.png": shop.picture(1), "a/1.png": shop.picture(1), "b/1.png": shop.picture(2)})
+def test_the_same_picture_twice_under_one_label_is_kept_once(builder: DatasetBuilder) -> None:
+    path = builder.zip({"a/2.png": builder.picture(1), "a/1.png": builder.picture(1), "b/1.png": builder.picture(2)})
 
-    collection = shop.read(path)
+    collection = builder.read(path)
 
     assert {s.name for s in collection.samples} == {"a/1.png", "b/1.png"}
     assert [(r.name, r.reason) for r in collection.skipped] == [("a/2.png", "same picture as 'a/1.png'")]
 
 
-def test_the_same_picture_under_two_labels_is_refused(shop: Workshop) -> None:
-    path = shop.tree({"a/1.png": shop.picture(1), "b/x.png": shop.picture(1)})
+def test_the_same_picture_under_two_labels_is_refused(builder: DatasetBuilder) -> None:
+    path = builder.tree({"a/1.png": builder.picture(1), "b/x.png": builder.picture(1)})
 
-    message = shop.refusal(path)
+    message = builder.rejection(path)
 
     assert "'a/1.png': labelled 'a', but the same picture as 'b/x.png', labelled 'b'" in message
     assert "'b/x.png': labelled 'b'" in message
 
 
-def test_all_files_of_a_picture_under_two_labels_can_be_skipped(shop: Workshop) -> None:
-    twice = {"a/1.png": shop.picture(1), "b/1.png": shop.picture(1), "a/2.png": shop.picture(1)}
-    path = shop.zip(twice | {"a/3.png": shop.picture(3), "b/4.png": shop.picture(4)})
+def test_all_files_of_a_picture_under_two_labels_can_be_skipped(builder: DatasetBuilder) -> None:
+    twice = {"a/1.png": builder.picture(1), "b/1.png": builder.picture(1), "a/2.png": builder.picture(1)}
+    path = builder.zip(twice | {"a/3.png": builder.picture(3), "b/4.png": builder.picture(4)})
 
-    collection = shop.read(path, skip=True)
+    collection = builder.read(path, skip=True)
 
     assert {s.name for s in collection.samples} == {"a/3.png", "b/4.png"}
     assert [r.name for r in collection.skipped] == ["a/1.png", "a/2.png", "b/1.png"]
 
 
 @pytest.mark.parametrize("pack", ["zip", "folder"])
-def test_a_class_without_pictures_is_refused(shop: Workshop, pack: str) -> None:
+def test_a_class_without_pictures_is_refused(builder: DatasetBuilder, pack: str) -> None:
     if pack == "zip":
-        path = shop.zip({"a/1.png": shop.picture(1), "pear/": b""})
+        path = builder.zip({"a/1.png": builder.picture(1), "pear/": b""})
     else:
-        path = shop.tree({"a/1.png": shop.picture(1)})
+        path = builder.tree({"a/1.png": builder.picture(1)})
         (path / "pear").mkdir()
 
-    assert "no readable picture of 'pear'" in shop.refusal(path)
+    assert "no readable picture of 'pear'" in builder.rejection(path)
 
 
-def test_a_class_of_unreadable_pictures_is_refused(shop: Workshop) -> None:
-    path = shop.tar({"a/1.png": shop.picture(1), "pear/2.png": b"x"}, "gz")
+def test_a_class_of_unreadable_pictures_is_refused(builder: DatasetBuilder) -> None:
+    path = builder.tar({"a/1.png": builder.picture(1), "pear/2.png": b"x"}, "gz")
 
-    assert "no readable picture of 'pear'" in shop.refusal(path, skip=True)
-
-
-def test_a_picture_outside_any_class_is_refused_or_skipped(shop: Workshop) -> None:
-    path = shop.tree({"a/1.png": shop.picture(1), "b/1.png": shop.picture(3), "2.png": shop.picture(2)})
-
-    assert "'2.png': lies outside any class folder" in shop.refusal(path)
-    assert [r.name for r in shop.read(path, skip=True).skipped] == ["2.png"]
+    assert "no readable picture of 'pear'" in builder.rejection(path, skip=True)
 
 
-def test_pictures_without_any_label_are_refused(shop: Workshop) -> None:
-    assert "no class folders and no labels" in shop.refusal(shop.tree({"2.png": shop.picture(2)}))
+def test_a_picture_outside_any_class_is_refused_or_skipped(builder: DatasetBuilder) -> None:
+    path = builder.tree({"a/1.png": builder.picture(1), "b/1.png": builder.picture(3), "2.png": builder.picture(2)})
+
+    assert "'2.png': lies outside any class folder" in builder.rejection(path)
+    assert [r.name for r in builder.read(path, skip=True).skipped] == ["2.png"]
+
+
+def test_pictures_without_any_label_are_refused(builder: DatasetBuilder) -> None:
+    assert "no class folders and no labels" in builder.rejection(builder.tree({"2.png": builder.picture(2)}))
 
 
 @pytest.mark.parametrize("kind", ["file", "folder", "pipe"])
-def test_a_folder_with_a_link_or_pipe_is_refused(shop: Workshop, kind: str) -> None:
-    outside = shop.tree({"b/1.png": shop.picture(1)}, name="outside")
-    root = shop.tree({"a/1.png": shop.picture(2)})
+def test_a_folder_with_a_link_or_pipe_is_refused(builder: DatasetBuilder, kind: str) -> None:
+    outside = builder.tree({"b/1.png": builder.picture(1)}, name="outside")
+    root = builder.tree({"a/1.png": builder.picture(2)})
     if kind == "pipe":
         os.mkfifo(root / "a/x")
     else:
         (root / "a/x").symlink_to(outside if kind == "folder" else outside / "b/1.png")
 
     expected = "'a/x' is a device, pipe or socket" if kind == "pipe" else "'a/x' is a link"
-    assert shop.refusal(root, skip=True).startswith(expected)
+    assert builder.rejection(root, skip=True).startswith(expected)
 
 
-def test_a_picked_folder_may_not_be_a_link(shop: Workshop) -> None:
-    outside = shop.tree({"b/1.png": shop.picture(1)}, name="outside")
-    root = shop.tree({"a/1.png": shop.picture(2)})
+def test_a_selected_folder_may_not_be_a_link(builder: DatasetBuilder) -> None:
+    outside = builder.tree({"b/1.png": builder.picture(1)}, name="outside")
+    root = builder.tree({"a/1.png": builder.picture(2)})
     (root / "x").symlink_to(outside)
 
-    assert "is a link" in shop.refusal(root, within="x")
+    assert "is a link" in builder.rejection(root, within="x")
 
 
 def test_what_can_be_served_can_be_uploaded_and_the_other_way_round() -> None:

@@ -26,7 +26,7 @@ from tests.registry.factories import make_prompt, make_sample, make_shard, make_
 
 
 @dataclass(frozen=True)
-class Planted:
+class SeededSource:
     """A source, its owner, and the digests of each shard's samples."""
 
     task: UUID
@@ -48,7 +48,7 @@ class Planted:
         return ErasureTarget(self.source, None, None, (source_prefix(self.source),))
 
 
-def plant(registry: Registry, name: str | None = None, *, shards: int = 2, samples: int = 2) -> Planted:
+def seed_source(registry: Registry, name: str | None = None, *, shards: int = 2, samples: int = 2) -> SeededSource:
     """A source with trained shards, a grant to somebody, and a release that pins all of it."""
     with registry.database.write_transaction() as session:
         owner = make_user(session, role="owner")
@@ -75,49 +75,49 @@ def plant(registry: Registry, name: str | None = None, *, shards: int = 2, sampl
             registry.objects.put(prompt.key, body)
             session.flush()
             session.execute(insert(ReleasePrompt).values(release_id=release.id, prompt_id=prompt.id))
-        return Planted(task.id, source.id, Caller(owner.id, "owner"), digests, release.id)
+        return SeededSource(task.id, source.id, Caller(owner.id, "owner"), digests, release.id)
 
 
-def rows_of(registry: Registry, target: ErasureTarget) -> dict[str, int]:
+def count_target_rows(registry: Registry, target: ErasureTarget) -> dict[str, int]:
     with registry.database.read_transaction() as session:
         return count_rows(session, target)
 
 
-def keys_of(registry: Registry, prefix: str = "sources/") -> list[str]:
+def list_keys(registry: Registry, prefix: str = "sources/") -> list[str]:
     return sorted(found.key for found in registry.objects.list_all(prefix))
 
 
-def shard_keys(registry: Registry, planted: Planted, shard: UUID) -> list[str]:
-    return keys_of(registry, shard_prefix(planted.source, shard))
+def list_shard_keys(registry: Registry, seeded: SeededSource, shard: UUID) -> list[str]:
+    return list_keys(registry, shard_prefix(seeded.source, shard))
 
 
-def served(registry: Registry, planted: Planted) -> list[UUID]:
+def list_served_shards(registry: Registry, seeded: SeededSource) -> list[UUID]:
     """The shards of the source whose prompts are served."""
     with registry.database.read_transaction() as session:
-        return list(session.scalars(select(Prompt.shard_id).where(Prompt.source_id == planted.source)))
+        return list(session.scalars(select(Prompt.shard_id).where(Prompt.source_id == seeded.source)))
 
 
-def shard_row(registry: Registry, shard: UUID) -> Shard | None:
+def read_shard(registry: Registry, shard: UUID) -> Shard | None:
     with registry.database.read_transaction() as session:
         return session.get(Shard, shard)
 
 
-def source_row(registry: Registry, planted: Planted) -> Source | None:
+def read_source(registry: Registry, seeded: SeededSource) -> Source | None:
     with registry.database.read_transaction() as session:
-        return session.get(Source, planted.source)
+        return session.get(Source, seeded.source)
 
 
-class Died(BaseException):
+class SimulatedKill(BaseException):
     """Stands for a kill: nothing catches it."""
 
 
 @contextmanager
-def dying_at(point: str) -> Iterator[None]:
+def killed_at(point: str) -> Iterator[None]:
     """Whoever reaches the point dies there."""
 
     def die(reached: str) -> None:
         if reached == point:
-            raise Died(point)
+            raise SimulatedKill(point)
 
     failpoints.on_hit = die
     try:
@@ -126,13 +126,13 @@ def dying_at(point: str) -> Iterator[None]:
         failpoints.on_hit = None
 
 
-def abandon_check(registry: Registry, monkeypatch: pytest.MonkeyPatch) -> None:
+def die_during_store_check(registry: Registry, monkeypatch: pytest.MonkeyPatch) -> None:
     """Somebody tries the store out, and dies before removing what was put for it."""
 
     def die(*_: object) -> None:
-        raise Died
+        raise SimulatedKill
 
-    with monkeypatch.context() as killed, pytest.raises(Died):
+    with monkeypatch.context() as killed, pytest.raises(SimulatedKill):
         killed.setattr(FolderStore, "remove", die)
         killed.setattr(s3, "delete_items", die)
         registry.objects.check()
@@ -161,5 +161,5 @@ class FailingStore:
         return self._store.remove(prefix)
 
 
-def failing(registry: Registry, failures: int) -> Registry:
+def with_failing_store(registry: Registry, failures: int) -> Registry:
     return replace(registry, objects=FailingStore(registry.objects, failures))

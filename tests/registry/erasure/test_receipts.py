@@ -31,7 +31,7 @@ from registry.registry import Registry
 from registry.storage.keys import sample_key
 from registry.storage.ownership import mark_store
 from registry.storage.s3 import S3Store
-from tests.registry.erasure.fixtures import Died, Planted, dying_at, plant
+from tests.registry.erasure.fixtures import SeededSource, SimulatedKill, killed_at, seed_source
 from tests.registry.factories import make_sample, make_shard
 
 if TYPE_CHECKING:
@@ -42,17 +42,17 @@ if TYPE_CHECKING:
 Document = dict[str, Any]
 
 
-def forgotten(registry: Registry, scope: str = "source") -> tuple[Planted, Document]:
-    planted = plant(registry, name="the album of Ada")
+def forgotten(registry: Registry, scope: str = "source") -> tuple[SeededSource, Document]:
+    seeded = seed_source(registry, name="the album of Ada")
     if scope == "source":
-        erasure = forget_source(registry, planted.owner, planted.source)
+        erasure = forget_source(registry, seeded.owner, seeded.source)
     elif scope == "shard":
-        erasure = forget_shard(registry, planted.owner, planted.source, planted.first_shard)
+        erasure = forget_shard(registry, seeded.owner, seeded.source, seeded.first_shard)
     else:
-        erasure = forget_sample(registry, planted.owner, planted.source, planted.first_sample)
+        erasure = forget_sample(registry, seeded.owner, seeded.source, seeded.first_sample)
     receipt = finish_erasure(registry, erasure.id).receipt
     assert receipt is not None
-    return planted, json.loads(json.dumps(receipt))
+    return seeded, json.loads(json.dumps(receipt))
 
 
 def failed(verdict: ReceiptVerification) -> list[ReceiptCheck]:
@@ -61,21 +61,21 @@ def failed(verdict: ReceiptVerification) -> list[ReceiptCheck]:
 
 @pytest.mark.parametrize("scope", ["source", "shard", "sample"])
 def test_a_receipt_holds(registry: Registry, scope: str) -> None:
-    planted, receipt = forgotten(registry, scope)
+    seeded, receipt = forgotten(registry, scope)
 
     verdict = verify_receipt(registry, receipt)
 
     assert verdict.holds, failed(verdict)
     assert {"signature", "objects", "rows", "write_claims", "log"} <= {check.name for check in verdict.checks}
-    assert (receipt["scope"], receipt["source"]) == (scope, str(planted.source))
-    assert receipt["requested_by"] == str(planted.owner.user_id)
+    assert (receipt["scope"], receipt["source"]) == (scope, str(seeded.source))
+    assert receipt["requested_by"] == str(seeded.owner.user_id)
     assert receipt["not_covered"] == NOT_COVERED
     assert verify_receipt(registry, receipt, public=registry.signer.public).holds
 
 
 def test_a_receipt_with_earlier_names_of_steps_still_verifies(registry: Registry) -> None:
-    erasure = forget_source(registry, (planted := plant(registry)).owner, planted.source)
-    with dying_at("erasure: before the receipt"), pytest.raises(Died):
+    erasure = forget_source(registry, (seeded := seed_source(registry)).owner, seeded.source)
+    with killed_at("erasure: before the receipt"), pytest.raises(SimulatedKill):
         finish_erasure(registry, erasure.id)
     with registry.database.write_transaction() as session:
         for old, new in {"serving": "unserve", "holdings": "write_claims", "look": "verify"}.items():
@@ -89,8 +89,8 @@ def test_a_receipt_with_earlier_names_of_steps_still_verifies(registry: Registry
     assert verify_receipt(registry, receipt).holds
 
 
-def test_a_receipt_tells_no_name_label_or_credential(registry: Registry) -> None:
-    planted, receipt = forgotten(registry)
+def test_a_receipt_has_no_name_label_or_credential(registry: Registry) -> None:
+    seeded, receipt = forgotten(registry)
     url = registry.database.engine.url
 
     text = json.dumps(receipt)
@@ -100,11 +100,11 @@ def test_a_receipt_tells_no_name_label_or_credential(registry: Registry) -> None
     assert url.password is None or url.password not in text
     assert f"{url.username}@" not in text
     assert str(Path(url.database or "").parent) == "." or str(Path(url.database or "").parent) not in text
-    assert planted.source.hex in text.replace("-", "")
+    assert seeded.source.hex in text.replace("-", "")
 
 
 @pytest.mark.parametrize("home", ["sqlite-folder"], indirect=True)
-def test_the_log_is_whole_and_names_the_receipt(registry: Registry) -> None:
+def test_the_log_is_intact_and_names_the_receipt(registry: Registry) -> None:
     _, receipt = forgotten(registry)
 
     with registry.database.read_transaction() as session:
@@ -115,8 +115,8 @@ def test_the_log_is_whole_and_names_the_receipt(registry: Registry) -> None:
 
 @pytest.mark.parametrize("home", ["sqlite-folder"], indirect=True)
 def test_there_is_no_receipt_before_all_steps_are_done(registry: Registry) -> None:
-    planted = plant(registry)
-    erasure = forget_source(registry, planted.owner, planted.source)
+    seeded = seed_source(registry)
+    erasure = forget_source(registry, seeded.owner, seeded.source)
 
     with pytest.raises(Conflict, match="objects, write_claims, memory, rows, verify"):
         complete_erasure(registry, erasure.id)
@@ -177,7 +177,7 @@ def test_the_signed_bytes_do_not_depend_on_the_order_of_fields(document: Documen
 @settings(max_examples=20, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(garbage=st.none() | st.lists(st.text(max_size=3)) | st.dictionaries(st.text(max_size=9), st.text(max_size=3)))
 @pytest.mark.parametrize("home", ["sqlite-folder"], indirect=True)
-def test_whatever_is_no_receipt_is_refused_in_one_line(registry: Registry, garbage: Document) -> None:
+def test_a_document_that_is_not_a_receipt_is_refused_in_one_line(registry: Registry, garbage: Document) -> None:
     with pytest.raises(Invalid) as refusal:
         verify_receipt(registry, garbage)
 
@@ -185,7 +185,7 @@ def test_whatever_is_no_receipt_is_refused_in_one_line(registry: Registry, garba
 
 
 @pytest.mark.parametrize("home", ["sqlite-folder"], indirect=True)
-def test_a_key_that_nobody_knows_proves_nothing(registry: Registry, tmp_path: Path) -> None:
+def test_a_signature_by_an_unknown_key_is_refused(registry: Registry, tmp_path: Path) -> None:
     stranger = open_signer(tmp_path / "stranger.pem")
     _, receipt = forgotten(registry)
     forged = receipt | {"key": stranger.fingerprint}
@@ -198,21 +198,21 @@ def test_a_key_that_nobody_knows_proves_nothing(registry: Registry, tmp_path: Pa
 
 
 @pytest.mark.parametrize("home", ["sqlite-folder"], indirect=True)
-def test_a_receipt_of_another_host_is_known_here(registry: Registry, tmp_path: Path) -> None:
+def test_a_receipt_signed_on_another_host_verifies(registry: Registry, tmp_path: Path) -> None:
     host = replace(registry, signer=open_signer(tmp_path / "host.pem"))
     _, receipt = forgotten(host)
 
     assert verify_receipt(registry, receipt).holds
 
 
-def test_a_planted_leftover_is_found(registry: Registry) -> None:
-    planted, receipt = forgotten(registry)
-    registry.objects.put(sample_key(planted.source, planted.first_shard, planted.first_sample), b"back from a backup")
+def test_a_leftover_object_is_found(registry: Registry) -> None:
+    seeded, receipt = forgotten(registry)
+    registry.objects.put(sample_key(seeded.source, seeded.first_shard, seeded.first_sample), b"back from a backup")
 
     checks = failed(verify_receipt(registry, receipt))
 
     assert [check.name for check in checks] == ["objects"]
-    assert planted.first_sample in checks[0].detail
+    assert seeded.first_sample in checks[0].detail
 
 
 @pytest.mark.parametrize("home", ["postgres-s3"], indirect=True)
@@ -223,9 +223,9 @@ def test_a_hidden_old_version_is_found(registry: Registry, s3_server: S3Server, 
     store = S3Store(s3_server.settings(bucket=bucket, prefix=""), s3_client)
     mark_store(registry.database, store)
     registry = replace(registry, objects=store)
-    planted, receipt = forgotten(registry)
+    seeded, receipt = forgotten(registry)
     assert verify_receipt(registry, receipt).holds
-    key = sample_key(planted.source, planted.first_shard, planted.first_sample)
+    key = sample_key(seeded.source, seeded.first_shard, seeded.first_sample)
     store.put(key, b"once more")
     s3_client.delete_object(Bucket=bucket, Key=key)
     assert list(store.list_objects("sources/")) == []
@@ -235,37 +235,37 @@ def test_a_hidden_old_version_is_found(registry: Registry, s3_server: S3Server, 
 
 @pytest.mark.parametrize("scope", ["source", "shard", "sample"])
 def test_a_row_that_is_back_is_found(registry: Registry, scope: str) -> None:
-    planted, receipt = forgotten(registry, scope)
+    seeded, receipt = forgotten(registry, scope)
     with registry.database.write_transaction() as session:
         if scope == "source":
-            source = Source(id=planted.source, task_id=planted.task, name="back", key=b"k", created_at=now())
+            source = Source(id=seeded.source, task_id=seeded.task, name="back", key=b"k", created_at=now())
             session.add(source)
             session.flush()
-        source = session.get_one(Source, planted.source)
-        shard = make_shard(session, source) if scope == "source" else session.get_one(Shard, list(planted.shards)[1])
+        source = session.get_one(Source, seeded.source)
+        shard = make_shard(session, source) if scope == "source" else session.get_one(Shard, list(seeded.shards)[1])
         if scope == "sample":
-            shard = session.get_one(Shard, planted.first_shard)
+            shard = session.get_one(Shard, seeded.first_shard)
             body = f"picture 0 of {shard.id}".encode()
             make_sample(session, shard, body)
         elif scope == "shard":
             shard.number += 10
             session.flush()
             again = make_shard(session, source)
-            session.execute(update(Shard).where(Shard.id == again.id).values(id=planted.first_shard))
+            session.execute(update(Shard).where(Shard.id == again.id).values(id=seeded.first_shard))
 
     names = [check.name for check in failed(verify_receipt(registry, receipt))]
 
     assert names == (["rows", "sample"] if scope == "sample" else ["rows"])
 
 
-def test_a_picture_that_was_uploaded_again_is_said_and_no_fault(registry: Registry) -> None:
-    planted, receipt = forgotten(registry, "sample")
-    body = f"picture 0 of {planted.first_shard}".encode()
+def test_a_picture_that_was_uploaded_again_is_reported_but_no_failure(registry: Registry) -> None:
+    seeded, receipt = forgotten(registry, "sample")
+    body = f"picture 0 of {seeded.first_shard}".encode()
     with registry.database.write_transaction() as session:
         session.query(Tombstone).delete()
-        shard = make_shard(session, session.get_one(Source, planted.source))
+        shard = make_shard(session, session.get_one(Source, seeded.source))
         make_sample(session, shard, body)
-        registry.objects.put(sample_key(planted.source, shard.id, planted.first_sample), body)
+        registry.objects.put(sample_key(seeded.source, shard.id, seeded.first_sample), body)
 
     verdict = verify_receipt(registry, receipt)
 
@@ -286,7 +286,7 @@ def test_a_changed_log_is_found(registry: Registry) -> None:
 @pytest.mark.parametrize("home", ["sqlite-folder"], indirect=True)
 def test_later_receipts_leave_earlier_ones_as_they_were(registry: Registry) -> None:
     _, first = forgotten(registry)
-    planted = plant(registry)
-    finish_erasure(registry, forget_source(registry, OPERATOR, planted.source).id)
+    seeded = seed_source(registry)
+    finish_erasure(registry, forget_source(registry, OPERATOR, seeded.source).id)
 
     assert verify_receipt(registry, first).holds

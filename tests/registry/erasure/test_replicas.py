@@ -21,14 +21,14 @@ from registry.registry import Registry
 from registry.storage import write_claims
 from registry.storage.keys import prompts_prefix
 from registry.storage.scratch import ScratchSpace
-from tests.registry.erasure.fixtures import Planted, keys_of, plant
+from tests.registry.erasure.fixtures import SeededSource, list_keys, seed_source
 
 
-def hold(registry: Registry, planted: Planted, home: UUID | None = None, prefixes: tuple[str, ...] = ()) -> UUID:
+def hold(registry: Registry, seeded: SeededSource, home: UUID | None = None, prefixes: tuple[str, ...] = ()) -> UUID:
     claim = new_id()
     with registry.database.write_transaction() as session:
-        shard = planted.first_shard
-        write_claims.add_claim(session, claim, "train", planted.source, shard=shard, scratch_id=home, prefixes=prefixes)
+        shard = seeded.first_shard
+        write_claims.add_claim(session, claim, "train", seeded.source, shard=shard, scratch_id=home, prefixes=prefixes)
     return claim
 
 
@@ -38,55 +38,55 @@ def kill(registry: Registry, claim: UUID) -> None:
         session.execute(update(WriteClaim).where(WriteClaim.id == claim).values(expires_at=seconds_from_now(-1)))
 
 
-def test_a_live_holder_is_waited_for(registry: Registry) -> None:
-    planted = plant(registry)
-    claim = hold(registry, planted)
-    erasure = forget_source(registry, planted.owner, planted.source)
+def test_an_erasure_waits_for_a_live_claim(registry: Registry) -> None:
+    seeded = seed_source(registry)
+    claim = hold(registry, seeded)
+    erasure = forget_source(registry, seeded.owner, seeded.source)
 
     waiting = finish_erasure(registry, erasure.id)
 
     assert waiting.state == "running"
     assert [line for line in waiting.waits_for if "(train) has bytes of it" in line] == list(waiting.waits_for)
-    assert keys_of(registry) == []  # everything else is gone by then
+    assert list_keys(registry) == []  # everything else is gone by then
     with registry.database.write_transaction() as session:
         write_claims.release_claim(session, claim)
     assert finish_erasure(registry, erasure.id).state == "complete"
 
 
-def test_what_a_dead_holder_wrote_is_removed(registry: Registry) -> None:
-    planted = plant(registry)
-    prefix = prompts_prefix(planted.source, planted.first_shard, 1)
-    claim = hold(registry, planted, registry.scratch.id, (prefix,))
-    erasure = forget_sample(registry, planted.owner, planted.source, planted.first_sample)
+def test_objects_of_a_dead_claim_are_removed(registry: Registry) -> None:
+    seeded = seed_source(registry)
+    prefix = prompts_prefix(seeded.source, seeded.first_shard, 1)
+    claim = hold(registry, seeded, registry.scratch.id, (prefix,))
+    erasure = forget_sample(registry, seeded.owner, seeded.source, seeded.first_sample)
     kill(registry, claim)
 
     assert finish_erasure(registry, erasure.id).state == "complete"
 
-    assert keys_of(registry, prefix) == []
+    assert list_keys(registry, prefix) == []
     with registry.database.read_transaction() as session:
         assert session.scalars(select(WriteClaim)).all() == []
 
 
 @pytest.mark.parametrize("home", ["sqlite-folder"], indirect=True)
-def test_a_holder_that_came_later_is_not_waited_for(registry: Registry) -> None:
-    planted = plant(registry)
-    erasure = forget_sample(registry, planted.owner, planted.source, planted.first_sample)
-    hold(registry, planted)  # trains the next generation
+def test_an_erasure_does_not_wait_for_later_claims(registry: Registry) -> None:
+    seeded = seed_source(registry)
+    erasure = forget_sample(registry, seeded.owner, seeded.source, seeded.first_sample)
+    hold(registry, seeded)  # trains the next generation
 
     assert finish_erasure(registry, erasure.id).state == "complete"
 
 
-def test_a_scratch_folder_elsewhere_is_waited_for_until_a_worker_starts_there(
+def test_an_erasure_waits_for_a_scratch_folder_on_another_host_until_a_worker_starts_there(
     registry: Registry, tmp_path: Path
 ) -> None:
-    planted = plant(registry)
+    seeded = seed_source(registry)
     there = ScratchSpace(tmp_path / "another machine")
-    claim = hold(registry, planted, there.id)
+    claim = hold(registry, seeded, there.id)
     room = there.folder / str(claim)
     room.mkdir()
     (room / "picture").write_bytes(b"fetched")
     (there.folder / f"{claim}.lock").touch()
-    erasure = forget_source(registry, planted.owner, planted.source)
+    erasure = forget_source(registry, seeded.owner, seeded.source)
     kill(registry, claim)
 
     waiting = finish_erasure(registry, erasure.id)
@@ -98,10 +98,10 @@ def test_a_scratch_folder_elsewhere_is_waited_for_until_a_worker_starts_there(
 
 
 @pytest.mark.parametrize("home", ["sqlite-folder"], indirect=True)
-def test_a_room_that_is_still_used_here_is_waited_for(registry: Registry) -> None:
-    planted = plant(registry)
-    claim = hold(registry, planted, registry.scratch.id)
-    erasure = forget_source(registry, planted.owner, planted.source)
+def test_an_erasure_waits_for_a_scratch_folder_that_is_in_use_here(registry: Registry) -> None:
+    seeded = seed_source(registry)
+    claim = hold(registry, seeded, registry.scratch.id)
+    erasure = forget_source(registry, seeded.owner, seeded.source)
     kill(registry, claim)
 
     with registry.scratch.job_folder(claim):
@@ -111,19 +111,19 @@ def test_a_room_that_is_still_used_here_is_waited_for(registry: Registry) -> Non
 
 
 def test_a_lost_disk_is_confirmed_by_hand_and_the_receipt_says_so(registry: Registry) -> None:
-    planted = plant(registry)
-    claim = hold(registry, planted, new_id())
-    erasure = forget_source(registry, planted.owner, planted.source)
+    seeded = seed_source(registry)
+    claim = hold(registry, seeded, new_id())
+    erasure = forget_source(registry, seeded.owner, seeded.source)
     with registry.database.write_transaction() as session, pytest.raises(Conflict, match="is alive or has finished"):
         confirm_scratch(session, OPERATOR, erasure.id)
     kill(registry, claim)
     with registry.database.write_transaction() as session, pytest.raises(Forbidden):
-        confirm_scratch(session, planted.owner, erasure.id)
+        confirm_scratch(session, seeded.owner, erasure.id)
     with registry.database.write_transaction() as session, pytest.raises(NotFound):
         confirm_scratch(session, OPERATOR, new_id())
 
     with registry.database.write_transaction() as session:
-        assert confirm_scratch(session, Caller(planted.owner.user_id, "admin"), erasure.id) == 1
+        assert confirm_scratch(session, Caller(seeded.owner.user_id, "admin"), erasure.id) == 1
 
     receipt = finish_erasure(registry, erasure.id).receipt
     assert receipt is not None
@@ -133,11 +133,11 @@ def test_a_lost_disk_is_confirmed_by_hand_and_the_receipt_says_so(registry: Regi
         confirm_scratch(session, OPERATOR, erasure.id)
 
 
-def test_a_replica_is_waited_for_until_it_has_let_go(registry: Registry) -> None:
-    planted = plant(registry)
+def test_an_erasure_waits_until_every_replica_has_evicted(registry: Registry) -> None:
+    seeded = seed_source(registry)
     with registry.database.write_transaction() as session:
         first, second = (register_replica(session, name, 60).id for name in ("one", "two"))
-    erasure = forget_source(registry, planted.owner, planted.source)
+    erasure = forget_source(registry, seeded.owner, seeded.source)
     with registry.database.write_transaction() as session:
         report_epoch(session, first, erasure.epoch, 60)
 
@@ -149,11 +149,11 @@ def test_a_replica_is_waited_for_until_it_has_let_go(registry: Registry) -> None
     assert finish_erasure(registry, erasure.id).state == "complete"
 
 
-def test_neither_a_dead_replica_nor_one_that_left_is_waited_for(registry: Registry) -> None:
-    planted = plant(registry)
+def test_an_erasure_waits_for_no_dead_or_unregistered_replica(registry: Registry) -> None:
+    seeded = seed_source(registry)
     with registry.database.write_transaction() as session:
         dead, gone = (register_replica(session, name, 60).id for name in ("dead", "gone"))
-    erasure = forget_source(registry, planted.owner, planted.source)
+    erasure = forget_source(registry, seeded.owner, seeded.source)
 
     with registry.database.write_transaction() as session:
         session.execute(update(Replica).where(Replica.id == dead).values(expires_at=seconds_from_now(-1)))
@@ -165,13 +165,13 @@ def test_neither_a_dead_replica_nor_one_that_left_is_waited_for(registry: Regist
 
 
 @pytest.mark.parametrize("home", ["sqlite-folder"], indirect=True)
-def test_a_replica_learns_in_order_what_to_let_go_of(registry: Registry) -> None:
-    planted, other = plant(registry), plant(registry)
+def test_a_replica_learns_in_order_what_to_evict(registry: Registry) -> None:
+    seeded, other = seed_source(registry), seed_source(registry)
     with registry.database.write_transaction() as session:
         replica = register_replica(session, "one", 60)
         start = replica.epoch
         assert start == current_epoch(session)
-    of_sample = forget_sample(registry, planted.owner, planted.source, planted.first_sample)
+    of_sample = forget_sample(registry, seeded.owner, seeded.source, seeded.first_sample)
     of_source = forget_source(registry, other.owner, other.source)
 
     with registry.database.read_transaction() as session:
@@ -179,7 +179,7 @@ def test_a_replica_learns_in_order_what_to_let_go_of(registry: Registry) -> None
         later = erasures_since(session, of_sample.epoch)
 
     assert [(each.epoch, each.source_id, each.shard_id) for each in evictions] == [
-        (of_sample.epoch, planted.source, planted.first_shard),
+        (of_sample.epoch, seeded.source, seeded.first_shard),
         (of_source.epoch, other.source, None),
     ]
     assert later == evictions[1:]

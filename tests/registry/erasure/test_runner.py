@@ -18,24 +18,24 @@ from registry.erasure.target import target_of
 from registry.registry import Registry
 from registry.storage.keys import prompts_prefix, sample_key, source_prefix
 from tests.registry.erasure.fixtures import (
-    Died,
-    Planted,
-    dying_at,
-    failing,
-    keys_of,
-    plant,
-    rows_of,
-    served,
-    shard_keys,
-    shard_row,
-    source_row,
+    SeededSource,
+    SimulatedKill,
+    count_target_rows,
+    killed_at,
+    list_keys,
+    list_served_shards,
+    list_shard_keys,
+    read_shard,
+    read_source,
+    seed_source,
+    with_failing_store,
 )
 from tests.servers.processes import until
 
-FORGET: dict[str, Callable[[Registry, Planted], Erasure]] = {
-    "source": lambda registry, planted: forget_source(registry, planted.owner, planted.source),
-    "shard": lambda registry, planted: forget_shard(registry, planted.owner, planted.source, planted.first_shard),
-    "sample": lambda registry, planted: forget_sample(registry, planted.owner, planted.source, planted.first_sample),
+FORGET: dict[str, Callable[[Registry, SeededSource], Erasure]] = {
+    "source": lambda registry, seeded: forget_source(registry, seeded.owner, seeded.source),
+    "shard": lambda registry, seeded: forget_shard(registry, seeded.owner, seeded.source, seeded.first_shard),
+    "sample": lambda registry, seeded: forget_sample(registry, seeded.owner, seeded.source, seeded.first_sample),
 }
 DEATHS = [point for point in failpoints.FAILPOINTS if point.startswith("erasure: ")]
 
@@ -47,15 +47,15 @@ def make_due(registry: Registry) -> None:
 
 def left_of(registry: Registry, erasure: Erasure) -> tuple[list[str], dict[str, int]]:
     """All keys and rows of what was to be forgotten."""
-    keys = [key for prefix in erasure.prefixes for key in keys_of(registry, prefix)]
-    return keys, rows_of(registry, target_of(erasure))
+    keys = [key for prefix in erasure.prefixes for key in list_keys(registry, prefix)]
+    return keys, count_target_rows(registry, target_of(erasure))
 
 
 @pytest.mark.parametrize("scope", FORGET)
 def test_nothing_is_left_and_nothing_else_is_touched(registry: Registry, scope: str) -> None:
-    planted, other = plant(registry), plant(registry)
-    before = rows_of(registry, other.target), keys_of(registry, source_prefix(other.source))
-    erasure = FORGET[scope](registry, planted)
+    seeded, other = seed_source(registry), seed_source(registry)
+    before = count_target_rows(registry, other.target), list_keys(registry, source_prefix(other.source))
+    erasure = FORGET[scope](registry, seeded)
     assert left_of(registry, erasure)[0] != []
 
     assert run_erasures(registry) == 1
@@ -65,60 +65,62 @@ def test_nothing_is_left_and_nothing_else_is_touched(registry: Registry, scope: 
     assert progress.state == "complete"
     assert [step.name for step in progress.steps] == list(steps.STEPS)
     assert all(step.done_at is not None and step.error is None for step in progress.steps)
-    assert (rows_of(registry, other.target), keys_of(registry, source_prefix(other.source))) == before
+    assert (count_target_rows(registry, other.target), list_keys(registry, source_prefix(other.source))) == before
     assert run_erasures(registry) == 0
 
 
 @pytest.mark.parametrize("home", ["sqlite-folder"], indirect=True)
 def test_a_forgotten_source_has_no_row_and_no_object(registry: Registry) -> None:
-    planted = plant(registry)
-    finish_erasure(registry, forget_source(registry, planted.owner, planted.source).id)
+    seeded = seed_source(registry)
+    finish_erasure(registry, forget_source(registry, seeded.owner, seeded.source).id)
 
-    assert source_row(registry, planted) is None
-    assert keys_of(registry) == []
+    assert read_source(registry, seeded) is None
+    assert list_keys(registry) == []
 
 
 def test_a_forgotten_shard_leaves_the_others_as_they_were(registry: Registry) -> None:
-    planted = plant(registry)
-    gone, kept = planted.shards
-    before = shard_keys(registry, planted, kept)
+    seeded = seed_source(registry)
+    gone, kept = seeded.shards
+    before = list_shard_keys(registry, seeded, kept)
 
-    finish_erasure(registry, forget_shard(registry, planted.owner, planted.source, gone).id)
+    finish_erasure(registry, forget_shard(registry, seeded.owner, seeded.source, gone).id)
 
-    assert shard_row(registry, gone) is None
-    assert shard_keys(registry, planted, gone) == []
-    assert shard_keys(registry, planted, kept) == before
-    assert served(registry, planted) == [kept]
+    assert read_shard(registry, gone) is None
+    assert list_shard_keys(registry, seeded, gone) == []
+    assert list_shard_keys(registry, seeded, kept) == before
+    assert list_served_shards(registry, seeded) == [kept]
 
 
 def test_a_forgotten_sample_leaves_the_other_pictures_of_its_shard(registry: Registry) -> None:
-    planted = plant(registry, samples=3)
-    shard, (gone, *kept) = planted.first_shard, planted.shards[planted.first_shard]
+    seeded = seed_source(registry, samples=3)
+    shard, (gone, *kept) = seeded.first_shard, seeded.shards[seeded.first_shard]
 
-    finish_erasure(registry, forget_sample(registry, planted.owner, planted.source, gone).id)
+    finish_erasure(registry, forget_sample(registry, seeded.owner, seeded.source, gone).id)
 
-    assert shard_keys(registry, planted, shard) == sorted(sample_key(planted.source, shard, digest) for digest in kept)
-    assert shard_row(registry, shard) is not None
+    assert list_shard_keys(registry, seeded, shard) == sorted(
+        sample_key(seeded.source, shard, digest) for digest in kept
+    )
+    assert read_shard(registry, shard) is not None
 
 
 @pytest.mark.parametrize("home", ["sqlite-folder"], indirect=True)
 def test_a_prompt_of_the_next_generation_outlives_the_erasure(registry: Registry) -> None:
-    planted = plant(registry)
-    erasure = forget_sample(registry, planted.owner, planted.source, planted.first_sample)
-    key = f"{prompts_prefix(planted.source, planted.first_shard, 2)}{erasure.id}.safetensors"
+    seeded = seed_source(registry)
+    erasure = forget_sample(registry, seeded.owner, seeded.source, seeded.first_sample)
+    key = f"{prompts_prefix(seeded.source, seeded.first_shard, 2)}{erasure.id}.safetensors"
     registry.objects.put(key, b"trained without it")
 
     finish_erasure(registry, erasure.id)
 
-    assert key in keys_of(registry)
+    assert key in list_keys(registry)
 
 
-def test_the_steps_say_what_they_removed(registry: Registry, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_steps_count_what_they_removed(registry: Registry, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(steps, "BATCH", 3)
-    planted = plant(registry, shards=2, samples=4)
+    seeded = seed_source(registry, shards=2, samples=4)
     size_bytes = sum(found.size_bytes for found in registry.objects.list_all("sources/"))
 
-    progress = finish_erasure(registry, forget_source(registry, planted.owner, planted.source).id)
+    progress = finish_erasure(registry, forget_source(registry, seeded.owner, seeded.source).id)
 
     found = {step.name: step.found for step in progress.steps}
     assert found["unserve"] == {"prompts": 2, "pinned": 2, "grants": 1}
@@ -133,19 +135,19 @@ def test_the_steps_say_what_they_removed(registry: Registry, monkeypatch: pytest
     indirect=["home"],
 )
 @pytest.mark.parametrize("point", DEATHS)
-def test_a_death_at_any_point_changes_nothing_about_the_end(registry: Registry, scope: str, point: str) -> None:
-    planted = plant(registry)
-    keys = len(keys_of(registry))
-    with dying_at(point):
+def test_an_erasure_completes_after_a_kill_at_any_failpoint(registry: Registry, scope: str, point: str) -> None:
+    seeded = seed_source(registry)
+    keys = len(list_keys(registry))
+    with killed_at(point):
         try:
-            erasure = FORGET[scope](registry, planted)
+            erasure = FORGET[scope](registry, seeded)
             finish_erasure(registry, erasure.id)
-        except Died:
+        except SimulatedKill:
             died = True
         else:
             died = False
     assert died
-    assert planted.first_shard not in served(registry, planted)
+    assert seeded.first_shard not in list_served_shards(registry, seeded)
     with registry.database.read_transaction() as session:
         erasure = session.query(Erasure).one()
     if point == "erasure: half the objects":
@@ -162,27 +164,29 @@ def test_a_death_at_any_point_changes_nothing_about_the_end(registry: Registry, 
     }[scope]
 
 
-def test_a_store_that_fails_is_asked_again_later(registry: Registry) -> None:
-    planted = plant(registry)
-    erasure = forget_source(registry, planted.owner, planted.source)
-    broken = failing(registry, failures=1)
+def test_a_failing_store_is_retried_later(registry: Registry) -> None:
+    seeded = seed_source(registry)
+    erasure = forget_source(registry, seeded.owner, seeded.source)
+    broken = with_failing_store(registry, failures=1)
 
     assert run_erasures(broken) == 0
 
     assert run_erasures(broken) == 0  # not due yet
-    waiting = finish_erasure(failing(registry, failures=1), erasure.id)
+    waiting = finish_erasure(with_failing_store(registry, failures=1), erasure.id)
     assert waiting.waits_for == ("objects: the store sleeps: wake it",)
     assert waiting.steps[1].attempts == 2
-    assert source_row(registry, planted) is None  # rows did not wait for the store
+    assert read_source(registry, seeded) is None  # rows did not wait for the store
     make_due(registry)
     assert run_erasures(broken) == 1
-    assert keys_of(registry) == []
+    assert list_keys(registry) == []
 
 
 @pytest.mark.parametrize("home", ["sqlite-folder"], indirect=True)
-def test_an_unexpected_failure_is_noted_without_its_words(registry: Registry, monkeypatch: pytest.MonkeyPatch) -> None:
-    planted = plant(registry)
-    erasure = forget_source(registry, planted.owner, planted.source)
+def test_an_unexpected_error_is_recorded_without_its_message(
+    registry: Registry, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    seeded = seed_source(registry)
+    erasure = forget_source(registry, seeded.owner, seeded.source)
 
     def fail(*_: object) -> None:
         raise RuntimeError("a name of somebody")
@@ -192,10 +196,10 @@ def test_an_unexpected_failure_is_noted_without_its_words(registry: Registry, mo
 
 
 @pytest.mark.parametrize("home", ["sqlite-folder"], indirect=True)
-def test_what_a_late_writer_left_is_removed_by_the_last_look(registry: Registry) -> None:
-    planted = plant(registry)
-    erasure = forget_source(registry, planted.owner, planted.source)
-    key = sample_key(planted.source, planted.first_shard, "ab" * 32)
+def test_the_verify_step_removes_what_a_late_writer_left(registry: Registry) -> None:
+    seeded = seed_source(registry)
+    erasure = forget_source(registry, seeded.owner, seeded.source)
+    key = sample_key(seeded.source, seeded.first_shard, "ab" * 32)
 
     def write_late(point: str) -> None:
         if point == "erasure: rows removed":
@@ -209,12 +213,12 @@ def test_what_a_late_writer_left_is_removed_by_the_last_look(registry: Registry)
 
     assert progress.state == "complete"
     assert progress.steps[-1].found == {"late": 1}
-    assert keys_of(registry, source_prefix(planted.source)) == []
+    assert list_keys(registry, source_prefix(seeded.source)) == []
 
 
-def test_two_that_run_the_same_erasure_do_no_harm(registry: Registry) -> None:
-    planted = plant(registry, shards=3, samples=3)
-    erasure = forget_source(registry, planted.owner, planted.source)
+def test_two_runners_of_the_same_erasure_do_no_harm(registry: Registry) -> None:
+    seeded = seed_source(registry, shards=3, samples=3)
+    erasure = forget_source(registry, seeded.owner, seeded.source)
     gate = threading.Barrier(3)
     failures: list[BaseException] = []
 
@@ -239,9 +243,9 @@ def test_two_that_run_the_same_erasure_do_no_harm(registry: Registry) -> None:
     assert found["objects"]["objects"] == 12
 
 
-def test_each_due_erasure_is_taken_by_one_runner_and_none_is_begun_when_it_is_over(registry: Registry) -> None:
-    planted = [plant(registry, shards=1, samples=1) for _ in range(4)]
-    for one in planted:
+def test_each_due_erasure_is_claimed_by_one_runner_and_none_after_it_should_stop(registry: Registry) -> None:
+    seeded = [seed_source(registry, shards=1, samples=1) for _ in range(4)]
+    for one in seeded:
         forget_source(registry, one.owner, one.source)
 
     is_over = iter([False, True])
@@ -260,19 +264,19 @@ def test_each_due_erasure_is_taken_by_one_runner_and_none_is_begun_when_it_is_ov
     until(run_again, "all are complete")
 
     assert sum(counts) == 3
-    assert keys_of(registry) == []
+    assert list_keys(registry) == []
 
 
 def test_a_source_can_be_forgotten_while_its_shard_and_sample_are(registry: Registry) -> None:
-    planted = plant(registry, shards=3)
-    first, second, _ = planted.shards
-    forget_shard(registry, planted.owner, planted.source, first)
-    forget_sample(registry, planted.owner, planted.source, planted.shards[second][0])
-    forget_source(registry, planted.owner, planted.source)
+    seeded = seed_source(registry, shards=3)
+    first, second, _ = seeded.shards
+    forget_shard(registry, seeded.owner, seeded.source, first)
+    forget_sample(registry, seeded.owner, seeded.source, seeded.shards[second][0])
+    forget_source(registry, seeded.owner, seeded.source)
 
     assert run_erasures(registry) == 3
-    assert keys_of(registry) == []
-    assert rows_of(registry, planted.target) == {}
+    assert list_keys(registry) == []
+    assert count_target_rows(registry, seeded.target) == {}
 
 
 def bytes_below(folder: Path) -> bytes:
@@ -284,14 +288,14 @@ def bytes_below(folder: Path) -> bytes:
 def test_no_byte_of_names_labels_or_pictures_is_left_in_any_file(
     registry: Registry, tmp_path: Path, scope: str
 ) -> None:
-    planted = plant(registry, name="the album of Ada", samples=50)
-    other = plant(registry)
-    words = [f"label of {planted.source}".encode(), *_pictures(planted, planted.first_shard)]
+    seeded = seed_source(registry, name="the album of Ada", samples=50)
+    other = seed_source(registry)
+    words = [f"label of {seeded.source}".encode(), *_pictures(seeded, seeded.first_shard)]
     words += [b"the album of Ada"] if scope == "source" else []
     before = bytes_below(tmp_path)
     assert all(word in before for word in words)
 
-    progress = finish_erasure(registry, FORGET[scope](registry, planted).id)
+    progress = finish_erasure(registry, FORGET[scope](registry, seeded).id)
 
     assert progress.state == "complete"
     after = bytes_below(tmp_path)
@@ -301,17 +305,17 @@ def test_no_byte_of_names_labels_or_pictures_is_left_in_any_file(
     assert f"label of {other.source}".encode() in after
 
 
-def _pictures(planted: Planted, shard: UUID) -> list[bytes]:
-    digests = [digest.encode() for digest in planted.shards[shard]]
+def _pictures(seeded: SeededSource, shard: UUID) -> list[bytes]:
+    digests = [digest.encode() for digest in seeded.shards[shard]]
     return [f"picture {number} of {shard}".encode() for number in range(50)] + digests
 
 
 @pytest.mark.parametrize("home", ["sqlite-folder"], indirect=True)
-def test_a_reader_in_the_way_of_the_scrubbing_is_waited_for(
+def test_the_rows_step_waits_for_a_reader_that_prevents_the_vacuum(
     registry: Registry, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    planted = plant(registry)
-    erasure = forget_source(registry, planted.owner, planted.source)
+    seeded = seed_source(registry)
+    erasure = forget_source(registry, seeded.owner, seeded.source)
     monkeypatch.setattr(steps, "vacuum", lambda _: False)
     assert "reader keeps deleted rows in the database" in finish_erasure(registry, erasure.id).waits_for[0]
     monkeypatch.undo()
@@ -321,10 +325,10 @@ def test_a_reader_in_the_way_of_the_scrubbing_is_waited_for(
 
 @pytest.mark.parametrize("home", ["sqlite-folder"], indirect=True)
 def test_the_objects_of_a_shard_go_with_its_last_sample(registry: Registry) -> None:
-    planted = plant(registry, samples=1)
-    erasure = forget_sample(registry, planted.owner, planted.source, planted.first_sample)
+    seeded = seed_source(registry, samples=1)
+    erasure = forget_sample(registry, seeded.owner, seeded.source, seeded.first_sample)
 
     assert finish_erasure(registry, erasure.id).state == "complete"
 
-    assert shard_keys(registry, planted, planted.first_shard) == []
-    assert len(keys_of(registry)) == 2
+    assert list_shard_keys(registry, seeded, seeded.first_shard) == []
+    assert len(list_keys(registry)) == 2

@@ -22,7 +22,15 @@ from registry.registry import Registry
 from registry.storage import write_claims
 from registry.storage.keys import probe_key, sample_key, shard_prefix
 from registry.storage.ownership import StoreOwnershipError
-from tests.registry.erasure.fixtures import Planted, abandon_check, keys_of, plant, rows_of, shard_keys, shard_row
+from tests.registry.erasure.fixtures import (
+    SeededSource,
+    count_target_rows,
+    die_during_store_check,
+    list_keys,
+    list_shard_keys,
+    read_shard,
+    seed_source,
+)
 from tests.registry.factories import make_shard
 
 DIGEST = "ab" * 32
@@ -35,81 +43,79 @@ def mend(registry: Registry) -> list[str]:
     return actions
 
 
-def picture_key(planted: Planted, number: int = 0) -> str:
-    return sample_key(planted.source, planted.first_shard, planted.shards[planted.first_shard][number])
+def picture_key(seeded: SeededSource, number: int = 0) -> str:
+    return sample_key(seeded.source, seeded.first_shard, seeded.shards[seeded.first_shard][number])
 
 
-def prompt_key(registry: Registry, planted: Planted) -> str:
-    return next(key for key in shard_keys(registry, planted, planted.first_shard) if "/prompts/" in key)
+def prompt_key(registry: Registry, seeded: SeededSource) -> str:
+    return next(key for key in list_shard_keys(registry, seeded, seeded.first_shard) if "/prompts/" in key)
 
 
 @pytest.mark.parametrize("home", ["sqlite-folder"], indirect=True)
 def test_nothing_is_done_where_nothing_is_wrong(registry: Registry) -> None:
-    planted = plant(registry)
-    before = rows_of(registry, planted.target), keys_of(registry)
+    seeded = seed_source(registry)
+    before = count_target_rows(registry, seeded.target), list_keys(registry)
 
     assert mend(registry) == []
-    assert (rows_of(registry, planted.target), keys_of(registry)) == before
+    assert (count_target_rows(registry, seeded.target), list_keys(registry)) == before
 
 
 @pytest.mark.parametrize("home", ["sqlite-folder"], indirect=True)
-def test_only_admins_may_mend(registry: Registry) -> None:
-    planted = plant(registry)
+def test_only_admins_may_repair(registry: Registry) -> None:
+    seeded = seed_source(registry)
 
     with pytest.raises(Forbidden):
-        repair(registry, planted.owner, [])
+        repair(registry, seeded.owner, [])
 
 
 def test_orphans_are_removed_and_all_else_stays(registry: Registry) -> None:
-    planted = plant(registry)
-    before = keys_of(registry)
-    registry.objects.put(sample_key(planted.source, planted.first_shard, DIGEST), b"left behind")
+    seeded = seed_source(registry)
+    before = list_keys(registry)
+    registry.objects.put(sample_key(seeded.source, seeded.first_shard, DIGEST), b"left behind")
 
     assert mend(registry) == ["removed (11 bytes)"]
-    assert keys_of(registry) == before
+    assert list_keys(registry) == before
 
 
-def test_what_a_dead_process_tried_the_store_out_by_is_removed(
-    registry: Registry, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    plant(registry)
-    before = keys_of(registry, "")
-    abandon_check(registry, monkeypatch)
-    assert keys_of(registry, "") != before
+def test_an_old_leftover_of_a_store_check_is_removed(registry: Registry, monkeypatch: pytest.MonkeyPatch) -> None:
+    seed_source(registry)
+    before = list_keys(registry, "")
+    die_during_store_check(registry, monkeypatch)
+    assert list_keys(registry, "") != before
     monkeypatch.setattr(orphan_objects, "PROBE_SECONDS", -1.0)
 
     assert mend(registry) == ["removed (0 bytes)"]
-    assert keys_of(registry, "") == before
+    assert list_keys(registry, "") == before
 
 
 @pytest.mark.parametrize("home", ["sqlite-folder"], indirect=True)
-def test_what_somebody_may_be_trying_the_store_out_by_is_left(registry: Registry) -> None:
+def test_an_object_of_a_running_store_check_is_kept(registry: Registry) -> None:
     key = probe_key()
     registry.objects.put(key, b"")
 
     [mended] = repair(registry, OPERATOR, [Finding("orphan object", key, "", True)])
 
     assert mended.action == NOTHING_TO_REPAIR
-    assert key in keys_of(registry, "")
+    assert key in list_keys(registry, "")
 
 
-def test_what_is_no_orphan_any_more_is_left(registry: Registry) -> None:
-    planted, shard = plant(registry), new_id()
-    held, named = sample_key(planted.source, shard, DIGEST), picture_key(planted)
+def test_an_object_that_is_no_orphan_any_more_is_kept(registry: Registry) -> None:
+    seeded, shard = seed_source(registry), new_id()
+    held, named = sample_key(seeded.source, shard, DIGEST), picture_key(seeded)
     registry.objects.put(held, b"on its way")
     with registry.database.write_transaction() as session:
-        prefix = shard_prefix(planted.source, shard)
-        write_claims.add_claim(session, new_id(), "upload", planted.source, prefixes=[prefix])
+        prefix = shard_prefix(seeded.source, shard)
+        write_claims.add_claim(session, new_id(), "upload", seeded.source, prefixes=[prefix])
     stale = [Finding("orphan object", key, "", True) for key in (held, named, f"{named[:-64]}{DIGEST}")]
 
     assert [mended.action for mended in repair(registry, OPERATOR, stale)] == [NOTHING_TO_REPAIR] * 3
-    assert {held, named} <= set(keys_of(registry))
+    assert {held, named} <= set(list_keys(registry))
 
 
 @pytest.mark.parametrize("fault", ["lost", "damaged", "stale"])
 def test_a_prompt_that_cannot_be_served_is_dropped_and_trained_again(registry: Registry, fault: str) -> None:
-    planted = plant(registry)
-    key = prompt_key(registry, planted)
+    seeded = seed_source(registry)
+    key = prompt_key(registry, seeded)
     if fault != "stale":
         registry.objects.remove(key)
     if fault == "damaged":
@@ -117,41 +123,41 @@ def test_a_prompt_that_cannot_be_served_is_dropped_and_trained_again(registry: R
     with registry.database.write_transaction() as session:
         session.execute(update(Shard).values(attempts=4, error="no bytes", not_before=seconds_from_now(900)))
         if fault == "stale":
-            session.execute(update(Shard).where(Shard.id == planted.first_shard).values(generation=2))
+            session.execute(update(Shard).where(Shard.id == seeded.first_shard).values(generation=2))
 
     assert mend(registry) == ["dropped, also from 1 releases; its shard is trained again"]
 
     with registry.database.read_transaction() as session:
-        assert session.scalars(select(Prompt).where(Prompt.shard_id == planted.first_shard)).all() == []
+        assert session.scalars(select(Prompt).where(Prompt.shard_id == seeded.first_shard)).all() == []
         assert len(session.scalars(select(ReleasePrompt)).all()) == 1
         assert session.scalars(select(ReleaseLoss)).all() == []  # nothing was forgotten
-        shard = session.get_one(Shard, planted.first_shard)
+        shard = session.get_one(Shard, seeded.first_shard)
         assert (shard.attempts, shard.error, shard.not_before) == (0, None, None)
         line = session.scalars(select(LogEntry).where(LogEntry.action == "doctor.prompt_dropped")).one()
     assert line.subject["releases"] == 1
-    assert key not in keys_of(registry)
+    assert key not in list_keys(registry)
 
 
 @pytest.mark.parametrize("home", ["sqlite-folder"], indirect=True)
 def test_a_remote_shard_goes_with_its_lost_prompt(registry: Registry) -> None:
-    planted = plant(registry)
+    seeded = seed_source(registry)
     with registry.database.write_transaction() as session:
-        session.execute(delete(Sample).where(Sample.shard_id == planted.first_shard))
-        session.execute(update(Shard).where(Shard.id == planted.first_shard).values(is_remote=True))
-    registry.objects.remove(shard_prefix(planted.source, planted.first_shard))
+        session.execute(delete(Sample).where(Sample.shard_id == seeded.first_shard))
+        session.execute(update(Shard).where(Shard.id == seeded.first_shard).values(is_remote=True))
+    registry.objects.remove(shard_prefix(seeded.source, seeded.first_shard))
 
     assert mend(registry) == [
         "dropped, also from 1 releases; its shard was removed: publish the prompt again if you have it"
     ]
-    assert shard_row(registry, planted.first_shard) is None
+    assert read_shard(registry, seeded.first_shard) is None
 
 
 @pytest.mark.parametrize("fault", ["LOST", "DAMAGED"])
 def test_a_lost_picture_is_dropped_loudly_and_its_shard_is_trained_again(registry: Registry, fault: str) -> None:
-    planted = plant(registry)
-    registry.objects.remove(picture_key(planted))
+    seeded = seed_source(registry)
+    registry.objects.remove(picture_key(seeded))
     if fault == "DAMAGED":
-        registry.objects.put(picture_key(planted), b"other bytes")
+        registry.objects.put(picture_key(seeded), b"other bytes")
 
     (action,) = [action for action in mend(registry) if fault in action]
     assert action == (
@@ -159,81 +165,81 @@ def test_a_lost_picture_is_dropped_loudly_and_its_shard_is_trained_again(registr
     )
 
     with registry.database.read_transaction() as session:
-        left = session.scalars(select(Sample.digest).where(Sample.shard_id == planted.first_shard)).all()
+        left = session.scalars(select(Sample.digest).where(Sample.shard_id == seeded.first_shard)).all()
         # A prompt that knows the picture could not be found by it any more, and so never be forgotten with it.
-        assert session.scalars(select(Prompt).where(Prompt.shard_id == planted.first_shard)).all() == []
-        assert session.get_one(Shard, planted.first_shard).generation == 2
-    assert left == planted.shards[planted.first_shard][1:]
-    assert picture_key(planted) not in keys_of(registry)
+        assert session.scalars(select(Prompt).where(Prompt.shard_id == seeded.first_shard)).all() == []
+        assert session.get_one(Shard, seeded.first_shard).generation == 2
+    assert left == seeded.shards[seeded.first_shard][1:]
+    assert picture_key(seeded) not in list_keys(registry)
 
 
 @pytest.mark.parametrize("is_trained", [True, False])
 @pytest.mark.parametrize("home", ["sqlite-folder"], indirect=True)
 def test_a_shard_goes_with_its_last_picture(registry: Registry, is_trained: bool) -> None:
-    planted = plant(registry, samples=1)
-    registry.objects.remove(picture_key(planted))
+    seeded = seed_source(registry, samples=1)
+    registry.objects.remove(picture_key(seeded))
     if not is_trained:
-        registry.objects.remove(prompt_key(registry, planted))
+        registry.objects.remove(prompt_key(registry, seeded))
         with registry.database.write_transaction() as session:
-            session.execute(delete(Prompt).where(Prompt.shard_id == planted.first_shard))
+            session.execute(delete(Prompt).where(Prompt.shard_id == seeded.first_shard))
 
     mend(registry)
 
-    assert shard_row(registry, planted.first_shard) is None
+    assert read_shard(registry, seeded.first_shard) is None
 
 
 def test_a_store_that_is_not_mounted_costs_no_row(registry: Registry) -> None:
-    planted = plant(registry)
+    seeded = seed_source(registry)
     findings = [
-        Finding("lost sample", picture_key(planted), "", True),
-        Finding("lost prompt", prompt_key(registry, planted), "", True),
+        Finding("lost sample", picture_key(seeded), "", True),
+        Finding("lost prompt", prompt_key(registry, seeded), "", True),
     ]
     registry.objects.remove("")
-    before = rows_of(registry, planted.target)
+    before = count_target_rows(registry, seeded.target)
 
     for finding in findings:
         with pytest.raises(StoreOwnershipError, match="disk is mounted"):
             repair(registry, OPERATOR, [finding])
 
-    assert rows_of(registry, planted.target) == before
+    assert count_target_rows(registry, seeded.target) == before
 
 
-def test_what_is_well_again_or_being_forgotten_is_not_dropped(registry: Registry) -> None:
-    planted, gone = plant(registry), plant(registry)
+def test_intact_or_forgotten_rows_are_not_dropped(registry: Registry) -> None:
+    seeded, gone = seed_source(registry), seed_source(registry)
     stale = [
-        Finding("lost sample", picture_key(planted), "", True),
-        Finding("damaged prompt", prompt_key(registry, planted), "", True),
-        Finding("empty shard", str(planted.first_shard), "", True),
+        Finding("lost sample", picture_key(seeded), "", True),
+        Finding("damaged prompt", prompt_key(registry, seeded), "", True),
+        Finding("empty shard", str(seeded.first_shard), "", True),
         Finding("lost sample", picture_key(gone), "", True),
         Finding("lost prompt", prompt_key(registry, gone), "", True),
         Finding("empty shard", str(gone.first_shard), "", True),
     ]
-    before = rows_of(registry, planted.target)
+    before = count_target_rows(registry, seeded.target)
     forget_source(registry, gone.owner, gone.source)
 
     assert [mended.action for mended in repair(registry, OPERATOR, stale)] == [NOTHING_TO_REPAIR] * 6
-    assert rows_of(registry, planted.target) == before
+    assert count_target_rows(registry, seeded.target) == before
 
 
-def test_leftovers_of_the_dead_are_cleared_up(registry: Registry) -> None:
-    planted, dead = plant(registry), new_id()
+def test_leftovers_of_dead_processes_are_removed(registry: Registry) -> None:
+    seeded, dead = seed_source(registry), new_id()
     shard = new_id()
-    key = sample_key(planted.source, shard, DIGEST)
+    key = sample_key(seeded.source, shard, DIGEST)
     registry.objects.put(key, b"half an upload")
     with registry.database.write_transaction() as session:
-        prefix = shard_prefix(planted.source, shard)
+        prefix = shard_prefix(seeded.source, shard)
         write_claims.add_claim(
-            session, dead, "upload", planted.source, scratch_id=registry.scratch.id, prefixes=[prefix]
+            session, dead, "upload", seeded.source, scratch_id=registry.scratch.id, prefixes=[prefix]
         )
         session.execute(update(WriteClaim).values(expires_at=seconds_from_now(-1)))
-        bare = make_shard(session, session.get_one(Source, planted.source)).id
+        bare = make_shard(session, session.get_one(Source, seeded.source)).id
     (registry.scratch.folder / str(dead)).mkdir()
     (registry.scratch.folder / f"{dead}.lock").touch()
 
     assert mend(registry) == ["cleaned up", "removed", "removed"]
 
-    assert key not in keys_of(registry)
-    assert shard_row(registry, bare) is None
+    assert key not in list_keys(registry)
+    assert read_shard(registry, bare) is None
     assert not (registry.scratch.folder / str(dead)).exists()
 
 
@@ -265,7 +271,7 @@ def change_the_head(session: Session) -> None:
 @pytest.mark.parametrize(
     "tamper", [change_a_line, take_a_line_out, cut_the_end_off, lose_the_head, set_the_head_back, change_the_head]
 )
-def test_a_broken_log_is_acknowledged_once_and_works_again(registry: Registry, tamper: object) -> None:
+def test_a_log_gap_is_acknowledged_once_and_the_log_works_again(registry: Registry, tamper: object) -> None:
     assert callable(tamper)
     with registry.database.write_transaction() as session:
         for _ in range(5):
@@ -287,7 +293,7 @@ def test_a_broken_log_is_acknowledged_once_and_works_again(registry: Registry, t
 
 
 @pytest.mark.parametrize("home", ["sqlite-folder"], indirect=True)
-def test_a_line_that_is_changed_again_is_a_new_fault(registry: Registry) -> None:
+def test_an_entry_that_is_changed_again_is_a_new_gap(registry: Registry) -> None:
     with registry.database.write_transaction() as session:
         for _ in range(3):
             chain.append_entry(session, None, "test")

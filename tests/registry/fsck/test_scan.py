@@ -17,7 +17,7 @@ from registry.ids import new_id
 from registry.registry import Registry
 from registry.storage import write_claims
 from registry.storage.keys import probe_timestamp, prompts_prefix, sample_key, shard_prefix
-from tests.registry.erasure.fixtures import Planted, abandon_check, plant, shard_keys
+from tests.registry.erasure.fixtures import SeededSource, die_during_store_check, list_shard_keys, seed_source
 from tests.registry.factories import make_shard
 
 DIGEST = "ab" * 32
@@ -32,19 +32,19 @@ def overwrite(registry: Registry, key: str, body: bytes) -> None:
     registry.objects.put(key, body)
 
 
-def picture_key(planted: Planted) -> str:
-    return sample_key(planted.source, planted.first_shard, planted.first_sample)
+def picture_key(seeded: SeededSource) -> str:
+    return sample_key(seeded.source, seeded.first_shard, seeded.first_sample)
 
 
-def prompt_key(registry: Registry, planted: Planted) -> str:
-    return next(key for key in shard_keys(registry, planted, planted.first_shard) if "/prompts/" in key)
+def prompt_key(registry: Registry, seeded: SeededSource) -> str:
+    return next(key for key in list_shard_keys(registry, seeded, seeded.first_shard) if "/prompts/" in key)
 
 
 def test_a_healthy_registry_has_no_findings(registry: Registry, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(orphan_objects, "BATCH", 2)
     monkeypatch.setattr(missing_objects, "PAGE", 1)
-    plant(registry, shards=3)
-    plant(registry)
+    seed_source(registry, shards=3)
+    seed_source(registry)
     counts: list[int] = []
 
     assert list(scan(registry, progress=counts.append)) == []
@@ -52,11 +52,11 @@ def test_a_healthy_registry_has_no_findings(registry: Registry, monkeypatch: pyt
 
 
 def test_an_object_without_a_row_is_an_orphan(registry: Registry) -> None:
-    planted = plant(registry)
+    seeded = seed_source(registry)
     keys = [
-        sample_key(planted.source, planted.first_shard, DIGEST),
-        sample_key(planted.source, new_id(), planted.first_sample),  # the right picture in a wrong shard
-        f"{prompts_prefix(planted.source, planted.first_shard, 1)}{new_id()}.safetensors",
+        sample_key(seeded.source, seeded.first_shard, DIGEST),
+        sample_key(seeded.source, new_id(), seeded.first_sample),  # the right picture in a wrong shard
+        f"{prompts_prefix(seeded.source, seeded.first_shard, 1)}{new_id()}.safetensors",
         sample_key(new_id(), new_id(), DIGEST),
     ]
     for key in keys:
@@ -65,18 +65,18 @@ def test_an_object_without_a_row_is_an_orphan(registry: Registry) -> None:
     assert sorted(found(registry)) == sorted(("orphan object", key) for key in keys)
 
 
-def test_what_somebody_still_holds_is_no_orphan(registry: Registry) -> None:
-    planted, shard = plant(registry), new_id()
+def test_an_object_under_a_write_claim_is_no_orphan(registry: Registry) -> None:
+    seeded, shard = seed_source(registry), new_id()
     with registry.database.write_transaction() as session:
-        prefix = shard_prefix(planted.source, shard)
-        write_claims.add_claim(session, new_id(), "upload", planted.source, prefixes=[prefix])
-    registry.objects.put(sample_key(planted.source, shard, DIGEST), b"on its way")
+        prefix = shard_prefix(seeded.source, shard)
+        write_claims.add_claim(session, new_id(), "upload", seeded.source, prefixes=[prefix])
+    registry.objects.put(sample_key(seeded.source, shard, DIGEST), b"on its way")
 
     assert found(registry) == []
 
 
-def test_what_is_being_forgotten_is_neither_orphan_nor_lost(registry: Registry) -> None:
-    first, second, third = (plant(registry) for _ in range(3))
+def test_objects_that_are_being_forgotten_are_neither_orphans_nor_lost(registry: Registry) -> None:
+    first, second, third = (seed_source(registry) for _ in range(3))
     forget_source(registry, first.owner, first.source)
     forget_shard(registry, second.owner, second.source, second.first_shard)
     forget_sample(registry, third.owner, third.source, third.first_sample)
@@ -85,7 +85,7 @@ def test_what_is_being_forgotten_is_neither_orphan_nor_lost(registry: Registry) 
     assert found(registry) == []
 
 
-def test_a_key_that_the_registry_never_makes_is_unknown_and_left_alone(registry: Registry) -> None:
+def test_an_object_that_the_registry_did_not_write_is_unknown_and_not_repairable(registry: Registry) -> None:
     registry.objects.put("notes/from-the-operator.txt", b"do not touch")
 
     (finding,) = scan(registry)
@@ -94,10 +94,8 @@ def test_a_key_that_the_registry_never_makes_is_unknown_and_left_alone(registry:
     assert not finding.is_repairable
 
 
-def test_what_a_dead_process_tried_the_store_out_by_is_an_orphan_once_it_is_old(
-    registry: Registry, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    abandon_check(registry, monkeypatch)
+def test_an_old_leftover_of_a_store_check_is_an_orphan(registry: Registry, monkeypatch: pytest.MonkeyPatch) -> None:
+    die_during_store_check(registry, monkeypatch)
     assert found(registry) == []  # somebody may be at it
 
     monkeypatch.setattr(orphan_objects, "PROBE_SECONDS", -1.0)
@@ -108,7 +106,7 @@ def test_what_a_dead_process_tried_the_store_out_by_is_an_orphan_once_it_is_old(
 
 
 @pytest.mark.parametrize("home", ["sqlite-folder"], indirect=True)
-def test_a_key_that_looks_like_that_of_a_check_is_unknown(registry: Registry) -> None:
+def test_a_key_that_resembles_a_store_check_is_unknown(registry: Registry) -> None:
     keys = ["check-1", f"check-{UUID(int=7)}", f"notes/check-{new_id()}"]
     for key in keys:
         registry.objects.put(key, b"do not touch")
@@ -118,53 +116,53 @@ def test_a_key_that_looks_like_that_of_a_check_is_unknown(registry: Registry) ->
 
 @pytest.mark.parametrize("deep", [True, False])
 def test_rows_whose_objects_are_gone_or_cut_are_found(registry: Registry, deep: bool) -> None:
-    planted = plant(registry)
-    prompt = prompt_key(registry, planted)
-    registry.objects.remove(picture_key(planted))
+    seeded = seed_source(registry)
+    prompt = prompt_key(registry, seeded)
+    registry.objects.remove(picture_key(seeded))
     overwrite(registry, prompt, b"short")
 
-    assert sorted(found(registry, deep=deep)) == [("damaged prompt", prompt), ("lost sample", picture_key(planted))]
+    assert sorted(found(registry, deep=deep)) == [("damaged prompt", prompt), ("lost sample", picture_key(seeded))]
 
 
 def test_bytes_that_changed_are_found_by_reading_them(registry: Registry) -> None:
-    planted = plant(registry)
-    overwrite(registry, picture_key(planted), f"PICTURE 0 of {planted.first_shard}".encode())
+    seeded = seed_source(registry)
+    overwrite(registry, picture_key(seeded), f"PICTURE 0 of {seeded.first_shard}".encode())
 
     assert found(registry, deep=False) == []
-    assert found(registry) == [("damaged sample", picture_key(planted))]
+    assert found(registry) == [("damaged sample", picture_key(seeded))]
 
 
 def test_a_prompt_of_another_generation_is_stale(registry: Registry) -> None:
-    planted = plant(registry)
+    seeded = seed_source(registry)
     with registry.database.write_transaction() as session:
-        session.execute(update(Shard).where(Shard.id == planted.first_shard).values(generation=2))
+        session.execute(update(Shard).where(Shard.id == seeded.first_shard).values(generation=2))
 
-    assert found(registry) == [("stale prompt", prompt_key(registry, planted))]
+    assert found(registry) == [("stale prompt", prompt_key(registry, seeded))]
 
 
 @pytest.mark.parametrize("home", ["sqlite-folder"], indirect=True)
 def test_a_shard_with_nothing_in_it_is_empty_and_a_remote_one_with_a_prompt_is_not(registry: Registry) -> None:
-    planted = plant(registry)
-    remote, emptied = planted.shards
+    seeded = seed_source(registry)
+    remote, emptied = seeded.shards
     with registry.database.write_transaction() as session:
-        session.execute(delete(Sample).where(Sample.source_id == planted.source))
+        session.execute(delete(Sample).where(Sample.source_id == seeded.source))
         session.execute(update(Shard).where(Shard.id == remote).values(is_remote=True))
         session.execute(delete(Prompt).where(Prompt.shard_id == emptied))
-        bare = make_shard(session, session.get_one(Source, planted.source)).id
+        bare = make_shard(session, session.get_one(Source, seeded.source)).id
 
     kinds = [subject for kind, subject in found(registry) if kind == "empty shard"]
 
     assert sorted(kinds) == sorted([str(emptied), str(bare)])
 
 
-def test_an_expired_holding_is_found_and_one_elsewhere_cannot_be_mended_here(registry: Registry) -> None:
-    planted = plant(registry)
+def test_an_expired_claim_is_found_and_repairable_only_on_its_own_host(registry: Registry) -> None:
+    seeded = seed_source(registry)
     here, elsewhere, alive = sorted(new_id() for _ in range(3))
     with registry.database.write_transaction() as session:
-        write_claims.add_claim(session, here, "upload", planted.source, scratch_id=registry.scratch.id)
-        write_claims.add_claim(session, elsewhere, "upload", planted.source, scratch_id=new_id())
+        write_claims.add_claim(session, here, "upload", seeded.source, scratch_id=registry.scratch.id)
+        write_claims.add_claim(session, elsewhere, "upload", seeded.source, scratch_id=new_id())
         session.execute(update(WriteClaim).values(expires_at=seconds_from_now(-1)))
-        write_claims.add_claim(session, alive, "upload", planted.source)
+        write_claims.add_claim(session, alive, "upload", seeded.source)
 
     findings = list(scan(registry))
 
@@ -175,7 +173,7 @@ def test_an_expired_holding_is_found_and_one_elsewhere_cannot_be_mended_here(reg
 
 
 @pytest.mark.parametrize("home", ["sqlite-folder"], indirect=True)
-def test_a_room_that_nobody_locks_is_abandoned(registry: Registry) -> None:
+def test_an_unlocked_scratch_folder_is_abandoned(registry: Registry) -> None:
     dead, alive = new_id(), new_id()
     assert registry.scratch.id
     (registry.scratch.folder / str(dead)).mkdir()
@@ -187,9 +185,9 @@ def test_a_room_that_nobody_locks_is_abandoned(registry: Registry) -> None:
 
 
 @pytest.mark.parametrize("home", ["sqlite-folder"], indirect=True)
-def test_a_changed_line_of_the_log_is_found(registry: Registry) -> None:
-    planted = plant(registry)
-    erasure = forget_source(registry, planted.owner, planted.source)
+def test_a_changed_log_entry_is_found(registry: Registry) -> None:
+    seeded = seed_source(registry)
+    erasure = forget_source(registry, seeded.owner, seeded.source)
     with registry.database.write_transaction() as session:
         session.execute(update(LogEntry).where(LogEntry.number == erasure.epoch).values(action="nothing"))
 

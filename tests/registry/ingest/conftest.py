@@ -1,4 +1,4 @@
-"""A desk on each pair of homes, and faults at the points of an upload."""
+"""A uploader on each pair of homes, and faults at the points of an upload."""
 
 from __future__ import annotations
 
@@ -9,19 +9,19 @@ import pytest
 
 from registry import failpoints
 from registry.registry import Registry
-from tests.registry.ingest.fixtures import AtPoint, Desk
+from tests.registry.ingest.fixtures import AtFailpoint, Uploader
 
 if TYPE_CHECKING:
-    from tests.registry.conftest import Workshop
+    from tests.registry.conftest import DatasetBuilder
 
 
 @pytest.fixture
-def desk(registry: Registry, shop: Workshop) -> Desk:
-    return Desk(registry, shop)
+def uploader(registry: Registry, builder: DatasetBuilder) -> Uploader:
+    return Uploader(registry, builder)
 
 
 @pytest.fixture
-def at_point(monkeypatch: pytest.MonkeyPatch) -> AtPoint:
+def at_failpoint(monkeypatch: pytest.MonkeyPatch) -> AtFailpoint:
     """Makes something happen when an upload reaches a point."""
 
     def set_up(point: str, happen: Callable[[], None]) -> None:

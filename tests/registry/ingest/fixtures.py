@@ -22,18 +22,18 @@ from registry.storage.keys import sample_key
 from tests.registry.factories import make_task, make_user
 
 if TYPE_CHECKING:
-    from tests.registry.conftest import Workshop
+    from tests.registry.conftest import DatasetBuilder
 
 # Takes a point of `faults.POINTS`, and what shall happen when an upload reaches it.
-AtPoint = Callable[[str, Callable[[], None]], None]
+AtFailpoint = Callable[[str, Callable[[], None]], None]
 
 
-class Desk:
+class Uploader:
     """One owner's view of one task."""
 
-    def __init__(self, registry: Registry, shop: Workshop, labels: list[str] | None = None) -> None:
+    def __init__(self, registry: Registry, builder: DatasetBuilder, labels: list[str] | None = None) -> None:
         self.registry = registry
-        self.shop = shop
+        self.builder = builder
         self._numbers = count()
         with registry.database.write_transaction() as session:
             self.task_id = make_task(session, labels=labels).id
@@ -45,8 +45,8 @@ class Desk:
 
     def pictures(self, numbers: Iterable[int], label: str = "cat") -> Path:
         """A zip of tiny pictures; the same number is the same picture."""
-        files = {f"{label}/{number}.png": self.shop.picture(number) for number in numbers}
-        return self.shop.zip(files, f"pictures-{next(self._numbers)}.zip")
+        files = {f"{label}/{number}.png": self.builder.picture(number) for number in numbers}
+        return self.builder.zip(files, f"pictures-{next(self._numbers)}.zip")
 
     def upload(self, path: Path, name: str = "birds", **options: Any) -> IngestResult:  # Any: of `upload_source`
         return upload_source(self.registry, self.owner, self.task_id, name, path, **options)

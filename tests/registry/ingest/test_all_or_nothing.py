@@ -14,7 +14,7 @@ from registry.ingest import upload
 from registry.registry import Registry
 from registry.storage import write_claims
 from registry.storage.store import ObjectStore, RemovedCount, StoreUnreachable
-from tests.registry.ingest.fixtures import AtPoint, Desk
+from tests.registry.ingest.fixtures import AtFailpoint, Uploader
 
 BEFORE_THE_END = ("upload: claimed", "upload: half the objects", "upload: objects written")
 embedded = pytest.mark.parametrize("home", ["sqlite-folder"], indirect=True)  # what no home has a say in
@@ -52,77 +52,79 @@ def interrupt() -> None:
     raise KeyboardInterrupt
 
 
-def test_an_upload_that_is_interrupted_anywhere_leaves_nothing(desk: Desk, at_point: AtPoint) -> None:
-    before = desk.rows()
+def test_an_upload_that_is_interrupted_anywhere_leaves_nothing(uploader: Uploader, at_failpoint: AtFailpoint) -> None:
+    before = uploader.rows()
 
     for point in BEFORE_THE_END:
-        at_point(point, interrupt)
+        at_failpoint(point, interrupt)
         with pytest.raises(KeyboardInterrupt):
-            desk.upload(desk.pictures(range(9)), shards=2)
+            uploader.upload(uploader.pictures(range(9)), shards=2)
 
-        assert desk.rows() == before
-        desk.assert_tidy()
+        assert uploader.rows() == before
+        uploader.assert_tidy()
 
 
 @embedded
-def test_the_points_are_reached_once_and_in_their_order(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_failpoints_are_hit_once_and_in_order(uploader: Uploader, monkeypatch: pytest.MonkeyPatch) -> None:
     reached: list[str] = []
     monkeypatch.setattr(failpoints, "on_hit", reached.append)
 
-    desk.upload(desk.pictures([1]))
+    uploader.upload(uploader.pictures([1]))
 
     assert reached == [point for point in failpoints.FAILPOINTS if point.startswith("upload")]
 
 
-def test_an_upload_that_is_interrupted_after_its_commit_is_all_there(desk: Desk, at_point: AtPoint) -> None:
-    at_point("upload: committed", interrupt)
+def test_an_upload_that_is_interrupted_after_its_commit_is_all_there(
+    uploader: Uploader, at_failpoint: AtFailpoint
+) -> None:
+    at_failpoint("upload: committed", interrupt)
 
     with pytest.raises(KeyboardInterrupt):
-        desk.upload(desk.pictures(range(9)), shards=2)
+        uploader.upload(uploader.pictures(range(9)), shards=2)
 
-    assert desk.rows()["samples"] == 9
-    desk.assert_tidy()
+    assert uploader.rows()["samples"] == 9
+    uploader.assert_tidy()
 
 
-def test_adding_that_is_interrupted_leaves_the_source_as_it_was(desk: Desk, at_point: AtPoint) -> None:
-    source_id = desk.upload(desk.pictures(range(3))).source_id
-    before = desk.rows()
-    at_point("upload: objects written", interrupt)
+def test_adding_that_is_interrupted_leaves_the_source_as_it_was(uploader: Uploader, at_failpoint: AtFailpoint) -> None:
+    source_id = uploader.upload(uploader.pictures(range(3))).source_id
+    before = uploader.rows()
+    at_failpoint("upload: objects written", interrupt)
 
     with pytest.raises(KeyboardInterrupt):
-        desk.add(source_id, desk.pictures(range(2, 6)))
+        uploader.add(source_id, uploader.pictures(range(2, 6)))
 
-    assert desk.rows() == before
-    desk.assert_tidy()
+    assert uploader.rows() == before
+    uploader.assert_tidy()
 
 
-def test_a_store_that_fails_in_the_middle_leaves_nothing(desk: Desk) -> None:
-    before = desk.rows()
-    real = desk.registry
-    desk.registry = StoreWithFaults.around(real, puts=25)
+def test_a_store_that_fails_in_the_middle_leaves_nothing(uploader: Uploader) -> None:
+    before = uploader.rows()
+    real = uploader.registry
+    uploader.registry = StoreWithFaults.around(real, puts=25)
 
     with pytest.raises(StoreUnreachable):
-        desk.upload(desk.pictures(range(40)), shards=2)
+        uploader.upload(uploader.pictures(range(40)), shards=2)
 
-    desk.registry = real
-    assert desk.rows() == before
-    desk.assert_tidy()
+    uploader.registry = real
+    assert uploader.rows() == before
+    uploader.assert_tidy()
 
 
-def test_what_a_store_that_is_gone_keeps_is_cleared_up_once_it_is_back(desk: Desk) -> None:
-    real = desk.registry
-    desk.registry = StoreWithFaults.around(real, puts=5, removes=False)
+def test_objects_in_an_unreachable_store_are_removed_once_it_is_back(uploader: Uploader) -> None:
+    real = uploader.registry
+    uploader.registry = StoreWithFaults.around(real, puts=5, removes=False)
     with pytest.raises(StoreUnreachable):
-        desk.upload(desk.pictures(range(20)))
-    desk.registry = real
+        uploader.upload(uploader.pictures(range(20)))
+    uploader.registry = real
     assert len(list(real.objects.list_all("sources/"))) == 5
 
     write_claims.clean_up_abandoned(real.database, real.objects, real.scratch)
 
-    desk.assert_tidy()
+    uploader.assert_tidy()
 
 
-def test_a_commit_whose_answer_was_lost_keeps_its_objects(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_commit_whose_result_was_lost_keeps_its_objects(uploader: Uploader, monkeypatch: pytest.MonkeyPatch) -> None:
     commit = upload._commit
 
     def commit_and_lose_the_answer(*arguments: object) -> None:
@@ -132,65 +134,67 @@ def test_a_commit_whose_answer_was_lost_keeps_its_objects(desk: Desk, monkeypatc
     monkeypatch.setattr(upload, "_commit", commit_and_lose_the_answer)
 
     with pytest.raises(DatabaseUnreachable):
-        desk.upload(desk.pictures(range(4)), shards=2)
+        uploader.upload(uploader.pictures(range(4)), shards=2)
 
-    assert desk.rows()["samples"] == 4
-    desk.assert_tidy()
+    assert uploader.rows()["samples"] == 4
+    uploader.assert_tidy()
 
 
 @embedded
 def test_a_file_that_changes_while_its_folder_is_read_refuses_the_whole(
-    desk: Desk, monkeypatch: pytest.MonkeyPatch
+    uploader: Uploader, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    folder = desk.shop.tree({f"cat/{number}.png": desk.shop.picture(number) for number in range(5)})
+    folder = uploader.builder.tree({f"cat/{number}.png": uploader.builder.picture(number) for number in range(5)})
     choose = upload._select
 
     def change_and_choose(*arguments: object, **options: object) -> object:
-        (folder / "cat" / "3.png").write_bytes(desk.shop.picture(99))
+        (folder / "cat" / "3.png").write_bytes(uploader.builder.picture(99))
         return choose(*arguments, **options)  # type: ignore[arg-type]
 
     monkeypatch.setattr(upload, "_select", change_and_choose)
 
     with pytest.raises(DatasetRejected, match=r"'cat/3\.png' has changed"):
-        desk.upload(folder)
+        uploader.upload(folder)
 
-    assert desk.rows()["sources"] == 0
-    desk.assert_tidy()
+    assert uploader.rows()["sources"] == 0
+    uploader.assert_tidy()
 
 
-def test_a_name_that_was_taken_while_the_pictures_were_written_is_a_conflict(desk: Desk, at_point: AtPoint) -> None:
-    first = desk.pictures([1])
+def test_a_name_that_was_taken_while_the_pictures_were_written_is_a_conflict(
+    uploader: Uploader, at_failpoint: AtFailpoint
+) -> None:
+    first = uploader.pictures([1])
 
     def be_faster() -> None:
         failpoints.on_hit = None
-        desk.upload(first)
+        uploader.upload(first)
 
-    at_point("upload: objects written", be_faster)
+    at_failpoint("upload: objects written", be_faster)
 
     with pytest.raises(Conflict, match="'birds'"):
-        desk.upload(desk.pictures([2, 3]))
+        uploader.upload(uploader.pictures([2, 3]))
 
-    assert desk.rows()["samples"] == 1
-    desk.assert_tidy()
+    assert uploader.rows()["samples"] == 1
+    uploader.assert_tidy()
 
 
 @embedded
-def test_an_error_of_who_listens_to_progress_leaves_nothing(desk: Desk) -> None:
+def test_an_error_of_the_progress_callback_leaves_nothing(uploader: Uploader) -> None:
     def fail(done: int, total: int) -> None:
         raise DomainError("the listener is gone")
 
     with pytest.raises(DomainError, match="listener"):
-        desk.upload(desk.pictures(range(20)), report=fail)
+        uploader.upload(uploader.pictures(range(20)), report=fail)
 
-    assert desk.rows()["sources"] == 0
-    desk.assert_tidy()
+    assert uploader.rows()["sources"] == 0
+    uploader.assert_tidy()
 
 
 @embedded
-def test_a_registry_without_scratch_is_told_in_one_line(registry: Registry, desk: Desk) -> None:
+def test_a_missing_scratch_folder_is_an_error_of_one_line(registry: Registry, uploader: Uploader) -> None:
     registry.scratch.folder.write_text("a file lies where the folder should be")
 
     with pytest.raises(DomainError, match="scratch"):
-        desk.upload(desk.pictures([1]))
+        uploader.upload(uploader.pictures([1]))
 
-    assert desk.rows()["sources"] == 0
+    assert uploader.rows()["sources"] == 0

@@ -7,7 +7,7 @@ from registry.db.paging import batched
 
 
 @given(items=st.lists(st.integers()), size=st.integers(min_value=1, max_value=7))
-def test_batches_are_the_list_in_parts(items: list[int], size: int) -> None:
+def test_batches_keep_all_items_in_order(items: list[int], size: int) -> None:
     parts = list(batched(items, size))
 
     assert [item for part in parts for item in part] == items

@@ -7,69 +7,73 @@ from registry.db.clock import seconds_from_now
 from registry.db.models.write_claims import WriteClaim
 from registry.errors import LeaseLost
 from registry.storage import write_claims
-from tests.registry.ingest.fixtures import AtPoint, Desk
+from tests.registry.ingest.fixtures import AtFailpoint, Uploader
 
 embedded = pytest.mark.parametrize("home", ["sqlite-folder"], indirect=True)  # what no home has a say in
 
 
-def run_out(desk: Desk) -> None:
+def run_out(uploader: Uploader) -> None:
     """As if no heartbeat had come for long."""
-    with desk.registry.database.write_transaction() as session:
+    with uploader.registry.database.write_transaction() as session:
         session.execute(update(WriteClaim).values(expires_at=seconds_from_now(-1)))
 
 
-def take_for_dead(desk: Desk) -> None:
+def take_for_dead(uploader: Uploader) -> None:
     """What another process does about a write claim that ran out."""
-    run_out(desk)
-    write_claims.clean_up_abandoned(desk.registry.database, desk.registry.objects, desk.registry.scratch)
+    run_out(uploader)
+    write_claims.clean_up_abandoned(uploader.registry.database, uploader.registry.objects, uploader.registry.scratch)
 
 
-def test_a_holding_that_ran_out_cannot_commit(desk: Desk, at_point: AtPoint) -> None:
-    before = desk.rows()
+def test_an_expired_claim_cannot_commit(uploader: Uploader, at_failpoint: AtFailpoint) -> None:
+    before = uploader.rows()
 
-    at_point("upload: objects written", lambda: run_out(desk))
-
-    with pytest.raises(LeaseLost):
-        desk.upload(desk.pictures(range(4)))
-
-    assert desk.rows() == before
-    desk.assert_tidy()
-
-
-def test_a_holder_who_was_cleared_up_after_removes_what_it_wrote_later(desk: Desk, at_point: AtPoint) -> None:
-    at_point("upload: claimed", lambda: take_for_dead(desk))
+    at_failpoint("upload: objects written", lambda: run_out(uploader))
 
     with pytest.raises(LeaseLost):
-        desk.upload(desk.pictures(range(4)))
+        uploader.upload(uploader.pictures(range(4)))
 
-    assert desk.rows()["sources"] == 0
-    desk.assert_tidy()
+    assert uploader.rows() == before
+    uploader.assert_tidy()
+
+
+def test_an_upload_whose_claim_was_cleaned_up_removes_what_it_wrote_later(
+    uploader: Uploader, at_failpoint: AtFailpoint
+) -> None:
+    at_failpoint("upload: claimed", lambda: take_for_dead(uploader))
+
+    with pytest.raises(LeaseLost):
+        uploader.upload(uploader.pictures(range(4)))
+
+    assert uploader.rows()["sources"] == 0
+    uploader.assert_tidy()
 
 
 @embedded
-def test_a_holding_names_every_place_before_anything_lies_there(desk: Desk, at_point: AtPoint) -> None:
+def test_a_claim_names_every_prefix_before_anything_is_written(uploader: Uploader, at_failpoint: AtFailpoint) -> None:
     seen: list[tuple[list[str], bool]] = []
 
     def look() -> None:
-        with desk.registry.database.read_transaction() as session:
+        with uploader.registry.database.read_transaction() as session:
             claim = session.scalars(select(WriteClaim)).one()
-        seen.append((claim.prefixes, claim.scratch_id == desk.registry.scratch.id))
+        seen.append((claim.prefixes, claim.scratch_id == uploader.registry.scratch.id))
 
-    at_point("upload: claimed", look)
+    at_failpoint("upload: claimed", look)
 
-    admission = desk.upload(desk.pictures(range(30)), shards=3)
+    result = uploader.upload(uploader.pictures(range(30)), shards=3)
 
     ((prefixes, is_here),) = seen
     assert is_here
-    found = [found.key for found in desk.registry.objects.list_objects("sources/")]
-    assert len(found) == admission.samples
+    found = [found.key for found in uploader.registry.objects.list_objects("sources/")]
+    assert len(found) == result.samples
     assert all(key.startswith(tuple(prefixes)) for key in found)
 
 
-def test_who_is_taken_for_dead_after_the_commit_loses_nothing(desk: Desk, at_point: AtPoint) -> None:
-    at_point("upload: committed", lambda: take_for_dead(desk))
+def test_a_claim_that_is_cleaned_up_after_the_commit_loses_nothing(
+    uploader: Uploader, at_failpoint: AtFailpoint
+) -> None:
+    at_failpoint("upload: committed", lambda: take_for_dead(uploader))
 
-    assert desk.upload(desk.pictures(range(4)), shards=2).samples == 4
+    assert uploader.upload(uploader.pictures(range(4)), shards=2).samples == 4
 
-    assert desk.rows()["samples"] == 4
-    desk.assert_tidy()
+    assert uploader.rows()["samples"] == 4
+    uploader.assert_tidy()

@@ -16,7 +16,7 @@ from registry.db.models.users import Grant
 from registry.errors import Conflict, DatasetRejected, DomainError, Forbidden, NotFound
 from registry.ids import new_id
 from registry.ingest.upload import IngestResult, add_samples
-from tests.registry.ingest.fixtures import Desk
+from tests.registry.ingest.fixtures import Uploader
 
 PATIENCE_SECONDS = 30
 
@@ -56,127 +56,131 @@ def meanwhile(monkeypatch: pytest.MonkeyPatch, act: Callable[[], None]) -> None:
     monkeypatch.setattr(failpoints, "on_hit", on_reach)
 
 
-def digest_of(desk: Desk, number: int) -> str:
-    return hashlib.sha256(desk.shop.picture(number)).hexdigest()
+def digest_of(uploader: Uploader, number: int) -> str:
+    return hashlib.sha256(uploader.builder.picture(number)).hexdigest()
 
 
 @pytest.fixture
-def source_id(desk: Desk) -> UUID:
+def source_id(uploader: Uploader) -> UUID:
     """A source of the pictures 0 to 2."""
-    return desk.upload(desk.pictures(range(3))).source_id
+    return uploader.upload(uploader.pictures(range(3))).source_id
 
 
-def test_of_two_sources_with_one_name_one_wins(desk: Desk) -> None:
-    paths = [desk.pictures(range(4)), desk.pictures(range(4, 8))]
+def test_of_two_new_sources_with_one_name_one_is_refused(uploader: Uploader) -> None:
+    paths = [uploader.pictures(range(4)), uploader.pictures(range(4, 8))]
 
-    outcomes = together(*(lambda path=path: desk.upload(path) for path in paths))
+    outcomes = together(*(lambda path=path: uploader.upload(path) for path in paths))
 
     (won,) = [outcome for outcome in outcomes if isinstance(outcome, IngestResult)]
     (lost,) = [outcome for outcome in outcomes if not isinstance(outcome, IngestResult)]
     assert isinstance(lost, Conflict)
-    assert desk.rows()["sources"] == 1
-    assert len(desk.samples(won.source_id)) == won.samples == 4
-    desk.assert_tidy()
+    assert uploader.rows()["sources"] == 1
+    assert len(uploader.samples(won.source_id)) == won.samples == 4
+    uploader.assert_tidy()
 
 
-def test_of_two_who_add_the_same_pictures_each_picture_is_kept_once(desk: Desk, source_id: UUID) -> None:
-    paths = [desk.pictures(range(10, 16)), desk.pictures(range(13, 20))]
+def test_two_uploads_of_the_same_pictures_at_once_store_each_picture_once(uploader: Uploader, source_id: UUID) -> None:
+    paths = [uploader.pictures(range(10, 16)), uploader.pictures(range(13, 20))]
 
-    outcomes = together(*(lambda path=path: desk.add(source_id, path, shards=2) for path in paths))
+    outcomes = together(*(lambda path=path: uploader.add(source_id, path, shards=2) for path in paths))
 
     first, second = outcomes
     assert isinstance(first, IngestResult)
     assert isinstance(second, IngestResult)
     assert first.samples + second.samples == 10
     assert len(first.skipped) + len(second.skipped) == 3
-    assert len(desk.samples(source_id)) == 13
-    numbers = [shard.number for shard in desk.shards(source_id)]
+    assert len(uploader.samples(source_id)) == 13
+    numbers = [shard.number for shard in uploader.shards(source_id)]
     assert numbers == list(range(len(numbers)))
-    desk.assert_tidy()
+    uploader.assert_tidy()
 
 
-def test_of_two_who_add_nothing_but_the_same_pictures_one_is_refused(desk: Desk, source_id: UUID) -> None:
-    paths = [desk.pictures([10, 11]), desk.pictures([10, 11])]
+def test_of_two_identical_uploads_at_once_one_is_refused(uploader: Uploader, source_id: UUID) -> None:
+    paths = [uploader.pictures([10, 11]), uploader.pictures([10, 11])]
 
-    outcomes = together(*(lambda path=path: desk.add(source_id, path) for path in paths))
+    outcomes = together(*(lambda path=path: uploader.add(source_id, path) for path in paths))
 
     assert sorted(isinstance(outcome, IngestResult) for outcome in outcomes) == [False, True]
     assert any(isinstance(outcome, DatasetRejected) for outcome in outcomes)
-    assert len(desk.samples(source_id)) == 5
-    desk.assert_tidy()
+    assert len(uploader.samples(source_id)) == 5
+    uploader.assert_tidy()
 
 
-def test_a_source_that_is_forgotten_meanwhile_takes_nothing_in(
-    desk: Desk, source_id: UUID, monkeypatch: pytest.MonkeyPatch
+def test_an_upload_to_a_source_that_is_forgotten_meanwhile_stores_nothing(
+    uploader: Uploader, source_id: UUID, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def forget() -> None:
-        with desk.registry.database.write_transaction() as session:
+        with uploader.registry.database.write_transaction() as session:
             session.execute(update(Source).values(name=None, erasure_id=new_id()))
 
     meanwhile(monkeypatch, forget)
 
     with pytest.raises(NotFound):
-        desk.add(source_id, desk.pictures([10, 11]))
+        uploader.add(source_id, uploader.pictures([10, 11]))
 
-    assert len(desk.samples(source_id)) == 3
-    desk.assert_tidy()
+    assert len(uploader.samples(source_id)) == 3
+    uploader.assert_tidy()
 
 
-def test_a_right_that_is_revoked_meanwhile_counts(desk: Desk, source_id: UUID, monkeypatch: pytest.MonkeyPatch) -> None:
-    caller = desk.user()
-    with desk.registry.database.write_transaction() as session:
+def test_a_right_that_is_revoked_meanwhile_refuses_the_upload(
+    uploader: Uploader, source_id: UUID, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    caller = uploader.user()
+    with uploader.registry.database.write_transaction() as session:
         for right in ("use", "manage"):
             assert caller.user_id is not None
             session.add(Grant(id=new_id(), user_id=caller.user_id, source_id=source_id, right=right, granted_at=now()))
 
     def revoke() -> None:
-        with desk.registry.database.write_transaction() as session:
+        with uploader.registry.database.write_transaction() as session:
             session.execute(delete(Grant).where(Grant.right == "manage"))
 
     meanwhile(monkeypatch, revoke)
 
     with pytest.raises(Forbidden):
-        add_samples(desk.registry, caller, source_id, desk.pictures([10]))
+        add_samples(uploader.registry, caller, source_id, uploader.pictures([10]))
 
-    desk.assert_tidy()
+    uploader.assert_tidy()
 
 
-def test_a_picture_that_is_forgotten_meanwhile_does_not_come_in(
-    desk: Desk, source_id: UUID, monkeypatch: pytest.MonkeyPatch
+def test_a_picture_that_is_forgotten_meanwhile_is_left_out(
+    uploader: Uploader, source_id: UUID, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    meanwhile(monkeypatch, lambda: desk.forget(source_id, digest_of(desk, 11), new_id()))
+    meanwhile(monkeypatch, lambda: uploader.forget(source_id, digest_of(uploader, 11), new_id()))
 
-    admission = desk.add(source_id, desk.pictures([10, 11, 12]), unreadable="skip")
+    result = uploader.add(source_id, uploader.pictures([10, 11, 12]), unreadable="skip")
 
-    assert admission.samples == 2
-    assert [refusal.name for refusal in admission.skipped] == ["cat/11.png"]
-    assert digest_of(desk, 11) not in {sample.digest for sample in desk.samples(source_id)}
-    desk.assert_tidy()
+    assert result.samples == 2
+    assert [refusal.name for refusal in result.skipped] == ["cat/11.png"]
+    assert digest_of(uploader, 11) not in {sample.digest for sample in uploader.samples(source_id)}
+    uploader.assert_tidy()
 
 
 def test_a_picture_that_is_forgotten_meanwhile_refuses_the_whole_unless_it_may_be_skipped(
-    desk: Desk, source_id: UUID, monkeypatch: pytest.MonkeyPatch
+    uploader: Uploader, source_id: UUID, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    meanwhile(monkeypatch, lambda: desk.forget(source_id, digest_of(desk, 11), new_id()))
+    meanwhile(monkeypatch, lambda: uploader.forget(source_id, digest_of(uploader, 11), new_id()))
 
     with pytest.raises(DatasetRejected, match="forgotten"):
-        desk.add(source_id, desk.pictures([10, 11, 12]))
+        uploader.add(source_id, uploader.pictures([10, 11, 12]))
 
-    assert len(desk.samples(source_id)) == 3
-    desk.assert_tidy()
+    assert len(uploader.samples(source_id)) == 3
+    uploader.assert_tidy()
 
 
-def test_a_pardon_does_not_reach_a_later_erasure(desk: Desk, source_id: UUID, monkeypatch: pytest.MonkeyPatch) -> None:
-    digest = digest_of(desk, 11)
-    desk.forget(source_id, digest, new_id())
+def test_readmitting_does_not_undo_a_later_erasure(
+    uploader: Uploader, source_id: UUID, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    digest = digest_of(uploader, 11)
+    uploader.forget(source_id, digest, new_id())
 
     def come_back_and_be_forgotten_again() -> None:
-        desk.add(source_id, desk.pictures([11]), readmit=True)
-        desk.forget(source_id, digest, new_id())
+        uploader.add(source_id, uploader.pictures([11]), readmit=True)
+        uploader.forget(source_id, digest, new_id())
 
     meanwhile(monkeypatch, come_back_and_be_forgotten_again)
 
     with pytest.raises(DatasetRejected, match="forgotten"):
-        desk.add(source_id, desk.pictures([11]), readmit=True)
+        uploader.add(source_id, uploader.pictures([11]), readmit=True)
 
-    assert digest not in {sample.digest for sample in desk.samples(source_id)}
+    assert digest not in {sample.digest for sample in uploader.samples(source_id)}

@@ -14,7 +14,7 @@ from registry.storage.scratch import ScratchUnavailable
 
 
 @given(chunks=st.lists(st.binary(max_size=50)))
-def test_what_was_sent_is_what_is_kept(chunks: list[bytes], tmp_path_factory: pytest.TempPathFactory) -> None:
+def test_the_file_has_the_bytes_that_were_sent(chunks: list[bytes], tmp_path_factory: pytest.TempPathFactory) -> None:
     path = tmp_path_factory.mktemp("wire") / "body"
     body = b"".join(chunks)
 
@@ -39,7 +39,7 @@ def test_a_body_over_the_limit_is_stopped_where_it_passes_it(tmp_path: Path) -> 
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_sender_who_breaks_off_leaves_nothing(tmp_path: Path) -> None:
+def test_an_interrupted_body_leaves_no_file(tmp_path: Path) -> None:
     def broken() -> Iterator[bytes]:
         yield b"some"
         raise ConnectionError
@@ -50,7 +50,7 @@ def test_a_sender_who_breaks_off_leaves_nothing(tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_file_that_is_there_is_left_alone(tmp_path: Path) -> None:
+def test_an_existing_file_is_not_overwritten(tmp_path: Path) -> None:
     path = tmp_path / "body"
     path.write_bytes(b"mine")
 
@@ -60,7 +60,7 @@ def test_a_file_that_is_there_is_left_alone(tmp_path: Path) -> None:
     assert path.read_bytes() == b"mine"
 
 
-def test_a_folder_that_is_gone_is_told_in_one_line(tmp_path: Path) -> None:
+def test_a_missing_folder_is_an_error_of_one_line(tmp_path: Path) -> None:
     with pytest.raises(ScratchUnavailable, match="make room") as caught:
         receive_body([b"some"], tmp_path / "gone" / "body", 100)
 

@@ -16,17 +16,17 @@ digests = st.binary(min_size=32, max_size=32).map(bytes.hex)
 
 
 @given(key=st.binary(min_size=32, max_size=32), first=digests, second=digests)
-def test_two_pictures_share_a_mark_only_if_they_are_one(key: bytes, first: str, second: str) -> None:
+def test_different_pictures_have_different_tombstones(key: bytes, first: str, second: str) -> None:
     assert (tombstone_hash(key, first) == tombstone_hash(key, second)) == (first == second)
 
 
 @given(keys=st.lists(st.binary(min_size=32, max_size=32), min_size=2, max_size=2, unique=True), digest=digests)
-def test_another_source_has_another_mark_for_the_same_picture(keys: list[bytes], digest: str) -> None:
+def test_the_same_picture_has_another_tombstone_in_another_source(keys: list[bytes], digest: str) -> None:
     assert tombstone_hash(keys[0], digest) != tombstone_hash(keys[1], digest)
     assert digest not in tombstone_hash(keys[0], digest)
 
 
-def test_only_the_forgotten_ones_of_this_source_are_buried(database: Database) -> None:
+def test_only_tombstones_of_this_source_are_found(database: Database) -> None:
     erasure = new_id()
     with database.write_transaction() as session:
         task = make_task(session)
@@ -43,7 +43,7 @@ def test_only_the_forgotten_ones_of_this_source_are_buried(database: Database) -
 
 
 @pytest.mark.parametrize("home", ["sqlite-folder"], indirect=True)
-def test_unburying_one_leaves_the_others(database: Database) -> None:
+def test_removing_one_tombstone_keeps_the_others(database: Database) -> None:
     with database.write_transaction() as session:
         source = make_source(session, make_task(session))
         for digest in DIGESTS[:3]:

@@ -15,7 +15,7 @@ from registry.datasets.loader import open_dataset
 from registry.errors import DomainError
 
 if TYPE_CHECKING:
-    from tests.registry.conftest import Workshop
+    from tests.registry.conftest import DatasetBuilder
 
 
 def noise(size: int) -> bytes:
@@ -30,49 +30,49 @@ def fail_within(path: Path, scratch: Path, error: type[BaseException]) -> None:
         raise error
 
 
-def test_an_error_of_the_caller_leaves_no_scratch(shop: Workshop) -> None:
-    path = shop.zip({"a/1.png": shop.picture(1)})
+def test_an_error_of_the_caller_leaves_no_scratch(builder: DatasetBuilder) -> None:
+    path = builder.zip({"a/1.png": builder.picture(1)})
 
     for error in (RuntimeError, KeyboardInterrupt, DomainError):
         with pytest.raises(error):
-            fail_within(path, shop.scratch, error)
-        assert list(shop.scratch.iterdir()) == []
+            fail_within(path, builder.scratch, error)
+        assert list(builder.scratch.iterdir()) == []
 
 
-def test_an_interrupted_reading_leaves_no_scratch(shop: Workshop, monkeypatch: pytest.MonkeyPatch) -> None:
-    path = shop.zip({"a/1.png": shop.picture(1)})
+def test_an_interrupted_reading_leaves_no_scratch(builder: DatasetBuilder, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = builder.zip({"a/1.png": builder.picture(1)})
     written: list[int] = []
 
     def interrupt(*_: object, **__: object) -> None:
-        written.append(len(list(shop.scratch.rglob("*"))))
+        written.append(len(list(builder.scratch.rglob("*"))))
         raise KeyboardInterrupt
 
     monkeypatch.setattr("registry.datasets.validate.decode_picture", interrupt)
 
-    with pytest.raises(KeyboardInterrupt), open_dataset(path, scratch=shop.scratch):
+    with pytest.raises(KeyboardInterrupt), open_dataset(path, scratch=builder.scratch):
         pass
 
     assert written == [2]  # the private folder and one file
-    assert list(shop.scratch.iterdir()) == []
+    assert list(builder.scratch.iterdir()) == []
 
 
-def test_the_scratch_is_private(shop: Workshop) -> None:
-    with open_dataset(shop.zip({"a/1.png": shop.picture(1)}), scratch=shop.scratch) as collection:
+def test_the_scratch_is_private(builder: DatasetBuilder) -> None:
+    with open_dataset(builder.zip({"a/1.png": builder.picture(1)}), scratch=builder.scratch) as collection:
         folder = collection.samples[0].path.parent
 
-        assert folder.parent == shop.scratch
+        assert folder.parent == builder.scratch
         assert folder.stat().st_mode & 0o077 == 0
 
 
 @pytest.mark.parametrize("pack", ["zip", "tar", "gz", "folder"])
-def test_memory_does_not_grow_with_the_collection(shop: Workshop, pack: str) -> None:
+def test_memory_does_not_grow_with_the_collection(builder: DatasetBuilder, pack: str) -> None:
     files = {f"a/{n}.png": noise(800) for n in range(8)}  # 15 MB, incompressible
-    path = shop.pack(pack, files)
+    path = builder.pack(pack, files)
     del files
 
     tracemalloc.start()
     try:
-        collection = shop.read(path)
+        collection = builder.read(path)
         _, peak_bytes = tracemalloc.get_traced_memory()
     finally:
         tracemalloc.stop()

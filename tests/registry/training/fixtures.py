@@ -21,7 +21,7 @@ from registry.training.publish import PublishedMetadata
 from registry.training.queue import lease_next_shard
 from tests.registry.factories import make_shard, make_source, make_task, make_user
 
-FACTS = PublishedMetadata(identity="a" * 64, labels=("cat", "dog"), samples=2, extra={"settings": {"epochs": 3}})
+METADATA = PublishedMetadata(identity="a" * 64, labels=("cat", "dog"), samples=2, extra={"settings": {"epochs": 3}})
 
 
 def add_task(database: Database, labels: list[str] | None = None) -> Task:
@@ -43,47 +43,47 @@ def add_shard(database: Database, source: Source | None = None, **columns: objec
     return shard
 
 
-def take(registry: Registry, worker: str = "ann") -> Lease:
+def lease_one(registry: Registry, worker: str = "ann") -> Lease:
     """The lease on the next work, of which there is some."""
     lease = lease_next_shard(registry, worker)
     assert lease is not None
     return lease
 
 
-def expire(database: Database, lease: Lease) -> None:
+def expire_lease(database: Database, lease: Lease) -> None:
     """Makes the lease and its claim run out, as if the worker had been silent for long."""
     with database.write_transaction() as session:
         session.execute(update(Shard).where(Shard.lease_id == lease.id).values(expires_at=seconds_from_now(-1)))
         session.execute(update(WriteClaim).where(WriteClaim.id == lease.id).values(expires_at=seconds_from_now(-1)))
 
 
-def shard_now(database: Database, shard_id: UUID) -> Shard:
+def read_shard(database: Database, shard_id: UUID) -> Shard:
     """The shard's row as it is now."""
     with database.read_transaction() as session:
         return session.get_one(Shard, shard_id)
 
 
-def holding_now(database: Database, lease: Lease) -> WriteClaim | None:
+def read_claim(database: Database, lease: Lease) -> WriteClaim | None:
     """The lease's claim as it is now, if it is there."""
     with database.read_transaction() as session:
         return session.get(WriteClaim, lease.id)
 
 
-def change(database: Database, shard_id: UUID, **columns: object) -> None:
+def update_shard(database: Database, shard_id: UUID, **columns: object) -> None:
     """Changes a shard's row behind everybody's back."""
     with database.write_transaction() as session:
         session.execute(update(Shard).where(Shard.id == shard_id).values(**columns))
 
 
-def forget(database: Database, source_id: UUID) -> None:
+def mark_forgotten(database: Database, source_id: UUID) -> None:
     """Marks a source as being forgotten, and does nothing else of it."""
     with database.write_transaction() as session:
         session.execute(update(Source).where(Source.id == source_id).values(name=None, erasure_id=new_id()))
 
 
 def _take_over(registry: Registry, lease: Lease) -> None:
-    expire(registry.database, lease)
-    assert take(registry, "bob").shard_id == lease.shard_id
+    expire_lease(registry.database, lease)
+    assert lease_one(registry, "bob").shard_id == lease.shard_id
 
 
 def _cancel(registry: Registry, lease: Lease) -> None:
@@ -92,28 +92,30 @@ def _cancel(registry: Registry, lease: Lease) -> None:
 
 
 # All the ways in which a worker can lose its lease.
-LOSSES: dict[str, Callable[[Registry, Lease], None]] = {
-    "expired": lambda registry, lease: expire(registry.database, lease),
+WAYS_TO_LOSE_A_LEASE: dict[str, Callable[[Registry, Lease], None]] = {
+    "expired": lambda registry, lease: expire_lease(registry.database, lease),
     "taken over": _take_over,
-    "of an older generation": lambda registry, lease: change(registry.database, lease.shard_id, generation=2),
+    "of an older generation": lambda registry, lease: update_shard(registry.database, lease.shard_id, generation=2),
     "cancelled": _cancel,
-    "held": lambda registry, lease: change(registry.database, lease.shard_id, is_paused=True),
-    "of a forgotten shard": lambda registry, lease: change(registry.database, lease.shard_id, erasure_id=new_id()),
-    "of a forgotten source": lambda registry, lease: forget(registry.database, lease.source_id),
+    "held": lambda registry, lease: update_shard(registry.database, lease.shard_id, is_paused=True),
+    "of a forgotten shard": lambda registry, lease: update_shard(
+        registry.database, lease.shard_id, erasure_id=new_id()
+    ),
+    "of a forgotten source": lambda registry, lease: mark_forgotten(registry.database, lease.source_id),
 }
 
 
-def lease_before_others(registry: Registry) -> Lease:
+def lease_urgent_shard(registry: Registry) -> Lease:
     """A lease on a new shard, which is more urgent than all work that there is already."""
     with registry.database.read_transaction() as session:
         highest = session.scalar(select(func.max(Shard.priority))) or 0
     shard = add_shard(registry.database, None, priority=highest + 1)
-    lease = take(registry)
+    lease = lease_one(registry)
     assert lease.shard_id == shard.id
     return lease
 
 
-def grant(registry: Registry, source: Source, right: str | None) -> Caller:
+def user_with_right(registry: Registry, source: Source, right: str | None) -> Caller:
     """A user with that right to the source, or with none."""
     with registry.database.write_transaction() as session:
         user = make_user(session)
@@ -129,12 +131,12 @@ def seconds_until(database: Database, moment: datetime | None) -> float:
         return (moment - session.execute(select(now())).scalar_one()).total_seconds()
 
 
-def prompts_of(database: Database) -> list[Prompt]:
+def list_prompts(database: Database) -> list[Prompt]:
     """All prompts that there are."""
     with database.read_transaction() as session:
         return list(session.scalars(select(Prompt)))
 
 
-def keys_of(registry: Registry) -> list[str]:
+def list_keys(registry: Registry) -> list[str]:
     """The keys of all that lies in the store."""
     return [found.key for found in registry.objects.list_all("sources/")]

@@ -13,59 +13,59 @@ from registry.storage.scratch import ScratchSpace
 from registry.training.lease import renew_lease
 from registry.training.publish import publish
 from registry.training.queue import lease_next_shard
-from tests.registry.training.fixtures import FACTS, add_shard, expire, holding_now, take
+from tests.registry.training.fixtures import METADATA, add_shard, expire_lease, lease_one, read_claim
 
 
 def clear_up(registry: Registry) -> None:
     write_claims.clean_up_abandoned(registry.database, registry.objects, registry.scratch)
 
 
-def test_a_dead_workers_object_and_holding_go(registry: Registry) -> None:
+def test_a_dead_workers_object_and_claim_are_removed(registry: Registry) -> None:
     add_shard(registry.database)
-    lease = take(registry)
+    lease = lease_one(registry)
     registry.objects.put(lease.prompt_key, b"numbers")
-    expire(registry.database, lease)
+    expire_lease(registry.database, lease)
 
     clear_up(registry)
 
     assert list(registry.objects.list_all("sources/")) == []
-    assert holding_now(registry.database, lease) is None
+    assert read_claim(registry.database, lease) is None
 
 
-def test_a_published_object_stays_when_its_worker_dies_before_it_lets_go(registry: Registry) -> None:
+def test_a_published_object_stays_when_its_worker_dies_before_releasing_its_claim(registry: Registry) -> None:
     add_shard(registry.database)
-    lease = take(registry)
-    prompt = publish(registry, lease, b"numbers", FACTS)
-    expire(registry.database, lease)
+    lease = lease_one(registry)
+    prompt = publish(registry, lease, b"numbers", METADATA)
+    expire_lease(registry.database, lease)
 
     clear_up(registry)
 
     assert registry.objects.read(prompt.key, prompt.digest) == b"numbers"
-    assert holding_now(registry.database, lease) is None
+    assert read_claim(registry.database, lease) is None
 
 
-def test_who_is_late_but_lives_stays_on_record_until_the_room_is_gone(registry: Registry) -> None:
+def test_an_expired_claim_of_a_live_process_stays_until_its_scratch_folder_is_gone(registry: Registry) -> None:
     add_shard(registry.database)
     lease_id = new_id()
     with registry.scratch.job_folder(lease_id):
         lease = lease_next_shard(registry, "ann", lease_id=lease_id)
         assert lease is not None
-        expire(registry.database, lease)
+        expire_lease(registry.database, lease)
         clear_up(registry)
         registry.objects.put(lease.prompt_key, b"written all the same")
         with pytest.raises(LeaseLost):
             renew_lease(registry.database, lease, progress=0.5)
-        late = holding_now(registry.database, lease)
+        late = read_claim(registry.database, lease)
         assert late is not None
         assert late.prefixes == [lease.prompt_key]
 
     clear_up(registry)
 
     assert list(registry.objects.list_all("sources/")) == []
-    assert holding_now(registry.database, lease) is None
+    assert read_claim(registry.database, lease) is None
 
 
-def test_a_room_that_is_made_during_the_sweep_keeps_its_home(
+def test_a_scratch_folder_that_is_made_during_the_sweep_keeps_its_claim(
     registry: Registry, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     add_shard(registry.database)

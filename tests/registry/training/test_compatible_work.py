@@ -12,42 +12,42 @@ from registry.registry import Registry
 from registry.training.lease import Lease
 from registry.training.publish import PublishedMetadata, TaskBackboneMismatch, publish
 from tests.registry.training.fixtures import (
-    FACTS,
+    METADATA,
     add_shard,
     add_source,
     add_task,
-    keys_of,
-    prompts_of,
-    take,
+    lease_one,
+    list_keys,
+    list_prompts,
 )
 
 
-def test_the_first_prompt_settles_the_backbone_of_its_task(registry: Registry) -> None:
+def test_the_first_prompt_sets_the_backbone_of_its_task(registry: Registry) -> None:
     source = add_source(registry.database)
     for _ in range(3):
         add_shard(registry.database, source)
-    publish(registry, take(registry), b"one", FACTS)
+    publish(registry, lease_one(registry), b"one", METADATA)
 
-    publish(registry, take(registry), b"two", FACTS)
+    publish(registry, lease_one(registry), b"two", METADATA)
     with pytest.raises(TaskBackboneMismatch):
-        publish(registry, take(registry), b"three", replace(FACTS, identity="b" * 64))
+        publish(registry, lease_one(registry), b"three", replace(METADATA, identity="b" * 64))
 
     with registry.database.read_transaction() as session:
-        assert session.get_one(Task, source.task_id).identity == FACTS.identity
-    assert len(keys_of(registry)) == len(prompts_of(registry.database)) == 2
+        assert session.get_one(Task, source.task_id).identity == METADATA.identity
+    assert len(list_keys(registry)) == len(list_prompts(registry.database)) == 2
 
 
-def test_of_two_first_prompts_at_once_one_settles_the_backbone(registry: Registry) -> None:
+def test_of_two_first_prompts_at_once_one_sets_the_backbone(registry: Registry) -> None:
     task = add_task(registry.database)
     for _ in range(2):
         add_shard(registry.database, add_source(registry.database, task))
-    leases = [take(registry), take(registry)]
+    leases = [lease_one(registry), lease_one(registry)]
     together = threading.Barrier(2)
 
     def run(lease: Lease, identity: str) -> str:
         together.wait()
         try:
-            publish(registry, lease, identity.encode(), replace(FACTS, identity=identity))
+            publish(registry, lease, identity.encode(), replace(METADATA, identity=identity))
         except TaskBackboneMismatch:
             return "refused"
         return identity
@@ -61,25 +61,25 @@ def test_of_two_first_prompts_at_once_one_settles_the_backbone(registry: Registr
 
 
 UNFIT: dict[str, tuple[PublishedMetadata, type[DomainError]]] = {
-    "a label that the task has not": (replace(FACTS, labels=("cat", "zebra")), Conflict),
-    "no label": (replace(FACTS, labels=()), Invalid),
-    "more samples than its shard": (replace(FACTS, samples=3), Invalid),
-    "no samples": (replace(FACTS, samples=0), Invalid),
-    "full attention": (replace(FACTS, extra={"settings": {"attention": "full"}}), Invalid),
-    "full attention, told outside the settings": (replace(FACTS, extra={"attention": "full"}), Invalid),
+    "a label that the task has not": (replace(METADATA, labels=("cat", "zebra")), Conflict),
+    "no label": (replace(METADATA, labels=()), Invalid),
+    "more samples than its shard": (replace(METADATA, samples=3), Invalid),
+    "no samples": (replace(METADATA, samples=0), Invalid),
+    "full attention": (replace(METADATA, extra={"settings": {"attention": "full"}}), Invalid),
+    "full attention, told outside the settings": (replace(METADATA, extra={"attention": "full"}), Invalid),
 }
 
 
 def test_a_prompt_that_does_not_fit_is_refused(registry: Registry) -> None:
     task = add_task(registry.database, labels=["cat", "dog", "horse"])
     add_shard(registry.database, add_source(registry.database, task))
-    lease = take(registry)
+    lease = lease_one(registry)
 
     for fault, (facts, refusal) in UNFIT.items():
         with pytest.raises(refusal):
             publish(registry, lease, b"numbers", facts)
 
-        assert keys_of(registry) == [], fault
-        assert prompts_of(registry.database) == [], fault
+        assert list_keys(registry) == [], fault
+        assert list_prompts(registry.database) == [], fault
     with registry.database.read_transaction() as session:
         assert session.get_one(Task, task.id).identity is None

@@ -13,7 +13,7 @@ from registry.training.control import cancel_training, resume_training
 from registry.training.lease import renew_lease
 from registry.training.queue import lease_next_shard
 from tests.registry.factories import make_prompt, make_shard, make_source, make_task
-from tests.registry.training.fixtures import add_shard, add_source, grant, shard_now, take
+from tests.registry.training.fixtures import add_shard, add_source, lease_one, read_shard, user_with_right
 
 
 def cancel(registry: Registry, shard: Shard) -> int:
@@ -26,16 +26,16 @@ def resume(registry: Registry, shard: Shard) -> int:
         return resume_training(session, OPERATOR, shard.source_id)
 
 
-def test_cancelled_training_is_no_work_and_ends_the_leases(registry: Registry) -> None:
+def test_cancelled_shards_are_not_leased_and_their_leases_end(registry: Registry) -> None:
     shard = add_shard(registry.database)
-    lease = take(registry)
+    lease = lease_one(registry)
 
     assert cancel(registry, shard) == 1
 
     with pytest.raises(LeaseLost):
         renew_lease(registry.database, lease, progress=0.5)
     assert lease_next_shard(registry, "bob") is None
-    cancelled = shard_now(registry.database, shard.id)
+    cancelled = read_shard(registry.database, shard.id)
     assert (cancelled.is_paused, cancelled.lease_id, cancelled.worker, cancelled.progress) == (True, None, None, None)
 
 
@@ -48,21 +48,21 @@ def test_cancelling_touches_no_other_source_and_nothing_that_is_trained(registry
 
     assert cancel(registry, untrained) == 1
 
-    held = {shard.id: shard_now(registry.database, shard.id).is_paused for shard in (other, trained, untrained)}
+    held = {shard.id: read_shard(registry.database, shard.id).is_paused for shard in (other, trained, untrained)}
     assert held == {other.id: False, trained.id: False, untrained.id: True}
 
 
-def test_resumed_training_is_work_at_once_whatever_failed_before(registry: Registry) -> None:
+def test_resumed_shards_are_due_at_once_whatever_failed_before(registry: Registry) -> None:
     shard = add_shard(registry.database, attempts=9, not_before=seconds_from_now(600))
     cancel(registry, shard)
 
     assert resume(registry, shard) == 1
 
-    assert take(registry).shard_id == shard.id
-    assert shard_now(registry.database, shard.id).attempts == 1
+    assert lease_one(registry).shard_id == shard.id
+    assert read_shard(registry.database, shard.id).attempts == 1
 
 
-def test_both_are_in_the_log_by_ids_and_counts(registry: Registry) -> None:
+def test_cancel_and_resume_are_logged_by_ids_and_counts(registry: Registry) -> None:
     shard = add_shard(registry.database)
 
     cancel(registry, shard)
@@ -84,13 +84,13 @@ def test_only_who_manages_a_source_may_stop_its_training(registry: Registry) -> 
 
     refusals: dict[str | None, type[DomainError]] = {None: NotFound, "use": Forbidden, "forget": Forbidden}
     for right, refusal in refusals.items():
-        caller = grant(registry, source, right)
+        caller = user_with_right(registry, source, right)
         for act in acts:
             with pytest.raises(refusal), registry.database.write_transaction() as session:
                 act(session, caller, source.id)
-    assert shard_now(registry.database, shard.id).is_paused is False
+    assert read_shard(registry.database, shard.id).is_paused is False
 
-    caller = grant(registry, source, "manage")
+    caller = user_with_right(registry, source, "manage")
     for act in acts:
         with registry.database.write_transaction() as session:
             assert act(session, caller, source.id) == 1

@@ -8,76 +8,76 @@ from registry.registry import Registry
 from registry.training.lease import MAX_BACKOFF_SECONDS, MAX_ERROR_CHARS, backoff_seconds, end_lease
 from registry.training.queue import lease_next_shard
 from tests.registry.training.fixtures import (
-    LOSSES,
+    WAYS_TO_LOSE_A_LEASE,
     add_shard,
-    change,
-    lease_before_others,
+    lease_one,
+    lease_urgent_shard,
+    read_shard,
     seconds_until,
-    shard_now,
-    take,
+    update_shard,
 )
 
 
-def test_a_failure_is_told_and_the_shard_waits(registry: Registry) -> None:
+def test_a_failure_is_recorded_and_the_shard_waits(registry: Registry) -> None:
     add_shard(registry.database, attempts=2)
-    lease = take(registry)
+    lease = lease_one(registry)
 
     end_lease(registry.database, lease, "out of\nmemory\x00 \ud800")
 
-    shard = shard_now(registry.database, lease.shard_id)
+    shard = read_shard(registry.database, lease.shard_id)
     assert (shard.error, shard.lease_id, shard.worker, shard.progress) == ("out of memory", None, None, None)
     assert 10 < seconds_until(registry.database, shard.not_before) <= 20  # the third attempt; the second waits 10
     assert lease_next_shard(registry, "bob") is None
 
 
-def test_a_failed_shard_is_work_again_when_its_time_has_come(registry: Registry) -> None:
+def test_a_failed_shard_is_due_again_after_its_back_off(registry: Registry) -> None:
     add_shard(registry.database)
-    failed = take(registry)
+    failed = lease_one(registry)
     end_lease(registry.database, failed, "no")
-    change(registry.database, failed.shard_id, not_before=seconds_from_now(-1))
+    update_shard(registry.database, failed.shard_id, not_before=seconds_from_now(-1))
 
-    lease = take(registry)
+    lease = lease_one(registry)
 
     assert lease.shard_id == failed.shard_id
-    assert shard_now(registry.database, lease.shard_id).attempts == 2
+    assert read_shard(registry.database, lease.shard_id).attempts == 2
 
 
 def test_a_long_error_is_cut(registry: Registry) -> None:
     add_shard(registry.database)
-    lease = take(registry)
+    lease = lease_one(registry)
 
     end_lease(registry.database, lease, "é" * 2000)
 
-    assert shard_now(registry.database, lease.shard_id).error == "é" * (MAX_ERROR_CHARS - 1) + "…"
+    assert read_shard(registry.database, lease.shard_id).error == "é" * (MAX_ERROR_CHARS - 1) + "…"
 
 
-def test_a_returned_lease_counts_as_never_taken(registry: Registry) -> None:
+def test_a_returned_lease_does_not_count_as_an_attempt(registry: Registry) -> None:
     add_shard(registry.database, attempts=1, error="as before")
-    lease = take(registry)
+    lease = lease_one(registry)
 
     end_lease(registry.database, lease)
 
-    shard = shard_now(registry.database, lease.shard_id)
+    shard = read_shard(registry.database, lease.shard_id)
     assert (shard.attempts, shard.error, shard.not_before, shard.lease_id) == (1, "as before", None, None)
-    assert take(registry, "bob").shard_id == lease.shard_id
+    assert lease_one(registry, "bob").shard_id == lease.shard_id
 
 
-def test_who_lost_a_lease_neither_fails_nor_returns_it(registry: Registry) -> None:
+def test_ending_a_lost_lease_changes_nothing(registry: Registry) -> None:
     for loss in ("taken over", "cancelled", "of a forgotten source"):
-        lease = lease_before_others(registry)
-        LOSSES[loss](registry, lease)
-        before = shard_now(registry.database, lease.shard_id)
+        lease = lease_urgent_shard(registry)
+        WAYS_TO_LOSE_A_LEASE[loss](registry, lease)
+        before = read_shard(registry.database, lease.shard_id)
 
         end_lease(registry.database, lease, "late")
         end_lease(registry.database, lease)
 
-        kept = shard_now(registry.database, lease.shard_id)
+        kept = read_shard(registry.database, lease.shard_id)
         was, now_is = (before.lease_id, before.attempts, before.error), (kept.lease_id, kept.attempts, kept.error)
         assert now_is == was, loss
 
 
 @given(st.integers(min_value=-5, max_value=10_000))
-def test_waiting_doubles_up_to_an_hour(attempts: int) -> None:
+def test_the_back_off_doubles_up_to_an_hour(attempts: int) -> None:
     seconds = backoff_seconds(attempts)
 
     assert 5 <= seconds <= MAX_BACKOFF_SECONDS

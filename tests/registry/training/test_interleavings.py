@@ -24,7 +24,7 @@ from registry.storage.scratch import ScratchSpace
 from registry.training.lease import Lease, renew_lease
 from registry.training.publish import publish
 from registry.training.queue import lease_next_shard
-from tests.registry.training.fixtures import FACTS, add_shard, take
+from tests.registry.training.fixtures import METADATA, add_shard, lease_one
 from tests.servers.processes import until
 
 
@@ -67,20 +67,18 @@ def is_late(database: Database, lease: Lease) -> bool:
         return session.scalars(select(WriteClaim.expires_at <= now()).where(WriteClaim.id == lease.id)).one()
 
 
-def test_a_locked_source_is_passed_over_for_other_work(registry: Registry) -> None:
+def test_shards_of_a_locked_source_are_skipped(registry: Registry) -> None:
     urgent = add_shard(registry.database, priority=5)
     other = add_shard(registry.database)
 
     with registry.database.write_transaction() as session:
         lock_source(session, urgent.source_id)
-        lease = take(registry)
+        lease = lease_one(registry)
 
     assert lease.shard_id == other.id
 
 
-def test_work_of_a_locked_source_is_waited_for_if_there_is_no_other(
-    registry: Registry, pool: ThreadPoolExecutor
-) -> None:
+def test_a_lease_waits_for_a_locked_source_if_nothing_else_is_due(registry: Registry, pool: ThreadPoolExecutor) -> None:
     shard = add_shard(registry.database)
 
     with registry.database.write_transaction() as session:
@@ -115,7 +113,7 @@ def test_no_lease_slips_into_a_source_that_is_just_being_forgotten(
         assert session.scalars(select(WriteClaim)).all() == []
 
 
-def test_who_locks_a_source_waits_for_leases_that_are_being_written_and_sees_their_holdings(
+def test_locking_a_source_waits_for_leases_that_are_being_written_and_sees_their_claims(
     registry: Registry, pool: ThreadPoolExecutor, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     shard = add_shard(registry.database)
@@ -133,7 +131,7 @@ def test_who_locks_a_source_waits_for_leases_that_are_being_written_and_sees_the
         write(*args, **kwargs)
 
     monkeypatch.setattr("registry.training.queue.write_claims.add_claim", lock_meanwhile)
-    lease = take(registry)
+    lease = lease_one(registry)
 
     assert asked[0].result() == [str(lease.id)]
 
@@ -142,7 +140,7 @@ def test_a_heartbeat_during_publishing_waits_and_neither_is_refused_wrongly(
     registry: Registry, pool: ThreadPoolExecutor, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     add_shard(registry.database)
-    lease = take(registry)
+    lease = lease_one(registry)
     commit: Callable[..., None] = write_claims.commit_objects
     beats = []
 
@@ -153,17 +151,17 @@ def test_a_heartbeat_during_publishing_waits_and_neither_is_refused_wrongly(
 
     monkeypatch.setattr("registry.training.publish.write_claims.commit_objects", beat_meanwhile)
 
-    prompt = publish(registry, lease, b"numbers", FACTS)
+    prompt = publish(registry, lease, b"numbers", METADATA)
 
     assert registry.objects.read(prompt.key, prompt.digest) == b"numbers"
     assert "is lost" in str(beats[0].exception())  # there is nothing left to keep
 
 
-def test_clearing_up_spares_the_object_of_a_commit_that_is_under_way_when_its_time_runs_out(
+def test_clean_up_keeps_the_object_of_a_commit_that_is_under_way_when_its_claim_expires(
     registry: Registry, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     add_shard(registry.database)
-    lease = take(registry)
+    lease = lease_one(registry)
     commit: Callable[..., None] = write_claims.commit_objects
 
     def commit_late(*args: object) -> None:
@@ -175,6 +173,6 @@ def test_clearing_up_spares_the_object_of_a_commit_that_is_under_way_when_its_ti
     monkeypatch.setattr("registry.training.publish.renew_lease", lambda *_, **__: shorten(registry.database, lease))
 
     with registry.scratch.job_folder(lease.id):
-        prompt = publish(registry, lease, b"numbers", FACTS)
+        prompt = publish(registry, lease, b"numbers", METADATA)
 
     assert registry.objects.read(prompt.key, prompt.digest) == b"numbers"

@@ -19,28 +19,28 @@ from registry.training.lease import renew_lease
 from registry.training.queue import lease_next_shard
 from tests.registry.factories import make_prompt, make_sample, make_shard, make_source, make_task
 from tests.registry.training.fixtures import (
-    LOSSES,
+    WAYS_TO_LOSE_A_LEASE,
     add_shard,
     add_source,
     add_task,
-    expire,
-    forget,
-    holding_now,
-    lease_before_others,
+    expire_lease,
+    lease_one,
+    lease_urgent_shard,
+    mark_forgotten,
+    read_claim,
+    read_shard,
     seconds_until,
-    shard_now,
-    take,
 )
 
 
-def test_a_lease_tells_all_that_training_needs(registry: Registry) -> None:
+def test_a_lease_has_everything_that_training_needs(registry: Registry) -> None:
     with registry.database.write_transaction() as session:
         task = make_task(session, name="pets", labels=["cat", "dog"])
         task.recipe, task.size, task.identity = {"epochs": 7}, 160, "b" * 64
         shard = make_shard(session, make_source(session, task))
         samples = [make_sample(session, shard, f"{n}".encode(), label) for n, label in enumerate(["dog", "cat", "dog"])]
 
-    lease = take(registry, worker="ann")
+    lease = lease_one(registry, worker="ann")
 
     assert (lease.worker, lease.shard_id, lease.source_id) == ("ann", shard.id, shard.source_id)
     assert (lease.generation, lease.seed) == (1, shard.seed)
@@ -54,12 +54,12 @@ def test_a_lease_tells_all_that_training_needs(registry: Registry) -> None:
     ]
 
 
-def test_a_lease_comes_with_a_holding_that_names_its_object_and_its_home(registry: Registry) -> None:
+def test_a_lease_has_a_write_claim_with_its_object_and_scratch_folder(registry: Registry) -> None:
     shard = add_shard(registry.database)
 
-    lease = take(registry)
+    lease = lease_one(registry)
 
-    claim = holding_now(registry.database, lease)
+    claim = read_claim(registry.database, lease)
     assert claim is not None
     assert (claim.purpose, claim.source_id, claim.shard_id) == ("train", shard.source_id, shard.id)
     assert (claim.scratch_id, claim.prefixes) == (registry.scratch.id, [lease.prompt_key])
@@ -68,13 +68,13 @@ def test_a_lease_comes_with_a_holding_that_names_its_object_and_its_home(registr
 def test_a_shard_is_leased_once(registry: Registry) -> None:
     shard = add_shard(registry.database)
 
-    lease, second = take(registry), lease_next_shard(registry, "bob")
+    lease, second = lease_one(registry), lease_next_shard(registry, "bob")
 
     assert lease.shard_id == shard.id
     assert second is None
 
 
-def test_what_must_not_be_trained_is_no_work(registry: Registry) -> None:
+def test_paused_remote_and_forgotten_shards_are_not_leased(registry: Registry) -> None:
     add_shard(registry.database, is_remote=True)
     add_shard(registry.database, is_paused=True)
     add_shard(registry.database, erasure_id=new_id())
@@ -83,28 +83,28 @@ def test_what_must_not_be_trained_is_no_work(registry: Registry) -> None:
     assert lease_next_shard(registry, "ann") is None
 
 
-def test_a_trained_shard_is_no_work(registry: Registry) -> None:
+def test_a_trained_shard_is_not_leased(registry: Registry) -> None:
     with registry.database.write_transaction() as session:
         make_prompt(session, make_shard(session, make_source(session, make_task(session)), samples=2))
 
     assert lease_next_shard(registry, "ann") is None
 
 
-def test_a_shard_without_samples_is_no_work(registry: Registry) -> None:
+def test_a_shard_without_samples_is_not_leased(registry: Registry) -> None:
     with registry.database.write_transaction() as session:
         make_shard(session, make_source(session, make_task(session)), samples=0)
 
     assert lease_next_shard(registry, "ann") is None
 
 
-def test_a_source_that_is_being_forgotten_has_no_work(registry: Registry) -> None:
+def test_shards_of_a_source_that_is_being_forgotten_are_not_leased(registry: Registry) -> None:
     shard = add_shard(registry.database)
-    forget(registry.database, shard.source_id)
+    mark_forgotten(registry.database, shard.source_id)
 
     assert lease_next_shard(registry, "ann") is None
 
 
-def test_urgent_work_comes_first_then_what_was_tried_least_and_what_often_failed_last(registry: Registry) -> None:
+def test_shards_are_leased_by_priority_then_fewest_attempts_and_often_failed_ones_last(registry: Registry) -> None:
     source = add_source(registry.database)
     last = add_shard(registry.database, source, attempts=3)
     third = add_shard(registry.database, source)
@@ -112,12 +112,12 @@ def test_urgent_work_comes_first_then_what_was_tried_least_and_what_often_failed
     unlucky = add_shard(registry.database, source, priority=2, attempts=9)
     second = add_shard(registry.database, source, priority=1)
 
-    order = [take(registry).shard_id for _ in range(5)]
+    order = [lease_one(registry).shard_id for _ in range(5)]
 
     assert order == [second.id, third.id, fourth.id, unlucky.id, last.id]
 
 
-def test_a_worker_may_keep_to_some_tasks(registry: Registry) -> None:
+def test_a_worker_can_be_limited_to_some_tasks(registry: Registry) -> None:
     wanted, other = add_task(registry.database), add_task(registry.database)
     add_shard(registry.database, add_source(registry.database, other), priority=5)
     shard = add_shard(registry.database, add_source(registry.database, wanted))
@@ -140,13 +140,13 @@ def test_a_lease_without_a_name_or_a_duration_is_refused(registry: Registry) -> 
 
 def test_an_expired_lease_is_taken_over_and_the_shard_says_who_lost_it_and_when(registry: Registry) -> None:
     add_shard(registry.database)
-    lost = take(registry, worker="ann")
-    expire(registry.database, lost)
-    expired_at = shard_now(registry.database, lost.shard_id).expires_at
+    lost = lease_one(registry, worker="ann")
+    expire_lease(registry.database, lost)
+    expired_at = read_shard(registry.database, lost.shard_id).expires_at
 
-    lease = take(registry, worker="bob")
+    lease = lease_one(registry, worker="bob")
 
-    shard = shard_now(registry.database, lease.shard_id)
+    shard = read_shard(registry.database, lease.shard_id)
     assert (lease.shard_id, shard.worker, shard.attempts, shard.progress) == (lost.shard_id, "bob", 2, 0.0)
     assert shard.error == f"ann lost its lease at {expired_at:%Y-%m-%d %H:%M:%S} UTC"
 
@@ -164,51 +164,51 @@ def test_a_shard_that_was_published_while_it_was_chosen_is_left_alone(
 
     lease = lease_next_shard(registry, "ann")
 
-    after_all = shard_now(registry.database, shard.id)
+    after_all = read_shard(registry.database, shard.id)
     assert lease is None
     assert (after_all.lease_id, after_all.worker, after_all.attempts) == (None, None, 0)
     with registry.database.read_transaction() as session:
         assert session.scalars(select(WriteClaim)).all() == []
 
 
-def test_a_heartbeat_keeps_the_lease_and_its_holding_and_tells_the_progress(registry: Registry) -> None:
+def test_a_heartbeat_renews_the_lease_and_its_claim_and_records_the_progress(registry: Registry) -> None:
     add_shard(registry.database)
-    lease = take(registry)
+    lease = lease_one(registry)
 
     renew_lease(registry.database, lease, progress=0.25, seconds=1000)
 
-    shard, claim = shard_now(registry.database, lease.shard_id), holding_now(registry.database, lease)
+    shard, claim = read_shard(registry.database, lease.shard_id), read_claim(registry.database, lease)
     assert claim is not None
     assert shard.progress == 0.25
     assert 900 < seconds_until(registry.database, shard.expires_at) <= 1000
     assert 900 < seconds_until(registry.database, claim.expires_at) <= 1000
 
 
-def test_progress_stays_between_nothing_and_all(registry: Registry) -> None:
+def test_progress_is_clamped_to_0_and_1(registry: Registry) -> None:
     add_shard(registry.database)
-    lease = take(registry)
+    lease = lease_one(registry)
 
     for told, kept in [(-1.0, 0.0), (7.0, 1.0), (float("nan"), 0.0)]:
         renew_lease(registry.database, lease, progress=told)
-        assert shard_now(registry.database, lease.shard_id).progress == kept
+        assert read_shard(registry.database, lease.shard_id).progress == kept
 
 
 def test_a_lost_lease_cannot_be_renewed(registry: Registry) -> None:
-    for loss, lose in LOSSES.items():
-        lease = lease_before_others(registry)
+    for loss, lose in WAYS_TO_LOSE_A_LEASE.items():
+        lease = lease_urgent_shard(registry)
         lose(registry, lease)
-        before = shard_now(registry.database, lease.shard_id)
+        before = read_shard(registry.database, lease.shard_id)
 
         with pytest.raises(LeaseLost):
             renew_lease(registry.database, lease, progress=0.5)
 
-        kept = shard_now(registry.database, lease.shard_id)
+        kept = read_shard(registry.database, lease.shard_id)
         was, now_is = (before.lease_id, before.expires_at), (kept.lease_id, kept.expires_at)
         assert now_is == was, loss
         assert kept.progress == before.progress, loss
 
 
-def test_workers_that_ask_at_once_get_different_shards(registry: Registry) -> None:
+def test_workers_at_once_get_different_shards(registry: Registry) -> None:
     with registry.database.write_transaction() as session:
         sources = [make_source(session, make_task(session)) for _ in range(2)]
         shards = {make_shard(session, source, samples=1).id for source in sources for _ in range(12)}

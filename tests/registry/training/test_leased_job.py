@@ -9,7 +9,7 @@ from registry.registry import Registry
 from registry.training.lease import Lease
 from registry.training.publish import publish
 from registry.training.queue import lease_shard
-from tests.registry.training.fixtures import FACTS, add_shard, expire, holding_now, shard_now, take
+from tests.registry.training.fixtures import METADATA, add_shard, expire_lease, lease_one, read_claim, read_shard
 
 
 def run(registry: Registry, error: BaseException) -> tuple[Lease, Path]:
@@ -28,10 +28,10 @@ def run(registry: Registry, error: BaseException) -> tuple[Lease, Path]:
 def assert_nothing_is_left(registry: Registry, lease: Lease, room: Path) -> None:
     assert not room.exists()
     assert list(registry.objects.list_all("sources/")) == []
-    assert holding_now(registry.database, lease) is None
+    assert read_claim(registry.database, lease) is None
 
 
-def test_no_work_is_none_and_leaves_no_room(registry: Registry) -> None:
+def test_without_a_due_shard_there_is_no_lease_and_no_scratch_folder(registry: Registry) -> None:
     with lease_shard(registry, "ann") as work:
         assert work is None
 
@@ -43,18 +43,18 @@ def test_an_error_is_the_failure_of_the_attempt(registry: Registry) -> None:
 
     lease, room = run(registry, ValueError("the pictures are grey"))
 
-    shard = shard_now(registry.database, lease.shard_id)
+    shard = read_shard(registry.database, lease.shard_id)
     assert (shard.error, shard.attempts, shard.lease_id) == ("the pictures are grey", 1, None)
     assert shard.not_before is not None
     assert_nothing_is_left(registry, lease, room)
 
 
-def test_an_error_without_words_is_told_by_its_name(registry: Registry) -> None:
+def test_an_error_without_a_message_is_recorded_by_its_type(registry: Registry) -> None:
     add_shard(registry.database)
 
     lease, _ = run(registry, MemoryError())
 
-    assert shard_now(registry.database, lease.shard_id).error == "MemoryError"
+    assert read_shard(registry.database, lease.shard_id).error == "MemoryError"
 
 
 @pytest.mark.parametrize("stop", [KeyboardInterrupt, SystemExit])
@@ -63,7 +63,7 @@ def test_a_worker_that_is_stopped_gives_the_shard_back(registry: Registry, stop:
 
     lease, room = run(registry, stop())
 
-    shard = shard_now(registry.database, lease.shard_id)
+    shard = read_shard(registry.database, lease.shard_id)
     assert (shard.error, shard.attempts, shard.lease_id, shard.not_before) == (None, 0, None, None)
     assert_nothing_is_left(registry, lease, room)
 
@@ -74,45 +74,47 @@ def test_a_block_that_publishes_nothing_gives_the_shard_back(registry: Registry)
     with lease_shard(registry, "ann") as work:
         assert work is not None
 
-    assert shard_now(registry.database, work[0].shard_id).attempts == 0
+    assert read_shard(registry.database, work[0].shard_id).attempts == 0
     assert_nothing_is_left(registry, *work)
 
 
-def test_who_lost_the_lease_leaves_the_next_worker_alone(registry: Registry) -> None:
+def test_a_worker_that_lost_its_lease_does_not_disturb_the_next(registry: Registry) -> None:
     add_shard(registry.database)
 
     seen: list[tuple[Lease, Path]] = []
     with pytest.raises(LeaseLost), lease_shard(registry, "ann") as work:
         assert work is not None
         seen.append(work)
-        expire(registry.database, work[0])
-        take(registry, "bob")
-        publish(registry, work[0], b"prompt", FACTS)
+        expire_lease(registry.database, work[0])
+        lease_one(registry, "bob")
+        publish(registry, work[0], b"prompt", METADATA)
 
     [(lost, room)] = seen
-    assert shard_now(registry.database, lost.shard_id).worker == "bob"
+    assert read_shard(registry.database, lost.shard_id).worker == "bob"
     assert_nothing_is_left(registry, lost, room)
 
 
-def test_what_was_published_stays(registry: Registry) -> None:
+def test_a_published_prompt_stays(registry: Registry) -> None:
     add_shard(registry.database)
 
     with lease_shard(registry, "ann") as work:
         assert work is not None
-        prompt = publish(registry, work[0], b"prompt", FACTS)
+        prompt = publish(registry, work[0], b"prompt", METADATA)
 
     assert registry.objects.read(prompt.key, prompt.digest) == b"prompt"
     assert not work[1].exists()
-    assert holding_now(registry.database, work[0]) is None
+    assert read_claim(registry.database, work[0]) is None
 
 
-def test_a_room_that_cannot_be_wiped_stays_on_record(registry: Registry, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_claim_stays_while_its_scratch_folder_cannot_be_removed(
+    registry: Registry, monkeypatch: pytest.MonkeyPatch
+) -> None:
     add_shard(registry.database)
     with monkeypatch.context() as patch:
         patch.setattr("registry.storage.scratch.shutil.rmtree", refuse)
         lease, room = run(registry, PermissionError("a file is busy"))
 
-    claim = holding_now(registry.database, lease)
+    claim = read_claim(registry.database, lease)
     assert room.exists()
     assert claim is not None
     assert (claim.scratch_id, claim.prefixes) == (registry.scratch.id, [lease.prompt_key])

@@ -30,7 +30,7 @@ def is_cleared_up(registry: Registry) -> bool:
         return session.scalar(select(func.count()).select_from(WriteClaim)) == 0
 
 
-def test_each_shard_is_published_once_whoever_dies(
+def test_each_shard_is_published_once_whichever_worker_dies(
     registry: Registry, environment: dict[str, str], tmp_path: Path
 ) -> None:
     with registry.database.write_transaction() as session:

@@ -12,16 +12,16 @@ from registry.training.lease import Lease
 from registry.training.publish import publish
 from registry.training.queue import lease_next_shard, lease_shard
 from tests.registry.training.fixtures import (
-    FACTS,
-    LOSSES,
+    METADATA,
+    WAYS_TO_LOSE_A_LEASE,
     add_shard,
-    expire,
-    holding_now,
-    keys_of,
-    lease_before_others,
-    prompts_of,
-    shard_now,
-    take,
+    expire_lease,
+    lease_one,
+    lease_urgent_shard,
+    list_keys,
+    list_prompts,
+    read_claim,
+    read_shard,
 )
 
 
@@ -32,36 +32,36 @@ def published_lines(database: Database) -> list[LogEntry]:
 
 def test_a_published_prompt_has_its_row_and_its_object(registry: Registry) -> None:
     shard = add_shard(registry.database)
-    lease = take(registry, "ann")
+    lease = lease_one(registry, "ann")
 
-    prompt = publish(registry, lease, b"numbers", FACTS)
+    prompt = publish(registry, lease, b"numbers", METADATA)
 
     assert (prompt.shard_id, prompt.source_id, prompt.task_id) == (shard.id, shard.source_id, lease.task.id)
     assert (prompt.generation, prompt.samples, prompt.labels, prompt.worker) == (1, 2, ["cat", "dog"], "ann")
     assert (prompt.size_bytes, prompt.artifact_metadata) == (7, {"settings": {"epochs": 3}})
     assert prompt.published_at.tzinfo is not None
     assert registry.objects.read(prompt.key, prompt.digest) == b"numbers"
-    assert keys_of(registry) == [prompt.key]
-    assert [row.id for row in prompts_of(registry.database)] == [prompt.id]
+    assert list_keys(registry) == [prompt.key]
+    assert [row.id for row in list_prompts(registry.database)] == [prompt.id]
 
 
-def test_a_published_shard_is_no_work_and_starts_afresh(registry: Registry) -> None:
+def test_a_published_shard_is_not_leased_and_its_attempts_are_reset(registry: Registry) -> None:
     add_shard(registry.database, attempts=4, priority=10, error="earlier")
-    lease = take(registry)
+    lease = lease_one(registry)
 
-    publish(registry, lease, b"numbers", FACTS)
+    publish(registry, lease, b"numbers", METADATA)
 
-    shard = shard_now(registry.database, lease.shard_id)
+    shard = read_shard(registry.database, lease.shard_id)
     assert (shard.lease_id, shard.worker, shard.expires_at, shard.progress) == (None, None, None, None)
     assert (shard.attempts, shard.priority, shard.error, shard.not_before) == (0, 0, None, None)
     assert lease_next_shard(registry, "bob") is None
 
 
-def test_publishing_is_in_the_log_by_ids_and_counts(registry: Registry) -> None:
+def test_publishing_is_logged_by_ids_and_counts(registry: Registry) -> None:
     add_shard(registry.database)
-    lease = take(registry)
+    lease = lease_one(registry)
 
-    prompt = publish(registry, lease, b"numbers", FACTS)
+    prompt = publish(registry, lease, b"numbers", METADATA)
 
     [line] = published_lines(registry.database)
     assert line.actor is None
@@ -75,74 +75,74 @@ def test_publishing_is_in_the_log_by_ids_and_counts(registry: Registry) -> None:
     }
 
 
-def test_who_lost_the_lease_writes_nothing(registry: Registry, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_worker_that_lost_its_lease_writes_no_object(registry: Registry, monkeypatch: pytest.MonkeyPatch) -> None:
     reached: list[str] = []
     monkeypatch.setattr(failpoints, "on_hit", reached.append)
-    for loss, lose in LOSSES.items():
-        lease = lease_before_others(registry)
+    for loss, lose in WAYS_TO_LOSE_A_LEASE.items():
+        lease = lease_urgent_shard(registry)
         lose(registry, lease)
 
         with pytest.raises(LeaseLost):
-            publish(registry, lease, b"numbers", FACTS)
+            publish(registry, lease, b"numbers", METADATA)
 
         assert reached == [], loss
-        assert keys_of(registry) == [], loss
-        assert prompts_of(registry.database) == [], loss
+        assert list_keys(registry) == [], loss
+        assert list_prompts(registry.database) == [], loss
 
 
-def test_who_loses_the_lease_after_writing_publishes_nothing(
+def test_a_worker_that_loses_its_lease_after_writing_publishes_nothing(
     registry: Registry, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     leases: list[Lease] = []
 
     def lose_now(point: str) -> None:
         assert point == "publish: object written"
-        assert keys_of(registry) == [leases[-1].prompt_key]
-        LOSSES[loss](registry, leases[-1])
+        assert list_keys(registry) == [leases[-1].prompt_key]
+        WAYS_TO_LOSE_A_LEASE[loss](registry, leases[-1])
 
     monkeypatch.setattr(failpoints, "on_hit", lose_now)
-    for loss in LOSSES:
-        leases.append(lease_before_others(registry))
+    for loss in WAYS_TO_LOSE_A_LEASE:
+        leases.append(lease_urgent_shard(registry))
 
         with pytest.raises(LeaseLost):
-            publish(registry, leases[-1], b"numbers", FACTS)
+            publish(registry, leases[-1], b"numbers", METADATA)
 
-        assert keys_of(registry) == [], loss
-        assert prompts_of(registry.database) == [], loss
+        assert list_keys(registry) == [], loss
+        assert list_prompts(registry.database) == [], loss
         assert published_lines(registry.database) == [], loss
 
 
 def test_the_next_worker_publishes_what_the_lost_one_could_not(registry: Registry) -> None:
     add_shard(registry.database)
-    lost = take(registry, "ann")
-    expire(registry.database, lost)
-    lease = take(registry, "bob")
+    lost = lease_one(registry, "ann")
+    expire_lease(registry.database, lost)
+    lease = lease_one(registry, "bob")
 
-    prompt = publish(registry, lease, b"numbers", FACTS)
+    prompt = publish(registry, lease, b"numbers", METADATA)
     with pytest.raises(LeaseLost):
-        publish(registry, lost, b"numbers", FACTS)
+        publish(registry, lost, b"numbers", METADATA)
 
-    assert keys_of(registry) == [prompt.key]
-    assert [row.worker for row in prompts_of(registry.database)] == ["bob"]
+    assert list_keys(registry) == [prompt.key]
+    assert [row.worker for row in list_prompts(registry.database)] == ["bob"]
 
 
 def test_publishing_again_gives_the_same_prompt(registry: Registry) -> None:
     add_shard(registry.database)
-    lease = take(registry)
+    lease = lease_one(registry)
 
-    first = publish(registry, lease, b"numbers", FACTS)
-    second = publish(registry, lease, b"numbers", FACTS)
+    first = publish(registry, lease, b"numbers", METADATA)
+    second = publish(registry, lease, b"numbers", METADATA)
 
     assert second.id == first.id
     assert len(published_lines(registry.database)) == 1
-    assert keys_of(registry) == [first.key]
+    assert list_keys(registry) == [first.key]
 
 
-def test_a_lost_answer_to_a_commit_is_made_good_by_asking_again(
+def test_publishing_again_after_a_lost_result_returns_the_prompt(
     registry: Registry, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     add_shard(registry.database)
-    lease = take(registry)
+    lease = lease_one(registry)
 
     def fail(point: str) -> None:
         if point == "publish: committed":
@@ -150,34 +150,34 @@ def test_a_lost_answer_to_a_commit_is_made_good_by_asking_again(
 
     monkeypatch.setattr(failpoints, "on_hit", fail)
     with pytest.raises(DatabaseUnreachable):
-        publish(registry, lease, b"numbers", FACTS)
+        publish(registry, lease, b"numbers", METADATA)
 
-    prompt = publish(registry, lease, b"numbers", FACTS)
+    prompt = publish(registry, lease, b"numbers", METADATA)
 
     assert registry.objects.read(prompt.key, prompt.digest) == b"numbers"
     assert len(published_lines(registry.database)) == 1
 
 
-def test_a_database_that_goes_away_may_have_committed_so_the_object_stays_until_asked_again(
+def test_the_object_stays_when_it_is_unknown_whether_the_commit_succeeded(
     registry: Registry, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     add_shard(registry.database)
-    lease = take(registry)
+    lease = lease_one(registry)
     with monkeypatch.context() as patch:
         patch.setattr(
             "registry.training.publish._append_log", lambda *_: (_ for _ in ()).throw(DatabaseUnreachable("away"))
         )
         with pytest.raises(DatabaseUnreachable):
-            publish(registry, lease, b"numbers", FACTS)
-    assert keys_of(registry) == [lease.prompt_key]
+            publish(registry, lease, b"numbers", METADATA)
+    assert list_keys(registry) == [lease.prompt_key]
 
-    prompt = publish(registry, lease, b"numbers", FACTS)
+    prompt = publish(registry, lease, b"numbers", METADATA)
 
-    assert keys_of(registry) == [prompt.key]
+    assert list_keys(registry) == [prompt.key]
     assert len(published_lines(registry.database)) == 1
 
 
-def test_an_attempt_that_breaks_off_there_removes_what_was_not_committed(
+def test_an_attempt_that_ends_there_removes_the_uncommitted_object(
     registry: Registry, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     add_shard(registry.database)
@@ -189,7 +189,7 @@ def test_an_attempt_that_breaks_off_there_removes_what_was_not_committed(
     with pytest.raises(DatabaseUnreachable), lease_shard(registry, "ann") as work:
         assert work is not None
         leases.append(work[0])
-        publish(registry, work[0], b"numbers", FACTS)
+        publish(registry, work[0], b"numbers", METADATA)
 
-    assert keys_of(registry) == []
-    assert holding_now(registry.database, leases[0]) is None
+    assert list_keys(registry) == []
+    assert read_claim(registry.database, leases[0]) is None

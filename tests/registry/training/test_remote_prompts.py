@@ -16,7 +16,7 @@ from registry.errors import DomainError, Forbidden, Invalid, NotFound
 from registry.registry import Registry
 from registry.training.publish import TaskBackboneMismatch, publish, publish_remote
 from registry.training.queue import lease_next_shard
-from tests.registry.training.fixtures import FACTS, add_shard, add_source, grant, take
+from tests.registry.training.fixtures import METADATA, add_shard, add_source, lease_one, user_with_right
 
 REFUSALS: dict[str | None, type[DomainError]] = {None: NotFound, "use": Forbidden, "forget": Forbidden}
 
@@ -32,7 +32,7 @@ def assert_nothing_is_there(registry: Registry) -> None:
 def test_each_remote_prompt_is_a_shard_that_nobody_trains(registry: Registry) -> None:
     source = add_source(registry.database)
 
-    prompts = [publish_remote(registry, OPERATOR, source.id, body, FACTS) for body in (b"one", b"two")]
+    prompts = [publish_remote(registry, OPERATOR, source.id, body, METADATA) for body in (b"one", b"two")]
 
     with registry.database.read_transaction() as session:
         shards = session.scalars(select(Shard).order_by(Shard.number)).all()
@@ -44,11 +44,11 @@ def test_each_remote_prompt_is_a_shard_that_nobody_trains(registry: Registry) ->
     assert lease_next_shard(registry, "ann") is None
 
 
-def test_it_is_in_the_log_with_who_sent_it(registry: Registry) -> None:
+def test_a_remote_prompt_is_logged_with_its_sender(registry: Registry) -> None:
     source = add_source(registry.database)
-    caller = grant(registry, source, "manage")
+    caller = user_with_right(registry, source, "manage")
 
-    prompt = publish_remote(registry, caller, source.id, b"numbers", FACTS)
+    prompt = publish_remote(registry, caller, source.id, b"numbers", METADATA)
 
     with registry.database.read_transaction() as session:
         [line] = session.scalars(select(LogEntry).where(LogEntry.action == "prompt.published"))
@@ -56,40 +56,42 @@ def test_it_is_in_the_log_with_who_sent_it(registry: Registry) -> None:
     assert line.subject["prompt"] == str(prompt.id)
 
 
-def test_it_must_be_of_the_backbone_that_the_task_has(registry: Registry) -> None:
+def test_a_remote_prompt_must_have_the_backbone_of_its_task(registry: Registry) -> None:
     source = add_source(registry.database)
     add_shard(registry.database, source)
-    local = publish(registry, take(registry), b"local", FACTS)
+    local = publish(registry, lease_one(registry), b"local", METADATA)
 
     with pytest.raises(TaskBackboneMismatch):
-        publish_remote(registry, OPERATOR, source.id, b"remote", replace(FACTS, identity="b" * 64))
+        publish_remote(registry, OPERATOR, source.id, b"remote", replace(METADATA, identity="b" * 64))
 
     assert [found.key for found in registry.objects.list_all("sources/")] == [local.key]
 
 
-def test_one_that_no_task_can_take_is_refused(registry: Registry) -> None:
+def test_a_remote_prompt_that_fits_no_task_is_refused(registry: Registry) -> None:
     source = add_source(registry.database)
 
-    for facts in (replace(FACTS, extra={"settings": {"attention": "full"}}), replace(FACTS, samples=2**31)):
+    for facts in (replace(METADATA, extra={"settings": {"attention": "full"}}), replace(METADATA, samples=2**31)):
         with pytest.raises(Invalid):
             publish_remote(registry, OPERATOR, source.id, b"numbers", facts)
 
     assert_nothing_is_there(registry)
 
 
-def test_only_who_manages_a_source_may_send_one(registry: Registry) -> None:
+def test_a_remote_prompt_needs_the_right_to_manage(registry: Registry) -> None:
     source = add_source(registry.database)
 
     for right, refusal in REFUSALS.items():
         with pytest.raises(refusal):
-            publish_remote(registry, grant(registry, source, right), source.id, b"numbers", FACTS)
+            publish_remote(registry, user_with_right(registry, source, right), source.id, b"numbers", METADATA)
 
     assert_nothing_is_there(registry)
 
 
-def test_a_right_that_is_revoked_meanwhile_counts(registry: Registry, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_right_that_is_revoked_meanwhile_refuses_the_upload(
+    registry: Registry, monkeypatch: pytest.MonkeyPatch
+) -> None:
     source = add_source(registry.database)
-    caller = grant(registry, source, "manage")
+    caller = user_with_right(registry, source, "manage")
 
     def revoke(point: str) -> None:
         if point == "publish: object written":
@@ -99,16 +101,16 @@ def test_a_right_that_is_revoked_meanwhile_counts(registry: Registry, monkeypatc
     monkeypatch.setattr(failpoints, "on_hit", revoke)
 
     with pytest.raises(NotFound):
-        publish_remote(registry, caller, source.id, b"numbers", FACTS)
+        publish_remote(registry, caller, source.id, b"numbers", METADATA)
 
     assert_nothing_is_there(registry)
 
 
-def test_one_that_is_sent_twice_counts_once(registry: Registry) -> None:
+def test_a_remote_prompt_that_is_sent_twice_is_published_once(registry: Registry) -> None:
     source = add_source(registry.database)
-    first = publish_remote(registry, OPERATOR, source.id, b"numbers", FACTS)
+    first = publish_remote(registry, OPERATOR, source.id, b"numbers", METADATA)
 
-    again = publish_remote(registry, OPERATOR, source.id, b"numbers", FACTS)
+    again = publish_remote(registry, OPERATOR, source.id, b"numbers", METADATA)
 
     assert again.id == first.id
     assert [found.key for found in registry.objects.list_all("sources/")] == [first.key]

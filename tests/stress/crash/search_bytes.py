@@ -8,7 +8,7 @@ from sqlalchemy import select
 
 from registry.db.models.registry import all_tables
 from registry.registry import Registry
-from tests.registry.crash.search_bytes import files_with, in_bucket
+from tests.registry.crash.search_bytes import find_bytes, list_bucket
 from tests.servers.s3 import S3Server
 
 REQUESTS = frozenset({"erasures"})  # a request names the picture that is to be forgotten by its digest
@@ -23,7 +23,7 @@ def bodies_in(server: S3Server, bucket: str, prefix: str) -> Mapping[str, bytes]
             key.removeprefix(below): client.get_object(Bucket=bucket, Key=key)["Body"].read()
             if " (" not in key
             else b""
-            for key in in_bucket(server, server.settings(bucket, prefix))
+            for key in list_bucket(server, server.settings(bucket, prefix))
         }
     finally:
         client.close()
@@ -41,7 +41,7 @@ def rows_with(registry: Registry, texts: Collection[str], digests: Collection[st
 
 def folders_with(roots: Collection[Path], bodies: Collection[bytes], texts: Collection[str]) -> list[tuple[str, bytes]]:
     """Return the files below the roots, logs included, whose bytes or names hold one of these."""
-    return files_with([*bodies, *(text.encode() for text in texts)], *roots)
+    return find_bytes([*bodies, *(text.encode() for text in texts)], *roots)
 
 
 def scratch_folders_in(parts: Path) -> list[str]:
