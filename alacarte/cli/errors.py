@@ -14,6 +14,7 @@ from trainer.errors import TrainingError
 
 EXIT_FAILURE = 1
 EXIT_TEMPORARY_FAILURE = 75  # EX_TEMPFAIL of sysexits.h: not done, worth a retry
+RETRYABLE_STATUSES = frozenset({429, 502, 503, 504})  # of HTTP, which errors of the registry have too
 EXIT_INTERRUPTED = 130  # 128 + SIGINT, as shells report it
 
 # The extra that installs each optional package.
@@ -73,7 +74,9 @@ class ErrorReportingGroup(TyperGroup):
             fail("not enough memory on the device: use smaller pictures or a smaller batch")
         except CommandError as error:
             fail(str(error), error.exit_code)
-        except (PromptingError, TrainingError, DomainError) as error:
+        except DomainError as error:
+            fail(str(error), EXIT_TEMPORARY_FAILURE if error.status in RETRYABLE_STATUSES else EXIT_FAILURE)
+        except (PromptingError, TrainingError) as error:
             fail(str(error))
 
 

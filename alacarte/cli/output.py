@@ -5,9 +5,7 @@ import json
 import sys
 import unicodedata
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import fields, is_dataclass
-from datetime import UTC, datetime
-from uuid import UUID
+from datetime import datetime
 
 from rich.console import Console
 from rich.table import Table
@@ -19,30 +17,6 @@ WIDTH_WITHOUT_TERMINAL = 160  # columns
 _CONTROL_CATEGORIES = ("Cc", "Cs", "Zl", "Zp")
 
 
-def document_of(thing: object, *names: str) -> dict[str, object]:
-    """Return these attributes of an object as JSON values."""
-    return {name: plain(getattr(thing, name)) for name in names}
-
-
-def facts_of(thing: object) -> dict[str, object]:
-    """Return all fields of a dataclass or of a model of the API as JSON values."""
-    names = [one.name for one in fields(thing)] if is_dataclass(thing) else list(type(thing).model_fields)  # type: ignore[attr-defined]
-    return document_of(thing, *names)
-
-
-def plain(value: object) -> object:
-    """Return the value as JSON has it: ids and times as strings, dataclasses as objects."""
-    if isinstance(value, UUID):
-        return str(value)
-    if isinstance(value, datetime):
-        return value.astimezone(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
-    if isinstance(value, tuple | list):
-        return [plain(item) for item in value]
-    if is_dataclass(value) or hasattr(type(value), "model_fields"):
-        return facts_of(value)
-    return value
-
-
 def print_message(line: str) -> None:
     """Print a message for the user on stderr; stdout is for the result."""
     sys.stderr.write(replace_control_characters(line) + "\n")
@@ -50,7 +24,9 @@ def print_message(line: str) -> None:
 
 def print_json(document: object) -> None:
     """Print the document of a command with `--json`, in ASCII so that every name survives every locale."""
-    sys.stdout.write(json.dumps(document, indent=2, allow_nan=False) + "\n")
+    from pydantic_core import to_jsonable_python  # for ids and times; not needed by `--help`
+
+    sys.stdout.write(json.dumps(to_jsonable_python(document), indent=2, allow_nan=False) + "\n")
 
 
 def print_list(kind: str, documents: Iterable[Document], columns: Sequence[str], *, as_json: bool) -> None:
@@ -94,11 +70,13 @@ def print_table(
 
 
 def format_value(value: object) -> str:
-    """Format a JSON value for people."""
+    """Format a value of a document for people."""
     if value is None:
         return ""
     if isinstance(value, bool):
         return "yes" if value else "no"
+    if isinstance(value, datetime):
+        return f"{value:%Y-%m-%d %H:%M:%S}"  # UTC, as everywhere
     if isinstance(value, list):
         return ", ".join(format_value(item) for item in value)
     if isinstance(value, dict):

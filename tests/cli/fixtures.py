@@ -1,4 +1,4 @@
-"""The command line as a person uses it: tiny pictures, a tiny backbone with random weights, one process."""
+"""Helpers that run the command line in this process, with tiny pictures and a tiny backbone."""
 
 import json
 import random
@@ -18,7 +18,7 @@ SHADES = {"cat": (200, 60, 60), "dog": (60, 200, 60), "emu": (60, 60, 200)}
 
 @dataclass(frozen=True)
 class Ended:
-    """A command that has ended."""
+    """The result of a command."""
 
     code: int
     out: str
@@ -26,27 +26,34 @@ class Ended:
 
     @property
     def document(self) -> Any:
-        """The JSON document that is all of stdout."""
+        """Parse all of stdout as JSON."""
         return json.loads(self.out)
 
     @property
     def error(self) -> str:
-        """The last line of stderr, which must be the error."""
+        """Return the last line of stderr, which must be the error."""
         line = self.err.splitlines()[-1]
         assert line.startswith("error: ")
         return line.removeprefix("error: ")
 
 
 def run(*arguments: str | Path) -> Ended:
-    """Run the command in this process; whatever it does not tell as its own error is raised here."""
+    """Run the command in this process; unexpected exceptions are raised here."""
     result = CliRunner().invoke(app, [str(argument) for argument in arguments])
     if result.exception is not None and not isinstance(result.exception, SystemExit):
         raise result.exception
     return Ended(result.exit_code, result.stdout, result.stderr)
 
 
+def run_json(*arguments: str | Path) -> Any:  # Any: a JSON document
+    """Run the command with `--json`, require that it succeeds, and return its document."""
+    ended = run(*arguments, "--json")
+    assert ended.code == 0, ended.err
+    return ended.document
+
+
 def draw(folder: Path, labels: tuple[str, ...] = tuple(SHADES), each: int = 8) -> Path:
-    """Class folders of small pictures, each of another shade."""
+    """Draw class folders of small pictures in different shades."""
     dice = random.Random(1)
     for label in labels:
         (folder / label).mkdir(parents=True)

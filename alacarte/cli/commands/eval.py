@@ -1,4 +1,4 @@
-"""`alacarte eval`: the paper's experiments on anyone's pictures, with a report to look at."""
+"""`alacarte eval`: run the paper's experiments on your own pictures and write a report."""
 
 from dataclasses import asdict
 from pathlib import Path
@@ -10,6 +10,7 @@ from alacarte.cli.options import (
     Augment,
     BackboneName,
     Batch,
+    CacheGb,
     Device,
     Dtype,
     Json,
@@ -18,9 +19,10 @@ from alacarte.cli.options import (
     Scratch,
     Seed,
     Size,
+    Skip,
     Views,
     Weights,
-    weights_of,
+    parse_weights,
 )
 from alacarte.cli.output import print_json, print_message, print_table
 
@@ -36,15 +38,15 @@ def evaluate_command(
             show_default=False,
         ),
     ],
-    out: Annotated[
-        Path, typer.Option(metavar="FOLDER", help="Where the report goes, and what was trained is kept.")
-    ] = Path("report"),
+    out: Annotated[Path, typer.Option(metavar="FOLDER", help="Folder for the report and the cached results.")] = Path(
+        "report"
+    ),
     experiment: Annotated[
         list[str] | None,
         typer.Option(
             metavar="NAME",
             help="shards, forgetting, ablation, tuning, head-only, vote, class-incremental, domain-incremental, "
-            "recipes, cost, or all; may be given several times.",
+            "recipes, cost, or all; may be repeated.",
             show_default="all",
         ),
     ] = None,
@@ -52,9 +54,7 @@ def evaluate_command(
     weights: Weights = None,
     size: Size = None,
     recipe: RecipeName = None,
-    epochs: Annotated[
-        int | None, typer.Option(min=1, help="Walks over the pictures of a prompt.", show_default="the recipe's")
-    ] = None,
+    epochs: Annotated[int | None, typer.Option(min=1, help="Epochs of a prompt.", show_default="the recipe's")] = None,
     batch: Batch = None,
     label_smoothing: LabelSmoothing = None,
     augment: Augment = None,
@@ -63,40 +63,36 @@ def evaluate_command(
         int | None,
         typer.Option(
             min=0,
-            help="Of the paragon, which costs 20 times as much as a prompt; 0 leaves it out.",
+            help="Epochs of the paragon, which costs 20 times as much as a prompt; 0 leaves it out.",
             show_default="half as many",
         ),
     ] = None,
     tuned_epochs: Annotated[
         int | None,
-        typer.Option(min=0, help="Of whole backbones that learn; 0 leaves them out.", show_default="4"),
+        typer.Option(min=0, help="Epochs of fine-tuned backbones; 0 leaves them out.", show_default="4"),
     ] = None,
     seed: Seed = 0,
     seeds: Annotated[
         int,
         typer.Option(
-            min=1, max=100, help="So many seeds, from --seed on; the report has means, of answers to the same pictures."
+            min=1, max=100, help="Number of seeds, starting at --seed; the report shows means and standard deviations."
         ),
     ] = 1,
-    skip_unreadable: Annotated[
-        bool, typer.Option("--skip-unreadable", help="Leave out pictures that cannot be used.")
-    ] = False,
-    cache_gb: Annotated[
-        float, typer.Option(min=0, max=10**6, help="Disk for what is computed once and used again.")
-    ] = 16,
+    skip_unreadable: Skip = False,
+    cache_gb: CacheGb = 16,
     scratch: Scratch = None,
     device: Device = "cpu",
     dtype: Dtype = "float32",
     as_json: Json = False,
 ) -> None:
-    """Repeat the paper's experiments with these pictures; an interrupted run goes on where it was."""
-    data.stat()  # what is told before torch is imported is told at once
-    from alacarte.cli.actions.eval import Order, evaluate
-    from alacarte.cli.backbones import Wanted
+    """Run the paper's experiments on these pictures; an interrupted run is resumed."""
+    data.stat()  # before torch is imported, so that errors come at once
+    from alacarte.cli.backbones import BackboneOptions
+    from alacarte.cli.run_study import StudyOptions, evaluate
     from trainer.recipe import DEFAULT, recipe_from_settings
 
     name = recipe or DEFAULT
-    said = {
+    options = {
         "recipe": name,
         "epochs": epochs,
         "batch": batch,
@@ -104,13 +100,13 @@ def evaluate_command(
         "augment": augment,
         "views": views,
     }
-    order = Order(
+    study = StudyOptions(
         data=data,
         out=out,
         experiments=tuple(experiment or ["all"]),
-        backbone=Wanted(backbone, weights_of(weights), device, dtype),
+        backbone=BackboneOptions(backbone, parse_weights(weights), device, dtype),
         size=size,
-        recipe=recipe_from_settings({word: value for word, value in said.items() if value is not None}, seed),
+        recipe=recipe_from_settings({key: value for key, value in options.items() if value is not None}, seed),
         recipe_name=name,
         joint_epochs=joint_epochs,
         tuned_epochs=tuned_epochs,
@@ -119,7 +115,7 @@ def evaluate_command(
         cache_bytes=int(cache_gb * GB),
         scratch=scratch,
     )
-    report = evaluate(order, print_message)
+    report = evaluate(study)
     print_message(f"the report is {out / 'report.html'}, its numbers are in {out / 'report.json'}")
     if as_json:
         print_json(asdict(report))

@@ -1,6 +1,8 @@
 """`alacarte inspect`: what is in prompt files."""
 
-from typing import TYPE_CHECKING, Annotated
+from functools import cache
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -9,9 +11,9 @@ from alacarte.cli.output import print_json, print_table
 from alacarte.cli.prompt_files import find_prompt_files
 
 if TYPE_CHECKING:  # importing it imports torch
-    from alacarte.cli.actions.inspect import Inspected
+    from alacarte.prompting.prompt.tensors import PromptTensors
 
-LABELS_SHOWN = 10
+MAX_LISTED_LABELS = 10
 
 
 def inspect(
@@ -22,55 +24,89 @@ def inspect(
     as_json: Json = False,
 ) -> None:
     """Show the metadata of prompt files: what they were trained on, their shapes and their size."""
-    files = find_prompt_files(prompts)  # what is told before torch is imported is told at once
-    from alacarte.cli.actions.inspect import look_into
-
-    inspected = [look_into(file) for file in files]
+    files = find_prompt_files(prompts)  # before torch is imported, so that errors come at once
+    documents = [_read_document(file) for file in files]
     if as_json:
-        print_json({"prompts": [_as_document(prompt) for prompt in inspected]})
+        print_json({"prompts": documents})
         return
-    for prompt in inspected:
-        print_table(("fact", "value"), _rows(prompt), title=prompt.file)
+    for document in documents:
+        print_table(("field", "value"), _format_rows(document), title=document["file"])
 
 
-def _rows(prompt: "Inspected") -> list[tuple[str, str]]:
-    metadata = prompt.metadata
-    parameters = f"{prompt.parameters:,}"
-    if prompt.backbone_parameters is not None:
-        share = 100 * prompt.parameters / prompt.backbone_parameters
-        parameters += f", {share:.3f} % of the backbone's {prompt.backbone_parameters:,}"
-    labels = ", ".join(metadata.labels[:LABELS_SHOWN])
-    if len(metadata.labels) > LABELS_SHOWN:
-        labels += f" and {len(metadata.labels) - LABELS_SHOWN} more"
-    return [
-        ("digest", prompt.digest),
-        ("bytes", f"{prompt.size_bytes:,}"),
-        ("backbone", f"{metadata.architecture} at {metadata.size} px"),
-        ("its identity", metadata.backbone),
-        ("samples", f"{metadata.samples:,}"),
-        ("labels", f"{len(metadata.labels)}: {labels}"),
-        ("variant", prompt.variant),
-        ("seed", str(metadata.seed)),
-        ("parameters", parameters),
-        *((name, " x ".join(map(str, shape))) for name, shape in prompt.shapes.items()),
-        ("settings", ", ".join(f"{name} {value}" for name, value in sorted(metadata.settings.items()))),
-    ]
+def _read_document(file: Path) -> dict[str, Any]:  # Any: values of JSON
+    """Return the content of a prompt file; ArtifactInvalid with the reason if it is none."""
+    from alacarte.prompting.prompt.artifact import prompt_digest, read_prompt
 
-
-def _as_document(prompt: "Inspected") -> dict[str, object]:
-    metadata, whole = prompt.metadata, prompt.backbone_parameters
+    prompt = read_prompt(file)
+    data = file.read_bytes()  # read_prompt has limited its size
+    tensors, metadata = prompt.tensors, prompt.metadata
+    # Prototypes are computed, not trained.
+    trained = (tensors.token, tensors.memory, tensors.head_weight, tensors.head_bias)
+    parameters = sum(tensor.numel() for tensor in trained if tensor is not None)
+    backbone_parameters = _count_parameters(metadata.architecture, metadata.size)
     return {
-        "file": prompt.file,
-        "digest": prompt.digest,
-        "bytes": prompt.size_bytes,
+        "file": str(file),
+        "digest": prompt_digest(data),
+        "bytes": len(data),
         "backbone": {"architecture": metadata.architecture, "size": metadata.size, "identity": metadata.backbone},
         "samples": metadata.samples,
         "labels": list(metadata.labels),
-        "variant": prompt.variant,
+        "variant": tensors.variant,
         "seed": metadata.seed,
         "settings": dict(metadata.settings),
-        "tensors": {name: list(shape) for name, shape in prompt.shapes.items()},
-        "parameters": prompt.parameters,
-        "backbone_parameters": whole,
-        "share": None if whole is None else prompt.parameters / whole,
+        "tensors": _read_shapes(tensors),
+        "parameters": parameters,
+        "backbone_parameters": backbone_parameters,
+        "share": None if backbone_parameters is None else parameters / backbone_parameters,
     }
+
+
+def _format_rows(document: dict[str, Any]) -> list[tuple[str, str]]:
+    backbone, labels = document["backbone"], document["labels"]
+    parameters = f"{document['parameters']:,}"
+    if document["share"] is not None:
+        parameters += f", {100 * document['share']:.3f} % of the backbone's {document['backbone_parameters']:,}"
+    listed = ", ".join(labels[:MAX_LISTED_LABELS])
+    if len(labels) > MAX_LISTED_LABELS:
+        listed += f" and {len(labels) - MAX_LISTED_LABELS} more"
+    return [
+        ("digest", document["digest"]),
+        ("bytes", f"{document['bytes']:,}"),
+        ("backbone", f"{backbone['architecture']} at {backbone['size']} px"),
+        ("its identity", backbone["identity"]),
+        ("samples", f"{document['samples']:,}"),
+        ("labels", f"{len(labels)}: {listed}"),
+        ("variant", document["variant"]),
+        ("seed", str(document["seed"])),
+        ("parameters", parameters),
+        *((name, " x ".join(map(str, shape))) for name, shape in document["tensors"].items()),
+        ("settings", ", ".join(f"{name} {value}" for name, value in sorted(document["settings"].items()))),
+    ]
+
+
+@cache
+def _count_parameters(architecture: str, size: int) -> int | None:
+    """Count the parameters of timm's architecture without its classifier; None if timm cannot build it."""
+    import timm
+    import torch
+
+    if not timm.is_model(architecture):
+        return None
+    try:
+        with torch.device("meta"):  # allocates no memory
+            model: torch.nn.Module = timm.create_model(architecture, pretrained=False, num_classes=0, img_size=size)
+    except (AssertionError, NotImplementedError, RuntimeError, TypeError, ValueError):
+        return None  # a file may name any architecture at any size
+    return sum(parameter.numel() for parameter in model.parameters())
+
+
+def _read_shapes(tensors: "PromptTensors") -> dict[str, list[int]]:
+    named = {
+        "token": tensors.token,
+        "memory": tensors.memory,
+        "head_weight": tensors.head_weight,
+        "head_bias": tensors.head_bias,
+        "prototypes": tensors.prototypes,
+        **{f"further.{name}": tensor for name, tensor in tensors.further.items()},
+    }
+    return {name: list(tensor.shape) for name, tensor in named.items() if tensor is not None}

@@ -1,4 +1,4 @@
-"""`alacarte serve`: the HTTP service on one port, until it is told to stop."""
+"""`alacarte serve`: the HTTP service on one port, until it is stopped by a signal."""
 
 import signal
 from typing import Annotated
@@ -7,9 +7,12 @@ import typer
 
 from alacarte.cli.output import print_message
 
-Host = Annotated[str | None, typer.Option("--host", help="Listen here.", show_default="ALACARTE_HOST or 127.0.0.1")]
+Host = Annotated[
+    str | None, typer.Option("--host", help="Address to listen on.", show_default="ALACARTE_HOST or 127.0.0.1")
+]
 Port = Annotated[
-    int | None, typer.Option("--port", min=0, max=65535, help="Listen here.", show_default="ALACARTE_PORT or 8000")
+    int | None,
+    typer.Option("--port", min=0, max=65535, help="Port to listen on.", show_default="ALACARTE_PORT or 8000"),
 ]
 
 
@@ -21,18 +24,18 @@ def serve(host: Host = None, port: Port = None) -> None:
 
     given = {name: value for name, value in {"host": host, "port": port}.items() if value is not None}
     settings = read_service_settings(**given)
-    open_registry(settings).database.close()  # what is wrong with it is told in one line, before anything starts
+    open_registry(settings).database.close()  # reports errors in one line before anything starts
     configure_logging(settings.log_level)
 
     from service.process_tuning import prepare_process
 
     prepare_process(settings.max_connections)
 
-    from service.app import create_app  # only now: with it comes torch, which takes seconds
+    from service.app import create_app  # imports torch, which takes seconds
     from service.server import make_server
 
     server = make_server(create_app(settings), settings)
-    # The server drains at the first of these, and then raises it once more: by then all is done.
+    # uvicorn finishes its requests at the first signal, and raises it again at the end.
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, lambda *_: None)
     server.run()

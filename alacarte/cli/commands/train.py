@@ -1,4 +1,4 @@
-"""`alacarte train`: a prompt for every shard of a collection, each in a file of its own."""
+"""`alacarte train`: train a prompt file for every shard of a dataset."""
 
 from dataclasses import asdict
 from pathlib import Path
@@ -6,56 +6,49 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from alacarte.cli.backend import Token, TokenFile, resolve_token
 from alacarte.cli.errors import CommandError
 from alacarte.cli.options import (
     Augment,
     BackboneName,
     Batch,
+    CacheGb,
     Device,
     Dtype,
     Json,
     LabelSmoothing,
+    Pictures,
     RecipeName,
     Scratch,
     Seed,
     Size,
+    Skip,
     VariantName,
     Views,
     Weights,
-    weights_of,
+    Within,
+    parse_weights,
 )
-from alacarte.cli.output import print_json, print_message, print_table
-from alacarte.cli.prompt_files import require_room
-from alacarte.cli.remote_options import Token, TokenFile, proof_of
+from alacarte.cli.output import print_json, print_table
+from alacarte.cli.prompt_files import find_earlier_prompts
 
-if TYPE_CHECKING:  # importing it imports httpx, which only sending needs
-    from alacarte.cli.actions.push import Destination
+if TYPE_CHECKING:  # importing it imports httpx
+    from alacarte.cli.push import PushTarget
 
 GB = 10**9
 
 
 def train(
-    data: Annotated[
-        Path,
-        typer.Argument(
-            metavar="FOLDER|ARCHIVE|CSV",
-            help="Class folders of pictures, a zip or tar of them, or a CSV that names pictures and labels.",
-            show_default=False,
-        ),
-    ],
-    out: Annotated[Path, typer.Option(metavar="FOLDER", help="Where the prompt files go.")] = Path("prompts"),
-    shards: Annotated[int, typer.Option(min=1, help="Parts that are trained by themselves.")] = 5,
-    within: Annotated[
-        str | None, typer.Option(metavar="SUBFOLDER", help="Read only this subfolder, such as train.")
-    ] = None,
+    data: Pictures,
+    out: Annotated[Path, typer.Option(metavar="FOLDER", help="Folder for the prompt files.")] = Path("prompts"),
+    shards: Annotated[int, typer.Option(min=1, help="Number of shards that are trained separately.")] = 5,
+    within: Within = None,
     backbone: BackboneName = None,
     weights: Weights = None,
     size: Size = None,
     recipe: RecipeName = None,
-    variant: Annotated[VariantName | None, typer.Option(help="What a prompt consists of.", show_default="deep")] = None,
-    epochs: Annotated[
-        int | None, typer.Option(min=1, help="Walks over all pictures.", show_default="20; paper: 80")
-    ] = None,
+    variant: Annotated[VariantName | None, typer.Option(help="The parts of a prompt.", show_default="deep")] = None,
+    epochs: Annotated[int | None, typer.Option(min=1, help="Number of epochs.", show_default="20; paper: 80")] = None,
     batch: Batch = None,
     rate: Annotated[
         float | None,
@@ -67,13 +60,9 @@ def train(
     augment: Augment = None,
     views: Views = None,
     seed: Seed = 0,
-    skip_unreadable: Annotated[
-        bool, typer.Option("--skip-unreadable", help="Leave out pictures that cannot be read.")
-    ] = False,
+    skip_unreadable: Skip = False,
     force: Annotated[bool, typer.Option("--force", help="Replace the prompt files of an earlier training.")] = False,
-    cache_gb: Annotated[
-        float, typer.Option(min=0, max=10**6, help="Disk for what is computed once and used again.")
-    ] = 4,
+    cache_gb: CacheGb = 4,
     scratch: Scratch = None,
     device: Device = "cpu",
     dtype: Dtype = "float32",
@@ -82,35 +71,35 @@ def train(
         typer.Option(
             "--push",
             metavar="URL",
-            help="Send the prompts to this service, trained as their task there asks; no picture leaves.",
+            help="Train with the options of the source's task, and send the prompts, not pictures, to this service.",
         ),
     ] = None,
     token: Token = None,
     token_file: TokenFile = None,
     source: Annotated[
-        str | None, typer.Option("--source", metavar="NAME", help="Whose prompts they are there, by name or id.")
+        str | None, typer.Option("--source", metavar="NAME", help="The source at the service, by name or id.")
     ] = None,
     task: Annotated[
         str | None,
-        typer.Option("--task", metavar="NAME", help="The source's task; it has the source made, if need be."),
+        typer.Option("--task", metavar="NAME", help="The source's task; with it a missing source is created."),
     ] = None,
     as_json: Json = False,
 ) -> None:
-    """Train a prompt for each shard of a collection of labelled pictures."""
-    data.stat()  # what is told before torch is imported is told at once
-    require_room(out, force)
-    destination = None
+    """Train a prompt for each shard of a dataset of labelled pictures."""
+    data.stat()  # before torch is imported, so that errors come at once
+    find_earlier_prompts(out, force)
+    target = None
     if push is not None:
-        from alacarte.cli.actions.push import find_destination
+        from alacarte.cli.push import find_push_target
 
-        destination = find_destination(push, proof_of(token, token_file), source, task, print_message)
+        target = find_push_target(push, resolve_token(token, token_file), source, task)
     elif source is not None or task is not None:
-        raise CommandError("--source and --task are of a service: name it with --push")
-    from alacarte.cli.actions.train import Plan, train_shards
-    from alacarte.cli.backbones import Wanted
+        raise CommandError("--source and --task belong to a service: give its URL with --push")
+    from alacarte.cli.backbones import BackboneOptions
+    from alacarte.cli.train_shards import TrainPlan, train_shards
     from trainer.recipe import recipe_from_settings
 
-    said = {
+    options = {
         "recipe": recipe,
         "variant": variant,
         "epochs": epochs,
@@ -120,33 +109,33 @@ def train(
         "augment": augment,
         "views": views,
     }
-    given = {word: value for word, value in said.items() if value is not None}
-    plan = Plan(
+    given = {name: value for name, value in options.items() if value is not None}
+    plan = TrainPlan(
         data=data,
         out=out,
         shards=shards,
         within=within,
         skip_unreadable=skip_unreadable,
         force=force,
-        backbone=Wanted(backbone, weights_of(weights), device, dtype),
+        backbone=BackboneOptions(backbone, parse_weights(weights), device, dtype),
         size=size,
         recipe=recipe_from_settings(given, seed),
         cache_bytes=int(cache_gb * GB),
         scratch=scratch,
     )
-    if destination is not None:
-        from alacarte.cli.actions.push import suit
+    if target is not None:
+        from alacarte.cli.push import adapt_plan
 
-        plan = suit(plan, destination, given, print_message)
-    outcome = train_shards(plan, print_message)
-    pushed = None if destination is None else _push(destination, [shard.file for shard in outcome.shards])
+        plan = adapt_plan(plan, target, given)
+    result = train_shards(plan)
+    pushed = None if target is None else _push(target, [shard.file for shard in result.shards])
     if as_json:
         print_json(
             {
-                "backbone": outcome.backbone,
+                "backbone": result.backbone,
                 "recipe": asdict(plan.recipe),
                 "pushed": pushed,
-                "left_out": [{"name": left.name, "reason": left.reason} for left in outcome.left_out],
+                "left_out": [{"name": refused.name, "reason": refused.reason} for refused in result.left_out],
                 "prompts": [
                     {
                         "shard": shard.number,
@@ -157,30 +146,27 @@ def train(
                         "loss": shard.loss,
                         "seconds": round(shard.seconds, 3),
                     }
-                    for shard in outcome.shards
+                    for shard in result.shards
                 ],
             }
         )
         return
-    print_table(
-        ("shard", "samples", "labels", "loss", "seconds", "file"),
-        [
-            (
-                str(shard.number),
-                f"{shard.samples:,}",
-                f"{len(shard.labels):,}",
-                f"{shard.loss:.3f}",
-                f"{shard.seconds:.1f}",
-                str(shard.file),
-            )
-            for shard in outcome.shards
-        ],
-        numbers=("shard", "samples", "labels", "loss", "seconds"),
-    )
+    columns = ("shard", "samples", "labels", "loss", "seconds", "file")
+    rows = [
+        (
+            str(shard.number),
+            f"{shard.samples:,}",
+            f"{len(shard.labels):,}",
+            f"{shard.loss:.3f}",
+            f"{shard.seconds:.1f}",
+            str(shard.file),
+        )
+        for shard in result.shards
+    ]
+    print_table(columns, rows, numbers=columns[:-1])
 
 
-def _push(destination: "Destination", files: list[Path]) -> dict[str, object]:
-    from alacarte.cli.actions.push import push_prompts
+def _push(target: "PushTarget", files: list[Path]) -> dict[str, object]:
+    from alacarte.cli.push import push_prompts
 
-    shards = push_prompts(destination, files, print_message)
-    return {"url": destination.url, "source": str(destination.source_id), "shards": shards}
+    return {"url": target.url, "source": target.source_id, "shards": push_prompts(target, files)}

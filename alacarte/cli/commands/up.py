@@ -89,7 +89,7 @@ def _accompany(
 ) -> None:
     """Wait for the service, run the demo if it is due, then show training progress until the end."""
     from alacarte.cli.up import messages
-    from alacarte.cli.up.progress import show_training
+    from alacarte.cli.up.progress import show_registry_training
 
     url = local_url(settings)
     _wait_until_ready(supervisor, url)
@@ -97,7 +97,7 @@ def _accompany(
     if admin_token is None and not is_demo_shown:
         _print_lines(messages.again_lines(url, how_to_token))
     print_message(f"serving at {url}; Ctrl-C ends it")
-    with show_training(registry) as progress:
+    with show_registry_training(registry) as progress:
         while True:
             supervisor.tick()
             progress.refresh()
@@ -123,7 +123,7 @@ def _run_demo(
 ) -> bool:
     """Create the demo, wait until it is trained and print its commands; False if it is not due or has no weights."""
     from alacarte.cli.up import demo, messages
-    from alacarte.cli.up.progress import show_training
+    from alacarte.cli.up.progress import show_registry_training
     from alacarte.prompting.errors import PromptingError
 
     folder = settings.home / "demo"
@@ -136,7 +136,7 @@ def _run_demo(
         return False
     print_message(f"the demo: four sources of handwritten digits on {backbone}")
     sources = demo.create_sources(registry, folder, backbone)
-    with show_training(registry) as progress:
+    with show_registry_training(registry) as progress:
         while not all(progress.is_trained(source) for source in sources.values()):
             supervisor.tick()
             progress.refresh()
@@ -170,7 +170,7 @@ def find_port(host: str, port: int) -> int:
 
 def create_first_admin(registry: "Registry") -> str | None:
     """Create a first admin and return its token; None if there is an admin already."""
-    from alacarte.cli.local_options import all_pages
+    from alacarte.cli.local.registry import all_pages
     from alacarte.cli.up.messages import ADMIN
     from registry.access.caller import OPERATOR
     from registry.access.tokens import issue_token

@@ -1,4 +1,4 @@
-"""`alacarte work`: a worker that trains whatever shards wait in the registry."""
+"""`alacarte work`: a worker that trains the shards that wait in the registry."""
 
 import logging
 import os
@@ -13,8 +13,8 @@ from typing import Annotated
 import typer
 
 from alacarte.cli.errors import CommandError
-from alacarte.cli.local_options import opened
-from alacarte.cli.options import DtypeName, Json, weights_of
+from alacarte.cli.local.registry import open_local_registry
+from alacarte.cli.options import CacheGb, DtypeName, Json, parse_weights
 from alacarte.cli.output import print_json, print_message
 
 GB = 10**9
@@ -25,7 +25,7 @@ def work(
         bool, typer.Option("--once", help="End when no work is left; the exit code is 1 if a training failed.")
     ] = False,
     name: Annotated[
-        str | None, typer.Option("--name", help="By which people find this worker.", show_default="host and process")
+        str | None, typer.Option("--name", help="The worker's name in the registry.", show_default="host and process")
     ] = None,
     weights: Annotated[
         str | None,
@@ -33,34 +33,34 @@ def work(
             "--weights",
             metavar="FILE|random",
             envvar="ALACARTE_WEIGHTS",
-            help="The backbones' weights, the very ones that the service has.",
+            help="The backbones' weights, the same that the service uses.",
             show_default="from the hub",
         ),
     ] = None,
     device: Annotated[
-        str, typer.Option("--device", envvar="ALACARTE_DEVICE", help="Where to compute: cpu, cuda, cuda:1, mps.")
+        str, typer.Option("--device", envvar="ALACARTE_DEVICE", help="Torch device: cpu, cuda, cuda:1, mps.")
     ] = "cpu",
     dtype: Annotated[
         DtypeName, typer.Option("--dtype", envvar="ALACARTE_DTYPE", help="Precision of the backbone.")
     ] = "float32",
-    cache_gb: Annotated[
-        float, typer.Option(min=0, max=10**6, help="Disk for what is computed once and used again.")
-    ] = 4,
+    cache_gb: CacheGb = 4,
     poll: Annotated[
-        float, typer.Option(min=0.1, max=3600, metavar="SECONDS", help="How often to look for work.")
+        float, typer.Option(min=0.1, max=3600, metavar="SECONDS", help="Seconds between two looks for work.")
     ] = 1.0,
     as_json: Json = False,
 ) -> None:
-    """Train the shards that wait, as they come, and carry out erasures; Ctrl-C gives the present one back."""
-    with opened() as registry:  # what is told before torch is imported is told at once
-        from alacarte.cli.backbones import Wanted, build, require_device
+    """Train waiting shards as they come, and carry out erasures; Ctrl-C returns the shard in training."""
+    with open_local_registry() as registry:  # before torch is imported, so that errors come at once
+        from alacarte.cli.backbones import BackboneOptions, build_from_options, require_device
         from trainer.worker.backbones import WorkerBackbones
         from trainer.worker.worker import Worker
 
         require_device(device)
-        wanted = weights_of(weights)
+        parsed = parse_weights(weights)
         backbones = WorkerBackbones(
-            lambda backbone, size: build(Wanted(backbone, wanted, device, dtype), size, print_message)
+            lambda backbone, size: build_from_options(
+                BackboneOptions(backbone, parsed, device, dtype), size, print_message
+            )
         )
         worker = Worker(
             registry,
@@ -70,31 +70,31 @@ def work(
             poll_seconds=poll,
         )
         stop = threading.Event()
-        with _stopped_by_signals(stop), _told_in_lines():
+        with _stopped_by_signals(stop), _logging_to_stderr():
             tally = worker.run(stop, once=once)
     if as_json:
         print_json({"published": tally.published, "failed": tally.failed, "lost": tally.lost})
     if once and tally.failed:
         attempts = tally.published + tally.failed + tally.lost
-        raise CommandError(f"{tally.failed} of {attempts} trainings failed: `alacarte source show` tells why")
+        raise CommandError(f"{tally.failed} of {attempts} trainings failed: `alacarte source show` shows why")
 
 
 @contextmanager
 def _stopped_by_signals(stop: threading.Event) -> Iterator[None]:
-    """SIGTERM and Ctrl-C end the work in order; a second one ends the process as it would any other command's."""
+    """Set the event on the first SIGTERM or SIGINT; the second one ends the process as usual."""
     signals = [number for number in (signal.SIGTERM, signal.SIGINT) if signal.getsignal(number) != signal.SIG_IGN]
-    before = {number: signal.getsignal(number) for number in signals}
+    previous = {number: signal.getsignal(number) for number in signals}
 
     def restore() -> None:
-        for number, handler in before.items():
+        for number, handler in previous.items():
             signal.signal(number, handler)
 
-    def heed(number: int, frame: FrameType | None) -> None:  # noqa: ARG001  # the signature of signal handlers
+    def handle(number: int, frame: FrameType | None) -> None:  # noqa: ARG001  # the signature of signal handlers
         restore()
         stop.set()
 
     for number in signals:
-        signal.signal(number, heed)
+        signal.signal(number, handle)
     try:
         yield
     finally:
@@ -102,28 +102,28 @@ def _stopped_by_signals(stop: threading.Event) -> Iterator[None]:
 
 
 @contextmanager
-def _told_in_lines() -> Iterator[None]:
-    """The worker's events as lines on stderr."""
+def _logging_to_stderr() -> Iterator[None]:
+    """Print the worker's events as lines on stderr."""
     from trainer.worker.log import LOGGER
 
-    log, lines = logging.getLogger(LOGGER), _Lines()
-    before = log.level
-    log.addHandler(lines)
+    log, handler = logging.getLogger(LOGGER), _LineHandler()
+    previous = log.level
+    log.addHandler(handler)
     log.setLevel(logging.INFO)
     try:
         yield
     finally:
-        log.setLevel(before)
-        log.removeHandler(lines)
+        log.setLevel(previous)
+        log.removeHandler(handler)
 
 
-class _Lines(logging.Handler):
-    """Every event in a line, its fields behind it."""
+class _LineHandler(logging.Handler):
+    """Prints an event and its fields as a line, and its trace below."""
 
     def emit(self, record: logging.LogRecord) -> None:
         fields: dict[str, object] = getattr(record, "fields", {})
         trace = fields.get("trace")
-        told = ", ".join(f"{name} {value}" for name, value in fields.items() if name != "trace")
-        print_message(f"{record.getMessage()}: {told}" if told else record.getMessage())
+        listed = ", ".join(f"{name} {value}" for name, value in fields.items() if name != "trace")
+        print_message(f"{record.getMessage()}: {listed}" if listed else record.getMessage())
         for line in str(trace or "").splitlines():
             print_message(line)

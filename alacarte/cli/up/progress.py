@@ -9,7 +9,7 @@ from uuid import UUID
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskID, TaskProgressColumn, TextColumn
 
-from alacarte.cli.local_options import all_pages
+from alacarte.cli.local.registry import all_pages
 from alacarte.cli.output import print_message, replace_control_characters
 from registry.access.caller import OPERATOR
 from registry.catalog.source_status import SourceStatus, read_source_status
@@ -68,7 +68,7 @@ class TrainingProgress:
 
 
 @contextmanager
-def show_training(registry: Registry) -> Iterator[TrainingProgress]:
+def show_registry_training(registry: Registry) -> Iterator[TrainingProgress]:
     """Show training on stderr: bars on a terminal, else lines."""
     if not sys.stderr.isatty():
         yield TrainingProgress(registry, Lines(print_message), lambda _: None)

@@ -9,7 +9,6 @@ from PIL import Image
 from torch import Tensor
 
 from alacarte.api.literals import Composition, Weighting
-from alacarte.cli.actions import predict
 from alacarte.prompting.predict import ImagePrediction, Predictor, set_digest
 from alacarte.prompting.prompt.artifact import prompt_digest
 from tests.cli.fixtures import BACKBONE, TINY, run
@@ -37,9 +36,9 @@ def test_the_document_has_the_best_labels_of_every_picture_in_order(pictures: Pa
         scores = [label["score"] for label in answer["labels"]]
         assert len(scores) == 2
         assert scores == sorted(scores, reverse=True)
-        assert "members" not in answer
+        assert "explain" not in answer
     digests = [prompt_digest(path.read_bytes()) for path in prompts.iterdir()]
-    assert ended.document["set"] == set_digest(digests)
+    assert ended.document["set_digest"] == set_digest(digests)
 
 
 def test_explaining_adds_each_prompts_weight_and_own_answer(pictures: Path, prompts: Path) -> None:
@@ -48,7 +47,7 @@ def test_explaining_adds_each_prompts_weight_and_own_answer(pictures: Path, prom
         *RANDOM,
     )  # fmt: skip
 
-    members = ended.document["answers"][0]["members"]
+    members = ended.document["answers"][0]["explain"]
     assert [Path(member["prompt"]).name for member in members] == ["shard-0.safetensors", "shard-1.safetensors"]
     assert sum(member["weight"] for member in members) == pytest.approx(1)
     assert all(sum(label["score"] for label in member["labels"]) == pytest.approx(1) for member in members)
@@ -95,7 +94,7 @@ def test_many_pictures_are_answered_in_small_batches(
             seen.append(len(images))
             return super().predict(images, sets, composition, weighting)
 
-    monkeypatch.setattr(predict, "Predictor", Spy)
+    monkeypatch.setattr("alacarte.prompting.predict.Predictor", Spy)
 
     ended = run("predict", *images, "--prompts", prompts, "--json", *RANDOM)
 
@@ -183,3 +182,15 @@ def test_a_device_that_cannot_be_read_is_a_usage_error(prompts: Path, tmp_path: 
 
     assert ended.code == 2
     assert "'meta' cannot be used here" in ended.err
+
+
+def test_options_of_a_service_are_refused_beside_prompt_files(pictures: Path, prompts: Path) -> None:
+    ended = run("predict", pictures / "cat/0.png", "--prompts", prompts, "--source", "pets")
+
+    assert ended.error == "--source is for a service: leave it out, or leave out --prompts"
+
+
+def test_prompt_files_or_a_service_are_needed(pictures: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("ALACARTE_URL", raising=False)
+
+    assert "give prompt files with --prompts, or a service with --url" in run("predict", pictures / "cat/0.png").error

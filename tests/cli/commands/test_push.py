@@ -79,7 +79,7 @@ def test_a_remote_site_trains_by_the_tasks_recipe_unless_options_say_otherwise(
 
     assert ended.code == 0, ended.err
     told = "backbone vit_tiny_patch16_224, size 32 px, batch 4, memory 3"
-    assert f"as the task {task.name} asks: {told}\n" in ended.err
+    assert f"options of the task {task.name}: {told}\n" in ended.err
     trained = ended.document["recipe"]
     assert (trained["epochs"], trained["batch"], trained["memory"]) == (1, 4, 3)
     assert (trained["augment"], trained["views"]) == ("none", None)
@@ -127,14 +127,14 @@ def test_a_label_that_the_task_has_not_is_told_before_training(
 
     ended = run(*push(deployment, pictures, tmp_path / "out", "--source", "a", "--task", task.name))
 
-    assert "has the label 'emu', which the task has not" in ended.error
+    assert "has the label 'emu', which the task does not have" in ended.error
     assert "epoch" not in ended.err
 
 
 @pytest.mark.parametrize(
     ("more", "who", "told"),
     [
-        ((), "owner", "--push needs a source"),
+        ((), "owner", "--push needs --source NAME"),
         (("--source", "nowhere"), "owner", "no source 'nowhere' that you may see: name its task with --task"),
         (("--source", "nowhere", "--task", "nothing"), "owner", "no task 'nothing'"),
         (("--source", "{source}"), "user", "ask its owner for the right to manage it"),
@@ -170,7 +170,7 @@ def test_a_service_that_is_away_is_told_before_training(pictures: Path, tmp_path
 @pytest.mark.parametrize(
     ("said", "told"),
     [
-        (("--source", "a"), "name it with --push"),
+        (("--source", "a"), "give its URL with --push"),
         (("--push", "http://127.0.0.1:9", "--source", "a"), "needs a token"),
         (("--push", "127.0.0.1", "--source", "a", "--token", "t"), "is not the URL of a service"),
     ],

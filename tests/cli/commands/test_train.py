@@ -118,7 +118,7 @@ def test_a_prompt_of_one_label_is_trained_and_its_limits_are_told(tmp_path: Path
     assert ended.code == 0
     assert [shard["labels"] for shard in ended.document["prompts"]] == [["cat"], ["cat"]]
     assert "2 of 2 shards have pictures of one label only, 'cat' the first" in ended.err
-    assert "of use only beside others" in ended.err
+    assert "useful only together with others" in ended.err
     answer = run("predict", data / "cat/0.png", "--prompts", out, "--weights", "random", "--json")
     assert answer.document["answers"][0]["labels"] == [{"label": "cat", "score": 1.0}]
 
@@ -186,7 +186,7 @@ def test_a_file_in_the_way_of_the_folder_is_refused(pictures: Path, tmp_path: Pa
 
     ended = run("train", pictures, "--out", tmp_path / "out", *TINY)
 
-    assert ended.error == f"{tmp_path / 'out'} is no folder: give another with --out"
+    assert ended.error == f"{tmp_path / 'out'} is not a folder: give another with --out"
 
 
 @pytest.mark.parametrize("size", ["33", "8"])

@@ -107,7 +107,7 @@ def test_work_once_trains_all_shards_and_prints_the_outcomes(registry: Registry,
     ended = run("work", "--once", "--weights", "random", "--json", "--cache-gb", "0.01")
 
     assert ended.code == 1
-    assert ended.error == "1 of 3 trainings failed: `alacarte source show` tells why"
+    assert ended.error == "1 of 3 trainings failed: `alacarte source show` shows why"
     assert ended.document == {"published": 2, "failed": 1, "lost": 0}
     assert len(load_prompts(registry, source)) == 2
     assert "published: shard " in ended.err

@@ -1,0 +1,270 @@
+"""The calls of the client on tasks, sources, uploads and releases, carried out on the registry of this machine."""
+
+from collections.abc import Callable, Collection, Mapping
+from pathlib import Path
+from uuid import UUID
+
+from sqlalchemy.orm import Session
+
+from alacarte._client.polling import poll, untrained_reason
+from alacarte.api.literals import Composition, Weighting
+from alacarte.api.releases import (
+    ReleaseDetailResponse,
+    ReleaseLossResponse,
+    ReleaseMemberResponse,
+    ReleaseResponse,
+)
+from alacarte.api.sources import (
+    SampleResponse,
+    SkippedFileResponse,
+    SourceDetailResponse,
+    SourceResponse,
+    UploadResponse,
+)
+from alacarte.api.tasks import RecipeValue, TaskResponse
+from alacarte.cli.local.registry import NameOrId, RegistryAccess, all_pages
+from registry.access.caller import OPERATOR
+from registry.catalog import releases, samples, sources, tasks
+from registry.catalog.source_status import read_source_status
+from registry.errors import Conflict, NotFound
+from registry.ingest.upload import IngestResult, add_samples, upload_source
+from registry.training.control import cancel_training, resume_training
+
+ProgressCallback = Callable[[int, int], None]  # pictures stored, pictures in total
+
+
+class LocalCatalog(RegistryAccess):
+    """Tasks, sources, uploads and releases."""
+
+    def list_tasks(self) -> list[TaskResponse]:
+        """Return all tasks."""
+        with self._registry.database.read_transaction() as session:
+            found = all_pages(lambda after: tasks.list_tasks(session, after))
+            return [TaskResponse.model_validate(task) for task in found]
+
+    def get_task(self, task: NameOrId) -> TaskResponse:
+        """Return the task with this name or id."""
+        with self._registry.database.read_transaction() as session:
+            return TaskResponse.model_validate(tasks.find_task(session, task))
+
+    def create_task(
+        self,
+        name: str,
+        *,
+        backbone: str,
+        size: int | None = None,
+        labels: Collection[str] | None = None,
+        composition: Composition | None = None,
+        weighting: Weighting | None = None,
+        recipe: Mapping[str, RecipeValue] | None = None,
+    ) -> TaskResponse:
+        """Create a task."""
+        with self._registry.database.write_transaction() as session:
+            task = tasks.create_task(
+                session,
+                OPERATOR,
+                name,
+                backbone=backbone,
+                size=size,
+                labels=labels,
+                composition=composition or "average",
+                weighting=weighting or "none",
+                recipe=recipe,
+            )
+            return TaskResponse.model_validate(task)
+
+    def delete_task(self, task: NameOrId) -> None:
+        """Remove a task that has no sources and no releases."""
+        with self._registry.database.write_transaction() as session:
+            tasks.remove_task(session, OPERATOR, tasks.find_task(session, task).id)
+
+    def list_sources(self, task: NameOrId | None = None) -> list[SourceResponse]:
+        """Return all sources, or those of a task."""
+        with self._registry.database.read_transaction() as session:
+            task_id = self._find_task_id(session, task)
+            found = all_pages(lambda after: sources.list_sources(session, OPERATOR, task_id, after))
+            return [SourceResponse.model_validate(source) for source in found]
+
+    def find_source(self, source: NameOrId, task: NameOrId | None = None) -> SourceResponse:
+        """Return the source with this name or id, of a task if one is named."""
+        with self._registry.database.read_transaction() as session:
+            state = read_source_status(session, OPERATOR, self._find_source_id(session, source, task))
+            return SourceResponse(
+                id=state.id,
+                task_id=state.task_id,
+                name=state.name,
+                owner_id=state.owner_id,
+                created_at=state.created_at,
+                samples=state.samples,
+                shards=len(state.shards),
+                trained=sum(shard.state in ("trained", "remote") for shard in state.shards),
+            )
+
+    def get_source(self, source: NameOrId) -> SourceDetailResponse:
+        """Return a source with its shards and the state of their training."""
+        with self._registry.database.read_transaction() as session:
+            return SourceDetailResponse.model_validate(
+                read_source_status(session, OPERATOR, self._find_source_id(session, source))
+            )
+
+    def list_samples(self, source: NameOrId, label: str | None = None) -> list[SampleResponse]:
+        """Return the pictures of a source."""
+        with self._registry.database.read_transaction() as session:
+            source_id = self._find_source_id(session, source)
+            found = all_pages(lambda after: samples.list_samples(session, OPERATOR, source_id, after, label=label))
+            return [SampleResponse.model_validate(sample) for sample in found]
+
+    def find_sample(self, source: NameOrId, sample: str) -> str:
+        """Return the digest of the picture with this digest or file name."""
+        with self._registry.database.read_transaction() as session:
+            return samples.find_sample(session, OPERATOR, self._find_source_id(session, source), sample).digest
+
+    def cancel_training(self, source: NameOrId) -> int:
+        """Stop the training of a source until it is resumed; return the number of shards."""
+        with self._registry.database.write_transaction() as session:
+            return cancel_training(session, OPERATOR, self._find_source_id(session, source))
+
+    def resume_training(self, source: NameOrId) -> int:
+        """Resume training that was cancelled or is backing off; return the number of shards."""
+        with self._registry.database.write_transaction() as session:
+            return resume_training(session, OPERATOR, self._find_source_id(session, source))
+
+    def rename_source(self, source: NameOrId, name: str) -> SourceResponse:
+        """Rename a source."""
+        with self._registry.database.write_transaction() as session:
+            renamed = sources.rename_source(session, OPERATOR, self._find_source_id(session, source), name).id
+        return self.find_source(renamed)
+
+    def transfer_source(self, source: NameOrId, user: NameOrId) -> SourceResponse:
+        """Give a source to another owner."""
+        with self._registry.database.write_transaction() as session:
+            source_id, user_id = self._find_source_id(session, source), self._find_user_id(session, user)
+            sources.transfer_source(session, OPERATOR, source_id, user_id)
+        return self.find_source(source_id)
+
+    def upload_source(
+        self,
+        name: str,
+        path: Path,
+        *,
+        task: NameOrId,
+        shards: int = 1,
+        owner: NameOrId | None = None,
+        within: str | None = None,
+        skip_unreadable: bool = False,
+        on_progress: ProgressCallback | None = None,
+    ) -> UploadResponse:
+        """Create a source of the pictures in an archive, a folder or a CSV; all or nothing."""
+        with self._registry.database.read_transaction() as session:
+            task_id = tasks.find_task(session, task).id
+            owner_id = None if owner is None else self._find_user_id(session, owner)
+        result = upload_source(
+            self._registry,
+            OPERATOR,
+            task_id,
+            name,
+            path,
+            shards=shards,
+            owner_id=owner_id,
+            within=within,
+            unreadable="skip" if skip_unreadable else "refuse",
+            report=on_progress,
+        )
+        return _serialize_upload(result)
+
+    def add_samples(
+        self,
+        source: NameOrId,
+        path: Path,
+        *,
+        shards: int = 1,
+        readmit: bool = False,
+        within: str | None = None,
+        skip_unreadable: bool = False,
+        on_progress: ProgressCallback | None = None,
+    ) -> UploadResponse:
+        """Add pictures to a source, in new shards."""
+        with self._registry.database.read_transaction() as session:
+            source_id = self._find_source_id(session, source)
+        result = add_samples(
+            self._registry,
+            OPERATOR,
+            source_id,
+            path,
+            shards=shards,
+            within=within,
+            unreadable="skip" if skip_unreadable else "refuse",
+            readmit=readmit,
+            report=on_progress,
+        )
+        return _serialize_upload(result)
+
+    def wait_until_trained(
+        self,
+        source: NameOrId,
+        timeout: float | None = None,
+        on_progress: Callable[[SourceDetailResponse], None] | None = None,
+    ) -> SourceDetailResponse:
+        """Wait until all shards of a source are trained."""
+
+        def read_state() -> SourceDetailResponse:
+            state = self.get_source(source)
+            if on_progress is not None:
+                on_progress(state)
+            return state
+
+        return poll(read_state, untrained_reason, timeout)
+
+    def list_releases(self, task: NameOrId | None = None) -> list[ReleaseResponse]:
+        """Return all releases, or those of a task."""
+        with self._registry.database.read_transaction() as session:
+            return self._list_releases(session, task)
+
+    def get_release(self, release: NameOrId, task: NameOrId | None = None) -> ReleaseDetailResponse:
+        """Return a release with the prompts it pins and those it lost to erasures."""
+        with self._registry.database.read_transaction() as session:
+            contents = releases.read_release(session, OPERATOR, self._find_release_id(session, release, task))
+            return ReleaseDetailResponse(
+                **ReleaseResponse.model_validate(contents.release).model_dump(),
+                members=[ReleaseMemberResponse.model_validate(member) for member in contents.members],
+                losses=[ReleaseLossResponse.model_validate(loss) for loss in contents.losses],
+            )
+
+    def pin_release(self, task: NameOrId, name: str) -> ReleaseResponse:
+        """Pin the prompts that a task has now under a name."""
+        with self._registry.database.write_transaction() as session:
+            task_id = tasks.find_task(session, task).id
+            return ReleaseResponse.model_validate(releases.pin_release(session, OPERATOR, task_id, name))
+
+    def delete_release(self, release: NameOrId, task: NameOrId | None = None) -> None:
+        """Remove a release; its prompts stay."""
+        with self._registry.database.write_transaction() as session:
+            releases.remove_release(session, OPERATOR, self._find_release_id(session, release, task))
+
+    def _list_releases(self, session: Session, task: NameOrId | None) -> list[ReleaseResponse]:
+        task_id = self._find_task_id(session, task)
+        found = all_pages(lambda after: releases.list_releases(session, task_id, after))
+        return [ReleaseResponse.model_validate(release) for release in found]
+
+    def _find_release_id(self, session: Session, release: NameOrId, task: NameOrId | None) -> UUID:
+        found = [
+            known.id
+            for known in self._list_releases(session, task)
+            if str(release) == known.name or str(release).lower() == str(known.id)
+        ]
+        if not found:
+            raise NotFound("release", release)
+        if len(found) > 1:
+            raise Conflict(f"several tasks have a release {release!r}: name the task with --task")
+        return found[0]
+
+
+def _serialize_upload(result: IngestResult) -> UploadResponse:
+    return UploadResponse(
+        source_id=result.source_id,
+        shards=list(result.shards),
+        samples=result.samples,
+        size_bytes=result.size_bytes,
+        skipped=len(result.skipped),
+        skipped_files=[SkippedFileResponse.model_validate(skipped) for skipped in result.skipped],
+    )
