@@ -71,6 +71,10 @@ class StudyPlan:
         key = hashlib.sha256(f"shards of seed {self.recipe.seed}".encode()).digest()
         return tuple(shard for shard in split_into_shards(self.train, key, count) if shard)
 
+    def shard_trainings(self, count: int) -> list[TrainingSpec]:
+        """The trainings of a prompt for each of `count` shards."""
+        return [self.prompt_training(shard) for shard in self.shards(count)]
+
     def feasible_shard_counts(self) -> tuple[int, ...]:
         """The shard counts that leave at least two pictures to a shard on average."""
         return tuple(count for count in self.shard_counts if len(self.train) >= 2 * count)

@@ -9,7 +9,7 @@ from typing import Literal
 from trainer.errors import TrainingError
 
 # Shares are from 0 to 1 and shown in per cent; points are differences of shares, shown times 100 with their sign.
-Unit = Literal["text", "count", "share", "points", "seconds", "milliseconds", "bytes", "ratio"]
+Unit = Literal["text", "count", "share", "points", "milliseconds", "bytes", "ratio"]
 Cell = str | int | float | None  # None: not measured, or not in the paper
 
 

@@ -2,30 +2,21 @@
 
 from __future__ import annotations
 
-import os
-import shutil
 from collections.abc import Iterator
 
 import pytest
-from playwright.sync_api import Browser, BrowserContext, sync_playwright
+from playwright.sync_api import Browser, BrowserContext
 
+from tests.servers.chromium import launch_chromium
 from tests.service.console.browser import ConsoleTab
 from tests.service.deployment import Deployment
-
-CHROMIUM = os.environ.get("CHROMIUM") or shutil.which("chromium") or shutil.which("google-chrome")
-FLAGS = ("--no-sandbox", "--disable-gpu", "--disable-background-networking", "--disable-component-update")
-QUIET = ("--disable-sync", "--no-first-run", "--disable-dev-shm-usage")
 
 
 @pytest.fixture(scope="module")
 def browser() -> Iterator[Browser]:
     """The system's Chromium."""
-    if CHROMIUM is None:
-        pytest.skip("chromium is missing: install it, or set CHROMIUM to its path")
-    with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=CHROMIUM, args=[*FLAGS, *QUIET])
+    with launch_chromium() as browser:
         yield browser
-        browser.close()
 
 
 @pytest.fixture

@@ -99,9 +99,7 @@ def test_no_removal_loses_nothing_and_the_last_shard_is_as_accurate_as_alone(
 ) -> None:
     table = run_experiment("forgetting", plan, runner).tables[0]
 
-    members = runner.member_logits(
-        [plan.prompt_training(shard) for shard in plan.shards(plan.removal_shards)], plan.test
-    )
+    members = runner.member_logits(plan.shard_trainings(plan.removal_shards), plan.test)
     alone = [composed_accuracy(members.select_members([member]), plan.test) for member in range(plan.removal_shards)]
     assert table.rows[0][2] == 0
     assert min(alone) - 1e-9 <= float(table.rows[-1][5] or 0) <= max(alone) + 1e-9
@@ -136,7 +134,7 @@ def test_parameters_are_averaged_for_every_number_of_shards(plan: StudyPlan, run
     assert column(more, "shards") == ["2", "3"]
     assert (compositions["average of parameters"], compositions["APT"]) == more.rows[0][1:3]
     for count, row in zip((2, 3), more.rows, strict=True):
-        trainings = [plan.prompt_training(shard) for shard in plan.shards(count)]
+        trainings = plan.shard_trainings(count)
         average = average_prompts([runner.prompt(training) for training in trainings])
         averaged = composed_accuracy(runner.prompt_logits(average, plan.test), plan.test)
         composed = composed_accuracy(runner.member_logits(trainings, plan.test), plan.test)
@@ -250,12 +248,12 @@ def test_an_unsupported_experiment_is_skipped_in_all_and_refused_by_name(plan: S
 
 
 def test_experiments_share_their_trainings(plan: StudyPlan, runner: StudyRunner) -> None:
-    wanted = required_trainings(["shards", "vote", "head-only"], plan)
+    required = required_trainings(["shards", "vote", "head-only"], plan)
 
-    missing = runner.filter_missing(wanted, plan.test)
+    missing = runner.filter_missing(required, plan.test)
 
     assert len(missing) == 2 + 5 + 6  # paragon and whole, shards of two splits, heads of those and of everything
-    assert len(missing) < len(wanted)
+    assert len(missing) < len(required)
 
 
 def test_training_pictures_are_never_test_pictures(plan: StudyPlan) -> None:

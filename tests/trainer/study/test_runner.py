@@ -76,7 +76,7 @@ def test_a_cached_outcome_is_not_computed_again(
 def test_an_interrupted_run_continues_with_the_rest(
     plan: StudyPlan, backbone: Backbone, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    trainings = [plan.prompt_training(shard) for shard in plan.shards(3)]
+    trainings = plan.shard_trainings(3)
     failing = min(trainings, key=lambda training: len(training.samples))  # the longest start first
 
     def fail_once(backbone: Backbone, samples: object, *others: object) -> object:
@@ -127,7 +127,7 @@ def test_the_cache_key_depends_on_samples_labels_recipe_and_method(
 
 
 def test_logits_of_single_prompts_equal_those_of_the_set(plan: StudyPlan, runner: StudyRunner) -> None:
-    trainings = [plan.prompt_training(shard) for shard in plan.shards(3)]
+    trainings = plan.shard_trainings(3)
     runner.train(trainings, plan.test)
 
     runner.member_logits(trainings[:1], plan.test)  # cached, then joined with the others

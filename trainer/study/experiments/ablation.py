@@ -19,17 +19,17 @@ SHARDS = 2
 
 def required_trainings(plan: StudyPlan) -> list[TrainingSpec]:
     """The paragon, one prompt on all data, a prompt for each shard, and prompts for naive concatenation."""
-    shards = [shard for count in _counts(plan) for shard in plan.shards(count)]
-    structured = [plan.prompt_training(plan.train), *(plan.prompt_training(shard) for shard in shards)]
-    return [*filter(None, [plan.paragon_training]), *structured, *_concatenation_trainings(plan)]
+    shards = [training for count in _counts(plan) for training in plan.shard_trainings(count)]
+    return [
+        *filter(None, [plan.paragon_training]),
+        plan.prompt_training(plan.train),
+        *shards,
+        *_concatenation_trainings(plan),
+    ]
 
 
 def _counts(plan: StudyPlan) -> tuple[int, ...]:
     return tuple(sorted({SHARDS, *plan.feasible_shard_counts()}))
-
-
-def _shard_trainings(plan: StudyPlan, count: int) -> list[TrainingSpec]:
-    return [plan.prompt_training(shard) for shard in plan.shards(count)]
 
 
 def _concatenation_trainings(plan: StudyPlan) -> list[TrainingSpec]:
@@ -40,7 +40,7 @@ def _concatenation_trainings(plan: StudyPlan) -> list[TrainingSpec]:
 
 
 def _averaged_accuracy(plan: StudyPlan, runner: StudyRunner, count: int) -> float:
-    average = average_prompts([runner.prompt(training) for training in _shard_trainings(plan, count)])
+    average = average_prompts([runner.prompt(training) for training in plan.shard_trainings(count)])
     return composed_accuracy(runner.prompt_logits(average, plan.test), plan.test)
 
 
@@ -48,11 +48,11 @@ def run(plan: StudyPlan, runner: StudyRunner) -> ExperimentResult:
     """Measure each way to compose two prompts, and averaging for more of them."""
     tests, paper = plan.test, find_paper_data_set(plan.name)
     averaged = {count: _averaged_accuracy(plan, runner, count) for count in _counts(plan)}
-    composed = {count: trained_accuracy(runner, _shard_trainings(plan, count), tests) for count in _counts(plan)}
+    composed = {count: trained_accuracy(runner, plan.shard_trainings(count), tests) for count in _counts(plan)}
     accuracies: dict[str, float] = {}
     if naive := _concatenation_trainings(plan):
         accuracies["concatenate"] = composed_accuracy(runner.joint_member_logits(naive, tests), tests)
-    structured = runner.joint_member_logits(_shard_trainings(plan, SHARDS), tests)
+    structured = runner.joint_member_logits(plan.shard_trainings(SHARDS), tests)
     accuracies |= {
         "concatenate, prompts of structured attention": composed_accuracy(structured, tests),
         "average of parameters": averaged[SHARDS],

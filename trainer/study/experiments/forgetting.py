@@ -26,10 +26,6 @@ def _table_steps(plan: StudyPlan) -> list[int]:
     return sorted({0, count // 4, count // 2, 3 * count // 4, count - 1})
 
 
-def _shard_trainings(plan: StudyPlan) -> list[TrainingSpec]:
-    return [plan.prompt_training(shard) for shard in plan.shards(plan.removal_shards)]
-
-
 def _retrainings(plan: StudyPlan) -> dict[int, TrainingSpec]:
     """For each step of the table, one prompt on all pictures that are left in the first order of removal."""
     shards, order = plan.shards(plan.removal_shards), _removal_orders(plan)[0]
@@ -42,13 +38,13 @@ def _retrainings(plan: StudyPlan) -> dict[int, TrainingSpec]:
 
 def required_trainings(plan: StudyPlan) -> list[TrainingSpec]:
     """A prompt for each shard, and the retrained prompts to compare with."""
-    return [*_shard_trainings(plan), *_retrainings(plan).values()]
+    return [*plan.shard_trainings(plan.removal_shards), *_retrainings(plan).values()]
 
 
 def run(plan: StudyPlan, runner: StudyRunner) -> ExperimentResult:
     """Measure the error over the number of removed shards, in several orders of removal."""
     tests = plan.test
-    members = runner.member_logits(_shard_trainings(plan), tests)
+    members = runner.member_logits(plan.shard_trainings(plan.removal_shards), tests)
     count = len(members.labels)
     full = composed_accuracy(members, tests)
     losses: list[list[float]] = [[] for _ in range(count)]  # removed -> order -> increase of the error

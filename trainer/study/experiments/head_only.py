@@ -25,7 +25,7 @@ def run(plan: StudyPlan, runner: StudyRunner) -> ExperimentResult:
     for count in _counts(plan):
         shards = plan.shards(count)
         heads[count] = trained_accuracy(runner, [plan.head_training(shard) for shard in shards], plan.test)
-        prompts[count] = trained_accuracy(runner, [plan.prompt_training(shard) for shard in shards], plan.test)
+        prompts[count] = trained_accuracy(runner, plan.shard_trainings(count), plan.test)
     gaps = {count: prompts[count] - heads[count] for count in heads}
     worst = min(gaps, key=lambda count: gaps[count])
     return ExperimentResult(

@@ -21,7 +21,7 @@ MOST_SHARDS = 20  # for which the tolerance is claimed
 
 def required_trainings(plan: StudyPlan) -> list[TrainingSpec]:
     """The paragon, one prompt on all data, and a prompt for each shard of each split."""
-    shards = [plan.prompt_training(shard) for count in plan.feasible_shard_counts() for shard in plan.shards(count)]
+    shards = [training for count in plan.feasible_shard_counts() for training in plan.shard_trainings(count)]
     return [*filter(None, [plan.paragon_training]), plan.prompt_training(plan.train), *shards]
 
 
@@ -33,7 +33,7 @@ def run(plan: StudyPlan, runner: StudyRunner) -> ExperimentResult:
     best = max(whole, paragon or 0.0)
     composed, single = {1: whole}, {1: whole}
     for count in plan.feasible_shard_counts():
-        members = runner.member_logits([plan.prompt_training(shard) for shard in plan.shards(count)], tests)
+        members = runner.member_logits(plan.shard_trainings(count), tests)
         composed[count], single[count] = composed_accuracy(members, tests), mean_member_accuracy(members, tests)
     paper_shards, paper_tuned = ({}, {}) if paper is None else (paper.shards, paper.fine_tuned_shards)
     rows = tuple(

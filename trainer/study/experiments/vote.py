@@ -10,7 +10,7 @@ from trainer.study.training_spec import TrainingSpec
 
 def required_trainings(plan: StudyPlan) -> list[TrainingSpec]:
     """A prompt for each shard of each split."""
-    return [plan.prompt_training(shard) for count in plan.feasible_shard_counts() for shard in plan.shards(count)]
+    return [training for count in plan.feasible_shard_counts() for training in plan.shard_trainings(count)]
 
 
 def run(plan: StudyPlan, runner: StudyRunner) -> ExperimentResult:
@@ -18,7 +18,7 @@ def run(plan: StudyPlan, runner: StudyRunner) -> ExperimentResult:
     tests, paper = plan.test, find_paper_data_set(plan.name)
     rows: list[tuple[str, float, float, float, float | None]] = []
     for count in plan.feasible_shard_counts():
-        members = runner.member_logits([plan.prompt_training(shard) for shard in plan.shards(count)], tests)
+        members = runner.member_logits(plan.shard_trainings(count), tests)
         average, vote = composed_accuracy(members, tests), composed_accuracy(members, tests, "vote")
         rows.append((str(count), average, vote, average - vote, None if paper is None else paper.over_vote.get(count)))
     least = min(row[3] for row in rows)

@@ -31,11 +31,6 @@ _SCALES: dict[Unit, tuple[tuple[int, Scale], ...]] = {
     "points": ((0, Scale(_PERCENT)),),
     "ratio": ((0, Scale(Decimal(1), SPACE + "×")),),
     "milliseconds": ((0, Scale(Decimal(1), SPACE + "ms")), (10_000, Scale(Decimal(1_000), SPACE + "s"))),
-    "seconds": (
-        (0, Scale(Decimal(1), SPACE + "s")),
-        (120, Scale(Decimal(60), SPACE + "min")),
-        (7_200, Scale(Decimal(3_600), SPACE + "h")),
-    ),
     "bytes": tuple(
         (1_000**power if power else 0, Scale(Decimal(1_000) ** power, SPACE + prefix))
         for power, prefix in enumerate(("B", "kB", "MB", "GB", "TB"))

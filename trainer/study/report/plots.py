@@ -58,25 +58,16 @@ _SVG, _HREF = "{http://www.w3.org/2000/svg}", "{http://www.w3.org/1999/xlink}hre
 
 @dataclass(frozen=True)
 class SeriesStyle:
-    """The look of a series: colour and marker by its number, hollow and dashed if it is the paper's."""
+    """The look of a series: its colour and marker, hollow and dashed if it is the paper's."""
 
-    number: int
+    colour: str  # in the light theme
+    marker: str  # in matplotlib
     from_paper: bool
-
-    @property
-    def colour(self) -> str:
-        """The colour in the light theme."""
-        return COLOURS[self.number % len(COLOURS)]
 
     @property
     def theme_colour(self) -> str:
         """The colour as a variable of the page's style sheet."""
         return _THEME[self.colour]
-
-    @property
-    def marker(self) -> str:
-        """The marker's name in matplotlib."""
-        return list(MARKERS)[self.number % len(MARKERS)]
 
     @property
     def marker_path(self) -> str:
@@ -92,7 +83,8 @@ def assign_styles(series: Sequence[Series]) -> list[SeriesStyle]:
         keys.append((one.name, repeats[one.name, one.from_paper]))
         repeats[one.name, one.from_paper] += 1
     numbers = {key: number for number, key in enumerate(dict.fromkeys(keys))}
-    return [SeriesStyle(numbers[key], one.from_paper) for key, one in zip(keys, series, strict=True)]
+    looks = [(COLOURS[n % len(COLOURS)], list(MARKERS)[n % len(MARKERS)]) for n in (numbers[key] for key in keys)]
+    return [SeriesStyle(*look, one.from_paper) for look, one in zip(looks, series, strict=True)]
 
 
 def has_log_axis(plot: Plot) -> bool:
@@ -109,9 +101,9 @@ def render_svg(plot: Plot, id_prefix: str) -> str:
     with style.context({**_STYLE, "svg.hashsalt": id_prefix}, after_reset=True):
         figure = Figure(figsize=(WIDTH / 72, HEIGHT / 72), layout="constrained")
         axes = figure.add_subplot()
-        for number, (series, look) in enumerate(zip(plot.series, assign_styles(plot.series), strict=True)):
+        for number, (series, appearance) in enumerate(zip(plot.series, assign_styles(plot.series), strict=True)):
             if series.points:
-                _draw_series(axes, series, look, scale, f"line-{number}")
+                _draw_series(axes, series, appearance, scale, f"line-{number}")
         if ys:
             _set_axes(axes, plot, scale, is_share=plot.unit == "share" and min(ys) >= 0 and max(ys) <= 1)
         else:
@@ -121,21 +113,21 @@ def render_svg(plot: Plot, id_prefix: str) -> str:
     return _adapt_to_page(buffer.getvalue(), plot, id_prefix)
 
 
-def _draw_series(axes: Axes, series: Series, look: SeriesStyle, scale: Scale, gid: str) -> None:
+def _draw_series(axes: Axes, series: Series, appearance: SeriesStyle, scale: Scale, gid: str) -> None:
     divisor = float(scale.divisor)
     xs = [x for x, _ in series.points]
     if series.low:
         low, high = ([y / divisor for y in edge] for edge in (series.low, series.high))
-        axes.fill_between(xs, low, high, color=look.colour, alpha=0.16, linewidth=1, clip_on=False)
+        axes.fill_between(xs, low, high, color=appearance.colour, alpha=0.16, linewidth=1, clip_on=False)
     axes.plot(
         xs,
         [y / divisor for _, y in series.points],
-        color=look.colour,
-        linestyle=(0, (3, 2)) if look.from_paper else "-",
+        color=appearance.colour,
+        linestyle=(0, (3, 2)) if appearance.from_paper else "-",
         linewidth=2,
-        marker=look.marker,
+        marker=appearance.marker,
         markersize=7,
-        markerfacecolor=BACKGROUND if look.from_paper else look.colour,
+        markerfacecolor=BACKGROUND if appearance.from_paper else appearance.colour,
         markeredgewidth=1.5,
         clip_on=False,
         gid=gid,

@@ -2,26 +2,17 @@
 
 from __future__ import annotations
 
-import os
-import shutil
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from playwright.sync_api import Browser, Page, sync_playwright
+from playwright.sync_api import Page
 
-from tests.trainer.study.fixtures import example_report
+from tests.servers.chromium import launch_chromium
+from tests.trainer.study.fixtures import EXAMPLE_REPORT
 from tests.trainer.study.report.test_report import HOSTILE, replace_texts
 from trainer.study.report.write import write_report
 
-CHROMIUM = os.environ.get("CHROMIUM") or shutil.which("chromium") or shutil.which("google-chrome")
-FLAGS = (
-    "--no-sandbox",
-    "--disable-gpu",
-    "--disable-background-networking",
-    "--no-first-run",
-    "--disable-dev-shm-usage",
-)
 WIDTHS = (320, 400, 768, 1280)
 TEXTS = {
     "a study": None,
@@ -40,29 +31,17 @@ OUTSIDE = """() => [...document.querySelectorAll("svg")].flatMap(svg => {
 })"""
 
 
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Browser]:
-    """Start the system's Chromium."""
-    if CHROMIUM is None:
-        pytest.skip("no chromium: install it, or set CHROMIUM to its path")
-    with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=CHROMIUM, args=FLAGS)
-        yield browser
-        browser.close()
-
-
 @pytest.fixture
-def page(browser: Browser) -> Iterator[Page]:
+def page() -> Iterator[Page]:
     """Open an empty page."""
-    context = browser.new_context()
-    yield context.new_page()
-    context.close()
+    with launch_chromium() as browser:
+        yield browser.new_page()
 
 
 @pytest.mark.parametrize("kind", TEXTS)
 def test_the_page_fits_every_width_and_loads_nothing_else(kind: str, page: Page, tmp_path: Path) -> None:
     text = TEXTS[kind]
-    write_report(example_report() if text is None else replace_texts(example_report(), text), tmp_path)
+    write_report(EXAMPLE_REPORT if text is None else replace_texts(EXAMPLE_REPORT, text), tmp_path)
     requested: list[str] = []
     messages: list[str] = []
     page.on("request", lambda request: requested.append(request.url))
