@@ -1,4 +1,4 @@
-"""Answers over HTTP: the same as the method gives, by what the caller may use, and a clear problem otherwise."""
+"""Predictions over HTTP equal those of the method with the caller's prompts; other requests get a clear problem."""
 
 import json
 import struct
@@ -25,13 +25,13 @@ from service.prediction import rights_recheck
 from tests.service.deployment import LABELS, TASK, Deployment, backbone, picture, prompt_bytes
 
 
-def direct(pictures: Sequence[bytes], seeds: Sequence[int], *way: Any) -> list[ImagePrediction]:
-    """What the method says by the prompts of these seeds, without any service."""
+def predict_directly(pictures: Sequence[bytes], seeds: Sequence[int], *composition: Any) -> list[ImagePrediction]:
+    """Predict with the prompts of these seeds, without the service."""
     import torch
 
     prompts = {str(seed): prompt_from_bytes(prompt_bytes(seed)) for seed in seeds}
     images = torch.stack([backbone().preprocessing(decode(one)) for one in pictures])
-    return Predictor(backbone(), prompts).predict(images, [list(prompts)] * len(pictures), *way)
+    return Predictor(backbone(), prompts).predict(images, [list(prompts)] * len(pictures), *composition)
 
 
 def new_source(deployment: Deployment, *seeds: int) -> str:
@@ -41,9 +41,9 @@ def new_source(deployment: Deployment, *seeds: int) -> str:
     return str(source)
 
 
-def predict(deployment: Deployment, pictures: Sequence[bytes], who: str = "user", **said: Any) -> Any:
+def predict(deployment: Deployment, pictures: Sequence[bytes], who: str = "user", **options: Any) -> Any:
     images = [b64encode(one).decode() for one in pictures]
-    answer = deployment.request(who, "POST", "/predict", json={"images": images, "task": TASK, **said})
+    answer = deployment.request(who, "POST", "/predict", json={"images": images, "task": TASK, **options})
     assert answer.status_code == 200, answer.text
     return answer.json()
 
@@ -59,20 +59,20 @@ def rounded(document: Any) -> Any:
     return json.loads(json.dumps(document), parse_float=lambda text: round(float(text), 4))
 
 
-def test_the_answer_is_that_of_the_method(deployment: Deployment) -> None:
+def test_the_prediction_equals_that_of_the_method(deployment: Deployment) -> None:
     source = new_source(deployment, 1, 2)
     pictures = [picture(3), picture(90)]
 
-    found = predict(deployment, pictures, sources=[source], top_k=3)
+    response = predict(deployment, pictures, sources=[source], top_k=3)
 
-    assert found["sources"] == [source]
-    for result, answer in zip(found["results"], direct(pictures, [1, 2]), strict=True):
+    assert response["sources"] == [source]
+    for result, answer in zip(response["results"], predict_directly(pictures, [1, 2]), strict=True):
         assert [one["label"] for one in result["labels"]] == list(answer.labels)
         assert [one["score"] for one in result["labels"]] == pytest.approx(answer.scores.tolist(), abs=1e-4)
-        assert found["set_digest"] == answer.set_digest
+        assert response["set_digest"] == answer.set_digest
 
 
-def test_files_and_base64_get_the_same_answer(deployment: Deployment) -> None:
+def test_files_and_base64_get_the_same_prediction(deployment: Deployment) -> None:
     source = new_source(deployment, 1)
     fields = {"task": TASK, "sources": source, "top_k": "2", "explain": "true"}
     files = [("image", ("a.png", picture(1))), ("image", ("b.png", picture(2)))]
@@ -80,63 +80,65 @@ def test_files_and_base64_get_the_same_answer(deployment: Deployment) -> None:
     by_form = deployment.request("user", "POST", "/predict", data=fields, files=files).json()
     by_json = predict(deployment, [picture(1), picture(2)], sources=[source], top_k=2, explain=True)
 
-    # But for the last bits, which depend on whether the two were computed together.
+    # Except for the last bits, which depend on whether both pictures were in one batch.
     assert rounded(by_form) == rounded(by_json)
 
 
 @pytest.mark.parametrize(
     ("composition", "weighting"), [("concat", "none"), ("vote", "none"), ("average", "prototypes")]
 )
-def test_the_way_to_compose_can_be_chosen(composition: str, weighting: str, deployment: Deployment) -> None:
+def test_composition_and_weighting_can_be_chosen(composition: str, weighting: str, deployment: Deployment) -> None:
     source = new_source(deployment, 4, 5)
 
-    found = predict(deployment, [picture(7)], sources=[source], composition=composition, weighting=weighting, top_k=3)
+    response = predict(
+        deployment, [picture(7)], sources=[source], composition=composition, weighting=weighting, top_k=3
+    )
 
-    answer = direct([picture(7)], [4, 5], composition, weighting)[0]
-    assert [one["label"] for one in found["results"][0]["labels"]] == list(answer.labels)
-    assert (found["composition"], found["weighting"]) == (composition, weighting)
+    answer = predict_directly([picture(7)], [4, 5], composition, weighting)[0]
+    assert [one["label"] for one in response["results"][0]["labels"]] == list(answer.labels)
+    assert (response["composition"], response["weighting"]) == (composition, weighting)
 
 
 def test_votes_cannot_be_weighted(deployment: Deployment) -> None:
-    asked = {"images": [b64encode(picture()).decode()], "composition": "vote", "weighting": "prototypes"}
+    document = {"images": [b64encode(picture()).decode()], "composition": "vote", "weighting": "prototypes"}
 
-    assert "votes cannot be weighted" in refusal(deployment, 422, json=asked)["detail"]
+    assert "votes cannot be weighted" in refusal(deployment, 422, json=document)["detail"]
 
 
-def test_an_explanation_tells_each_source_and_its_prompts(deployment: Deployment) -> None:
+def test_an_explanation_has_each_source_and_its_prompts(deployment: Deployment) -> None:
     first, second = new_source(deployment, 1, 2), new_source(deployment, 3)
 
-    found = predict(deployment, [picture(5)], sources=[first, second], explain=True, top_k=3)
+    response = predict(deployment, [picture(5)], sources=[first, second], explain=True, top_k=3)
 
-    told = {one["source"]: one for one in found["results"][0]["explain"]}
-    assert set(told) == {first, second}
-    assert len(told[first]["prompts"]) == 2
-    assert told[first]["weight"] == pytest.approx(2 / 3)
-    assert sum(one["weight"] for one in told.values()) == pytest.approx(1)
-    own = direct([picture(5)], [3])[0]
-    assert [one["label"] for one in told[second]["labels"]] == list(own.labels)
+    explained = {one["source"]: one for one in response["results"][0]["explain"]}
+    assert set(explained) == {first, second}
+    assert len(explained[first]["prompts"]) == 2
+    assert explained[first]["weight"] == pytest.approx(2 / 3)
+    assert sum(one["weight"] for one in explained.values()) == pytest.approx(1)
+    own = predict_directly([picture(5)], [3])[0]
+    assert [one["label"] for one in explained[second]["labels"]] == list(own.labels)
 
 
-def test_as_many_labels_come_as_are_asked_for(deployment: Deployment) -> None:
+def test_top_k_limits_the_labels(deployment: Deployment) -> None:
     assert len(predict(deployment, [picture()], top_k=1)["results"][0]["labels"]) == 1
     assert len(predict(deployment, [picture()], top_k=1000)["results"][0]["labels"]) == len(LABELS)
 
 
-def test_a_source_can_be_named_by_its_name(deployment: Deployment) -> None:
+def test_a_source_can_be_given_by_name(deployment: Deployment) -> None:
     source = new_source(deployment, 1)
     name = deployment.request("user", "GET", f"/sources/{source}").json()["name"]
 
     assert predict(deployment, [picture()], sources=[name])["sources"] == [source]
 
 
-def test_naming_a_source_never_widens_the_set(deployment: Deployment) -> None:
+def test_naming_a_source_grants_no_right_to_it(deployment: Deployment) -> None:
     source = new_source(deployment, 1)
-    asked = {"images": [b64encode(picture()).decode()], "task": TASK, "sources": [source]}
+    document = {"images": [b64encode(picture()).decode()], "task": TASK, "sources": [source]}
 
-    assert source in refusal(deployment, 404, who="stranger", json=asked)["detail"]
+    assert source in refusal(deployment, 404, who="stranger", json=document)["detail"]
 
 
-def test_a_release_answers_by_what_it_pins(deployment: Deployment) -> None:
+def test_a_release_predicts_with_its_pinned_prompts(deployment: Deployment) -> None:
     source = new_source(deployment, 1)
     name = deployment.new_name("release")
     assert deployment.request("admin", "POST", "/releases", json={"task": TASK, "name": name}).status_code == 201
@@ -148,27 +150,27 @@ def test_a_release_answers_by_what_it_pins(deployment: Deployment) -> None:
     assert predict(deployment, [picture()], sources=[source])["set_digest"] != before["set_digest"]
 
 
-def test_a_caller_without_sources_gets_no_guess(deployment: Deployment) -> None:
+def test_a_caller_without_sources_gets_409(deployment: Deployment) -> None:
     problem = refusal(deployment, 409, who="stranger", files={"image": picture()}, data={"task": TASK})
 
     assert problem["type"] == "urn:alacarte:problem:no-usable-prompts"
     assert "ask its owner or an admin for a grant" in problem["detail"]
 
 
-def test_an_admin_without_a_grant_is_told_to_give_it(deployment: Deployment) -> None:
+def test_an_admin_without_a_grant_is_told_to_create_one(deployment: Deployment) -> None:
     problem = refusal(deployment, 409, who="admin", files={"image": picture()}, data={"task": TASK})
 
     assert "give yourself a grant" in problem["detail"]
 
 
-def test_a_source_that_has_learnt_nothing_gives_no_guess(deployment: Deployment) -> None:
-    asked = {
+def test_a_source_without_prompts_gets_409(deployment: Deployment) -> None:
+    document = {
         "images": [b64encode(picture()).decode()],
         "task": TASK,
         "sources": [str(deployment.add_source(samples=1))],
     }
 
-    assert "trained" in refusal(deployment, 409, json=asked)["detail"]
+    assert "trained" in refusal(deployment, 409, json=document)["detail"]
 
 
 def bomb() -> bytes:
@@ -184,7 +186,7 @@ def bomb() -> bytes:
 
 
 @pytest.mark.parametrize("bad", [b"", b"no picture", picture()[:60], bomb()], ids=["empty", "text", "cut", "bomb"])
-def test_what_is_no_picture_is_refused_and_the_next_request_is_served(bad: bytes, deployment: Deployment) -> None:
+def test_an_unreadable_picture_is_refused_and_the_next_request_is_served(bad: bytes, deployment: Deployment) -> None:
     problem = refusal(deployment, 422, files=[("image", picture()), ("image", bad)], data={"task": TASK})
 
     assert "picture 2" in problem["detail"]
@@ -214,36 +216,33 @@ def test_what_is_no_picture_is_refused_and_the_next_request_is_served(bad: bytes
         (404, {"content": b'{"images": ["eHh4"], "task": "\\ud800"}', "headers": {"Content-Type": "application/json"}}),
     ],
 )
-def test_a_request_that_cannot_be_read_is_refused(
-    status: int, request_: dict[str, Any], deployment: Deployment
-) -> None:
+def test_an_invalid_request_is_refused(status: int, request_: dict[str, Any], deployment: Deployment) -> None:
     refusal(deployment, status, **request_)
 
 
-def after_first_look(monkeypatch: pytest.MonkeyPatch, *happenings: Any) -> None:
-    """Lets something happen after each of the first looks at what the caller may use."""
-    left = list(happenings)
-    look = usable_prompts.read_usable_prompts
+def after_each_read(monkeypatch: pytest.MonkeyPatch, *actions: Any) -> None:
+    """Run one action after each of the first reads of the rights."""
+    left = list(actions)
 
-    def usable(database: Database, credential: Credential, **options: Any) -> UsablePromptSet:
-        found = look(database, credential, **options)
+    def read(database: Database, credential: Credential, **options: Any) -> UsablePromptSet:
+        allowed = usable_prompts.read_usable_prompts(database, credential, **options)
         if left:
             left.pop(0)()
-        return found
+        return allowed
 
-    monkeypatch.setattr(rights_recheck, "read_usable_prompts", usable)
+    monkeypatch.setattr(rights_recheck, "read_usable_prompts", read)
 
 
 def test_a_source_that_is_forgotten_in_flight_is_not_in_the_answer(
     deployment: Deployment, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     first, second = new_source(deployment, 1), new_source(deployment, 2)
-    after_first_look(monkeypatch, lambda: forget_source(deployment.registry, OPERATOR, UUID(second)))
+    after_each_read(monkeypatch, lambda: forget_source(deployment.registry, OPERATOR, UUID(second)))
 
-    found = predict(deployment, [picture(9)])
+    response = predict(deployment, [picture(9)])
 
-    assert first in found["sources"]
-    assert second not in found["sources"]
+    assert first in response["sources"]
+    assert second not in response["sources"]
 
 
 def test_a_grant_that_is_revoked_in_flight_is_not_in_the_answer(
@@ -251,32 +250,34 @@ def test_a_grant_that_is_revoked_in_flight_is_not_in_the_answer(
 ) -> None:
     first, second = new_source(deployment, 1), new_source(deployment, 2)
 
-    def take_back() -> None:
+    def revoke() -> None:
         with deployment.registry.database.write_transaction() as session:
             revoke_right(session, OPERATOR, deployment.users["user"], UUID(second), "use")
 
-    after_first_look(monkeypatch, take_back)
+    after_each_read(monkeypatch, revoke)
 
-    found = predict(deployment, [picture(9)])
+    response = predict(deployment, [picture(9)])
 
-    assert first in found["sources"]
-    assert second not in found["sources"]
+    assert first in response["sources"]
+    assert second not in response["sources"]
 
 
 def test_a_token_that_is_revoked_in_flight_gets_no_answer(
     deployment: Deployment, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     issued = deployment.request("admin", "POST", "/tokens", json={"user": str(deployment.users["user"])}).json()
-    after_first_look(monkeypatch, lambda: deployment.request("user", "DELETE", f"/tokens/{issued['id']}"))
+    after_each_read(monkeypatch, lambda: deployment.request("user", "DELETE", f"/tokens/{issued['id']}"))
 
     refusal(deployment, 401, who=issued["text"], files={"image": picture()}, data={"task": TASK})
 
 
-def test_a_set_that_never_rests_is_given_up(deployment: Deployment, monkeypatch: pytest.MonkeyPatch) -> None:
-    doomed = [new_source(deployment, number) for number in range(3)]
-    # The first two looks are that of admission and the one before the answer; each finds less than the one before.
-    after_first_look(
-        monkeypatch, *(lambda one=one: forget_source(deployment.registry, OPERATOR, UUID(one)) for one in doomed)
+def test_rights_that_change_during_every_attempt_end_in_503(
+    deployment: Deployment, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sources = [new_source(deployment, number) for number in range(3)]
+    # Each attempt reads the rights, then loses one of its sources.
+    after_each_read(
+        monkeypatch, *(lambda one=one: forget_source(deployment.registry, OPERATOR, UUID(one)) for one in sources)
     )
 
     problem = refusal(deployment, 503, files={"image": picture()}, data={"task": TASK})
@@ -284,7 +285,7 @@ def test_a_set_that_never_rests_is_given_up(deployment: Deployment, monkeypatch:
     assert problem["type"] == "urn:alacarte:problem:rights-changed"
 
 
-def test_without_the_database_there_is_no_answer(deployment: Deployment, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_the_database_there_is_no_prediction(deployment: Deployment, monkeypatch: pytest.MonkeyPatch) -> None:
     def unreachable(*_: object, **__: object) -> UsablePromptSet:
         raise DatabaseUnreachable("the database does not answer: 10.1.2.3 refused")
 

@@ -1,4 +1,4 @@
-"""The last look at what a caller may use: nothing is left to do after it, and it is taken only where it can matter."""
+"""The rights are rechecked after the response is complete, and read again only if an erasure can be the cause."""
 
 from base64 import b64encode
 from collections.abc import Callable
@@ -20,77 +20,77 @@ from tests.service.conftest import MakeDeployment
 from tests.service.deployment import TASK, Deployment, backbone, picture
 
 
-def ask(deployment: Deployment, files: Any, **fields: str) -> httpx.Response:  # Any: as httpx has it
+def predict(deployment: Deployment, files: Any, **fields: str) -> httpx.Response:  # Any: as httpx has it
     return deployment.request("user", "POST", "/predict", files=files, data={"task": TASK, **fields})
 
 
 @pytest.mark.parametrize(("path", "serialize"), [("predict", "serialize_prediction"), ("oip", "serialize_inference")])
-def test_the_document_is_finished_before_the_last_look(
+def test_the_response_is_complete_before_the_recheck(
     path: str, serialize: str, deployment: Deployment, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    story: list[str] = []
+    events: list[str] = []
 
-    def noted(what: str, work: Callable[..., Any]) -> Callable[..., Any]:
+    def recorded(event: str, work: Callable[..., Any]) -> Callable[..., Any]:
         def wrapped(*given: Any, **named: Any) -> Any:
-            found = work(*given, **named)
-            story.append(what)
-            return found
+            result = work(*given, **named)
+            events.append(event)
+            return result
 
         return wrapped
 
-    monkeypatch.setattr(rights_recheck, "read_usable_prompts", noted("look", usable_prompts.read_usable_prompts))
+    monkeypatch.setattr(rights_recheck, "read_usable_prompts", recorded("read", usable_prompts.read_usable_prompts))
     monkeypatch.setattr(
-        rights_recheck, "recheck_usable_prompts", noted("last look", usable_prompts.recheck_usable_prompts)
+        rights_recheck, "recheck_usable_prompts", recorded("recheck", usable_prompts.recheck_usable_prompts)
     )
-    monkeypatch.setattr(prediction, serialize, noted("document", getattr(prediction, serialize)))
+    monkeypatch.setattr(prediction, serialize, recorded("serialize", getattr(prediction, serialize)))
 
     if path == "oip":
         tensor = {"name": "image", "datatype": "BYTES", "shape": [1], "data": [b64encode(picture()).decode()]}
         answer = deployment.request("user", "POST", f"/v2/models/{TASK}/infer", json={"inputs": [tensor]})
     else:
-        answer = ask(deployment, {"image": picture()})
+        answer = predict(deployment, {"image": picture()})
 
     assert answer.status_code == 200
-    assert story == ["look", "document", "last look"]
+    assert events == ["read", "serialize", "recheck"]
 
 
-def looks_of(monkeypatch: pytest.MonkeyPatch) -> list[None]:
-    """One for each look at what a caller may use."""
-    looks: list[None] = []
+def record_reads(monkeypatch: pytest.MonkeyPatch) -> list[None]:
+    """Record each read of the rights."""
+    reads: list[None] = []
 
-    def usable(*given: Any, **named: Any) -> UsablePromptSet:
-        looks.append(None)
+    def read(*given: Any, **named: Any) -> UsablePromptSet:
+        reads.append(None)
         return usable_prompts.read_usable_prompts(*given, **named)
 
-    monkeypatch.setattr(rights_recheck, "read_usable_prompts", usable)
-    return looks
+    monkeypatch.setattr(rights_recheck, "read_usable_prompts", read)
+    return reads
 
 
-def test_a_failure_that_nothing_forgotten_can_cause_costs_no_second_look(
+def test_an_error_that_no_erasure_can_cause_reads_the_rights_once(
     deployment: Deployment, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    looks = looks_of(monkeypatch)
+    reads = record_reads(monkeypatch)
 
-    assert ask(deployment, {"image": b"no picture"}).status_code == 422
+    assert predict(deployment, {"image": b"no picture"}).status_code == 422
 
-    assert len(looks) == 1
+    assert len(reads) == 1
 
 
-def test_an_object_that_is_missing_is_looked_for_again(deployment: Deployment, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_missing_object_makes_the_rights_read_again(deployment: Deployment, monkeypatch: pytest.MonkeyPatch) -> None:
     source = deployment.add_source()
     deployment.publish(source, 9)
     with deployment.registry.database.read_transaction() as session:
         prompt = session.scalars(select(Prompt).where(Prompt.source_id == source)).one()
     deployment.registry.objects.remove(prompt.key)
-    looks = looks_of(monkeypatch)
+    reads = record_reads(monkeypatch)
 
-    assert ask(deployment, {"image": picture()}, sources=str(source)).status_code == 500
+    assert predict(deployment, {"image": picture()}, sources=str(source)).status_code == 500
 
-    assert len(looks) == 2
+    assert len(reads) == 2
     forget_source(deployment.registry, OPERATOR, source)
 
 
-def test_weights_that_do_not_fit_are_told_to_the_operator_alone(
+def test_mismatched_weights_are_logged_and_not_described_to_the_caller(
     make_deployment: MakeDeployment, caplog: pytest.LogCaptureFixture
 ) -> None:
     deployment = make_deployment()
@@ -98,7 +98,7 @@ def test_weights_that_do_not_fit_are_told_to_the_operator_alone(
     with deployment.registry.database.write_transaction() as session:
         session.execute(update(Task).values(identity=identity))
 
-    answer = ask(deployment, {"image": picture()})
+    answer = predict(deployment, {"image": picture()})
 
     assert answer.status_code == 503
     assert answer.json()["type"] == "urn:alacarte:problem:backbone-weights-mismatch"
@@ -106,3 +106,13 @@ def test_weights_that_do_not_fit_are_told_to_the_operator_alone(
     assert backbone().identity[:12] not in answer.text
     logged = next(record for record in caplog.records if record.getMessage() == "request.dependency-unavailable")
     assert identity[:12] in logged.fields["reason"]  # type: ignore[attr-defined]
+
+
+def test_both_reads_of_the_rights_are_measured(make_deployment: MakeDeployment) -> None:
+    deployment = make_deployment()
+    for number in range(3):
+        assert predict(deployment, {"image": picture(number)}).status_code == 200
+    lines = deployment.request("admin", "GET", "/metrics").text.splitlines()
+
+    assert 'alacarte_rights_seconds_count{phase="initial"} 3.0' in lines
+    assert 'alacarte_rights_seconds_count{phase="recheck"} 3.0' in lines
