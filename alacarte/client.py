@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from string import hexdigits
 from types import TracebackType
-from typing import Self
+from typing import Self, TypedDict, Unpack
 from uuid import UUID
 
 from alacarte._client.admin import AdminCalls, NameOrId, normalize_name, require_one
@@ -48,6 +48,18 @@ DIGEST_LENGTH = 64
 Picture = FilePath | bytes  # a file, or its content
 
 
+class PredictKeywords(TypedDict, total=False):
+    """The options of a prediction; those that are None or left out have the defaults of the service."""
+
+    sources: Iterable[NameOrId] | None
+    task: NameOrId | None
+    release: NameOrId | None
+    composition: Composition | None
+    weighting: Weighting | None
+    top_k: int | None
+    explain: bool
+
+
 class Client(AdminCalls):
     """A service as one token may use it; sources, users and tasks may be given by name or id."""
 
@@ -82,56 +94,17 @@ class Client(AdminCalls):
             return False
         return True
 
-    def predict(
-        self,
-        picture: Picture,
-        *,
-        sources: Iterable[NameOrId] | None = None,
-        task: NameOrId | None = None,
-        release: NameOrId | None = None,
-        composition: Composition | None = None,
-        weighting: Weighting | None = None,
-        top_k: int | None = None,
-        explain: bool = False,
-    ) -> Prediction:
+    def predict(self, picture: Picture, **options: Unpack[PredictKeywords]) -> Prediction:
         """Classify one picture with the sources that you may use, or with those of them that are given."""
-        [prediction] = self.predict_many(
-            [picture],
-            sources=sources,
-            task=task,
-            release=release,
-            composition=composition,
-            weighting=weighting,
-            top_k=top_k,
-            explain=explain,
-        )
+        [prediction] = self.predict_many([picture], **options)
         return prediction
 
-    def predict_many(
-        self,
-        pictures: Sequence[Picture],
-        *,
-        sources: Iterable[NameOrId] | None = None,
-        task: NameOrId | None = None,
-        release: NameOrId | None = None,
-        composition: Composition | None = None,
-        weighting: Weighting | None = None,
-        top_k: int | None = None,
-        explain: bool = False,
-    ) -> list[Prediction]:
+    def predict_many(self, pictures: Sequence[Picture], **options: Unpack[PredictKeywords]) -> list[Prediction]:
         """Classify pictures, all with the same sources; the predictions are in the order of the pictures."""
-        options = {
-            "sources": _source_list(sources),
-            "task": task,
-            "release": release,
-            "composition": composition,
-            "weighting": weighting,
-            "top_k": top_k,
-            "explain": explain,
-        }
+        fields = form_fields({**options, "sources": _source_list(options.get("sources"))})
         # The service need not know the local names of the files.
         files = [("image", (f"picture-{number}", _read_file(picture))) for number, picture in enumerate(pictures)]
-        response = self._http.fetch(PredictResponse, "POST", "predict", data=form_fields(options), files=files)
+        response = self._http.fetch(PredictResponse, "POST", "predict", data=fields, files=files)
         if len(response.results) != len(pictures):
             raise InvalidResponse(f"{self.url} sent {len(response.results)} results for {len(pictures)} pictures")
         return response.predictions()
