@@ -7,7 +7,7 @@ from uuid import UUID
 from torch import Tensor
 
 from alacarte.prompting.backbone.preprocess import Preprocessing, decode
-from alacarte.prompting.errors import PictureDecodeError as NotReadable
+from alacarte.prompting.errors import PictureDecodeError
 from registry.errors import InvalidPicture
 from service.engine.device import use_one_thread
 from service.engine.fair_queue import FairQueue
@@ -45,5 +45,5 @@ def decode_picture(picture: bytes, preprocessing: Preprocessing, name: str) -> T
     """Return the picture as (3, S, S). Raise InvalidPicture, with this name in its message."""
     try:
         return preprocessing(decode(picture))
-    except NotReadable as error:
+    except PictureDecodeError as error:
         raise InvalidPicture(str(error).replace("the picture", name, 1)) from error

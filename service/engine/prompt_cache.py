@@ -59,7 +59,7 @@ class BatchPlacement:
 
 
 class PromptCache:
-    """The prompts of one backbone. PromptSlots take half of the budget; heads and prototypes take the other half."""
+    """The prompts of one backbone. Slots take half of the budget; heads and prototypes take the other half."""
 
     def __init__(self, backbone: Backbone, budget_bytes: int) -> None:
         self.backbone = backbone
@@ -292,7 +292,7 @@ class PromptCache:
     def _resize_slots(self, incoming: Iterable[LoadedPrompt], placement: BatchPlacement) -> bool:
         """Make slots as wide as the widest prompt that is cached or comes in. False if they are too narrow.
 
-        PromptSlots stay as they are while a batch reads them; if they are too wide, the placement says so.
+        Slots stay as they are while a batch reads them; if they are too wide, the placement says so.
         """
         widest = max((loaded.ready.memory for loaded in incoming), default=0)
         if self._slots.memory > DEFAULT_MEMORY:

@@ -72,11 +72,11 @@ def test_hostile_names_and_labels_are_shown_as_text_and_run_nothing(tab: Console
     page.get_by_label("Task", exact=True).select_option(label=NAME)
 
     expect(tab.row(source).get_by_role("button")).to_have_text(HOSTILE)
-    answer = tab.add_picture(3, name="<img src=x onerror=alert(1)>.png")
+    item = tab.add_picture(3, name="<img src=x onerror=alert(1)>.png")
 
-    assert HOSTILE in tab.scores(answer)
-    answer.locator("summary").click()
-    expect(answer.locator(".explanation li")).to_contain_text(HOSTILE)
+    assert HOSTILE in tab.scores(item)
+    item.locator("summary").click()
+    expect(item.locator(".explanation li")).to_contain_text(HOSTILE)
     tab.row(source).get_by_role("button").click()
     expect(tab.dialog().locator(".chip").first).to_have_text(HOSTILE)
     tab.dialog().get_by_role("button", name="Close").click()

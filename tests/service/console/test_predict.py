@@ -32,8 +32,8 @@ def other(deployment: Deployment) -> Iterator[UUID]:
     deployment.request("admin", "DELETE", f"/sources/{source}")
 
 
-def best(answer: Locator) -> str:
-    return answer.locator(".labels .label").first.inner_text()
+def best(item: Locator) -> str:
+    return item.locator(".labels .label").first.inner_text()
 
 
 @pytest.mark.parametrize(("kind", "target"), [("drop", "#drop"), ("paste", "body")])
@@ -45,11 +45,11 @@ def test_a_dropped_or_pasted_picture_is_predicted(tab: ConsoleTab, kind: str, ta
 
     page.evaluate(DISPATCH_FILE, [kind, target, base64.b64encode(picture(3)).decode(), "cat.png"])
 
-    answer = page.locator("#pictures > li").first
-    expect(answer.locator(".labels")).to_be_visible()
-    assert best(answer) == response["results"][0]["labels"][0]["label"]
-    expect(answer.get_by_role("img", name="The picture cat.png")).to_be_visible()
-    expect(answer.locator(".based-on")).to_contain_text("Based on 1 source")
+    item = page.locator("#pictures > li").first
+    expect(item.locator(".labels")).to_be_visible()
+    assert best(item) == response["results"][0]["labels"][0]["label"]
+    expect(item.get_by_role("img", name="The picture cat.png")).to_be_visible()
+    expect(item.locator(".based-on")).to_contain_text("Based on 1 source")
 
 
 def test_several_pictures_are_predicted_separately(tab: ConsoleTab) -> None:
@@ -66,39 +66,39 @@ def test_several_pictures_are_predicted_separately(tab: ConsoleTab) -> None:
 def test_unticking_a_source_predicts_without_it(tab: ConsoleTab, other: UUID) -> None:
     page = tab.sign_in("user")
     expect(tab.row(other)).to_contain_text("ready")
-    answer = tab.add_picture(3)
-    expect(answer.locator(".based-on")).to_contain_text("Based on 2 sources")
-    both = tab.scores(answer)
-    expect(answer.locator(".explanation li")).to_have_count(2)
+    item = tab.add_picture(3)
+    expect(item.locator(".based-on")).to_contain_text("Based on 2 sources")
+    both = tab.scores(item)
+    expect(item.locator(".explanation li")).to_have_count(2)
 
     tab.row(other).get_by_role("checkbox").uncheck()
 
-    expect(answer.locator(".based-on")).to_contain_text("Based on 1 source")
-    alone = tab.scores(answer)
+    expect(item.locator(".based-on")).to_contain_text("Based on 1 source")
+    alone = tab.scores(item)
     form = {"task": TASK, "sources": str(tab.deployment.source)}
     response = tab.deployment.request("user", "POST", "/predict", files={"image": picture(3)}, data=form).json()
     assert list(alone) == [scored["label"] for scored in response["results"][0]["labels"]]
     assert alone != both
     assert "emu" in both
     assert "emu" not in alone
-    expect(answer.locator(".change").first).not_to_be_empty()
+    expect(item.locator(".change").first).not_to_be_empty()
 
     page.get_by_role("button", name="Select no source").click()
-    expect(answer).to_contain_text("No source is selected")
+    expect(item).to_contain_text("No source is selected")
     page.get_by_role("button", name="Select all sources", exact=True).click()
-    expect(answer.locator(".based-on")).to_contain_text("Based on 2 sources")
-    assert tab.scores(answer) == both
+    expect(item.locator(".based-on")).to_contain_text("Based on 2 sources")
+    assert tab.scores(item) == both
 
 
 def test_each_sources_own_result_and_weight_are_shown(tab: ConsoleTab, other: UUID) -> None:
     page = tab.sign_in("user")
     expect(tab.row(other)).to_contain_text("ready")
-    answer = tab.add_picture(3)
-    expect(answer.locator(".labels")).to_be_visible()
+    item = tab.add_picture(3)
+    expect(item.locator(".labels")).to_be_visible()
 
-    answer.get_by_text("Result of each source").click()
+    item.get_by_text("Result of each source").click()
 
-    own = answer.locator(f'.explanation [data-source="{other}"]')
+    own = item.locator(f'.explanation [data-source="{other}"]')
     expect(own).to_contain_text("weight 50.0 %")
     expect(own).to_contain_text("emu")
     expect(page.locator(".explanation code")).to_be_visible()
@@ -122,9 +122,9 @@ def test_an_unreadable_file_shows_the_services_message(tab: ConsoleTab) -> None:
 def test_nothing_is_wider_than_a_phone(tab: ConsoleTab, other: UUID) -> None:
     tab.page.set_viewport_size({"width": 360, "height": 740})
     page = tab.sign_in("owner")
-    answer = tab.add_picture(3, name="a-name-that-is-longer-than-any-phone-is-wide" * 3 + ".png")
-    expect(answer.locator(".labels")).to_be_visible()
-    answer.locator("summary").click()
+    item = tab.add_picture(3, name="a-name-that-is-longer-than-any-phone-is-wide" * 3 + ".png")
+    expect(item.locator(".labels")).to_be_visible()
+    item.locator("summary").click()
 
     assert page.evaluate("document.documentElement.scrollWidth") == 360
     tab.row(other).get_by_role("button").click()
@@ -143,11 +143,11 @@ def test_a_lost_connection_is_shown_and_recovers(tab: ConsoleTab) -> None:
     expect(tab.row(tab.deployment.source)).to_be_visible()
     tab.context.set_offline(True)
 
-    answer = tab.add_picture(5)
+    item = tab.add_picture(5)
 
     expect(page.locator("#banner")).to_contain_text("The service does not answer")
-    expect(answer.get_by_role("alert")).to_contain_text("No connection")
+    expect(item.get_by_role("alert")).to_contain_text("No connection")
     tab.context.set_offline(False)
     expect(page.locator("#banner")).to_be_hidden()
-    expect(answer.locator(".labels")).to_be_visible()
+    expect(item.locator(".labels")).to_be_visible()
     tab.ignore_errors("net::ERR_INTERNET_DISCONNECTED")

@@ -70,9 +70,9 @@ def test_a_predictor_sees_no_controls_and_direct_calls_are_refused(tab: ConsoleT
         """async (source) => {
             const headers = { Authorization: `Bearer ${sessionStorage["alacarte.token"]}` };
             const json = { ...headers, "Content-Type": "application/json" };
-            const answers = [fetch("users", { method: "POST", headers: json, body: '{"name": "intruder"}' }),
+            const responses = [fetch("users", { method: "POST", headers: json, body: '{"name": "intruder"}' }),
                              fetch(`sources/${source}`, { method: "DELETE", headers })];
-            return (await Promise.all(answers)).map((answer) => answer.status);
+            return (await Promise.all(responses)).map((response) => response.status);
         }""",
         str(tab.deployment.source),
     )
@@ -80,11 +80,11 @@ def test_a_predictor_sees_no_controls_and_direct_calls_are_refused(tab: ConsoleT
 
 
 def test_the_page_is_public_and_no_other_file_is(tab: ConsoleTab) -> None:
-    answer = tab.deployment.request(None, "GET", "/")
+    response = tab.deployment.request(None, "GET", "/")
 
-    assert answer.headers["content-type"].startswith("text/html")
-    assert "script-src 'self'" in answer.headers["content-security-policy"]
-    assert "unsafe" not in answer.headers["content-security-policy"]
+    assert response.headers["content-type"].startswith("text/html")
+    assert "script-src 'self'" in response.headers["content-security-policy"]
+    assert "unsafe" not in response.headers["content-security-policy"]
     for path in ("/console/files.py", "/console/", "/console/../app.py", "/console/%2e%2e/app.py", "/console/no.js"):
         assert tab.deployment.request(None, "GET", path).status_code == 401, path
         assert tab.deployment.request("admin", "GET", path).status_code == 404, path

@@ -41,8 +41,8 @@ def test_a_source_is_uploaded_trained_and_used(tab: ConsoleTab) -> None:
         expect(row).to_contain_text("ready")
         expect(row.get_by_role("progressbar")).to_be_hidden()
         expect(row.get_by_role("checkbox")).to_be_checked()
-        answer = tab.add_picture(11)
-        expect(answer.locator(".based-on")).to_contain_text(name)
+        item = tab.add_picture(11)
+        expect(item.locator(".based-on")).to_contain_text(name)
     finally:
         running.end()
 
