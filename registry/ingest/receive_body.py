@@ -1,10 +1,8 @@
 """Streams the body of an upload to a scratch file, within a size limit."""
 
-import hashlib
 import os
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
 
 from registry.errors import LimitExceeded
@@ -12,17 +10,8 @@ from registry.storage.files import write_all
 from registry.storage.scratch import ScratchUnavailable
 
 
-@dataclass(frozen=True)
-class ReceivedBody:
-    """The size and digest of a received body."""
-
-    size_bytes: int
-    digest: str  # sha256, hexadecimal
-
-
-def receive_body(chunks: Iterable[bytes], path: Path, max_bytes: int) -> ReceivedBody:
+def receive_body(chunks: Iterable[bytes], path: Path, max_bytes: int) -> None:
     """Write the chunks to a new file of at most `max_bytes`; on failure the file is removed."""
-    hashed = hashlib.sha256()
     size_bytes = 0
     with _translate_disk_errors():
         descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
@@ -31,7 +20,6 @@ def receive_body(chunks: Iterable[bytes], path: Path, max_bytes: int) -> Receive
             size_bytes += len(chunk)
             if size_bytes > max_bytes:
                 raise LimitExceeded(f"more than {max_bytes} bytes: split the dataset, and add the rest later")
-            hashed.update(chunk)
             with _translate_disk_errors():
                 write_all(descriptor, chunk)
     except BaseException:
@@ -39,7 +27,6 @@ def receive_body(chunks: Iterable[bytes], path: Path, max_bytes: int) -> Receive
         raise
     finally:
         os.close(descriptor)
-    return ReceivedBody(size_bytes, hashed.hexdigest())
 
 
 @contextmanager

@@ -7,7 +7,6 @@ transaction that inserts the rows.
 
 import secrets
 from dataclasses import dataclass, field
-from typing import Protocol
 from uuid import UUID
 
 from sqlalchemy.orm import Session
@@ -32,32 +31,6 @@ class TargetSnapshot:
     owner_id: UUID | None  # whose quota counts
 
 
-class UploadTarget(Protocol):
-    """A source, existing or not yet."""
-
-    @property
-    def id(self) -> UUID:
-        """The id of the source."""
-
-    @property
-    def caller(self) -> Caller:
-        """Who uploads."""
-
-    @property
-    def readmit(self) -> bool:
-        """Whether pictures that were forgotten from the source may come back."""
-
-    @property
-    def action(self) -> str:
-        """The log's name for an upload to it."""
-
-    def precheck(self, session: Session, quota_bytes: int | None) -> TargetSnapshot:
-        """Refuse whatever can be refused before the archive is read; lock the source if it exists."""
-
-    def acquire(self, session: Session) -> Source:
-        """Return the source, locked or just inserted, if the caller may still upload to it."""
-
-
 @dataclass(frozen=True)
 class NewSource:
     """A source that is created together with its first pictures."""
@@ -69,7 +42,7 @@ class NewSource:
     id: UUID = field(default_factory=new_id)
     key: bytes = field(default_factory=lambda: secrets.token_bytes(KEY_BYTES))
     readmit: bool = False
-    action: str = "source.uploaded"
+    action: str = "source.uploaded"  # in the log
 
     def precheck(self, session: Session, quota_bytes: int | None) -> TargetSnapshot:
         """Refuse callers without the right, unknown tasks and owners, taken names, and owners without quota."""
@@ -91,11 +64,11 @@ class ExistingSource:
 
     caller: Caller
     id: UUID
-    readmit: bool
-    action: str = "samples.added"
+    readmit: bool  # whether pictures that were forgotten from the source may come back
+    action: str = "samples.added"  # in the log
 
     def precheck(self, session: Session, quota_bytes: int | None) -> TargetSnapshot:
-        """Refuse callers without the right, and owners without quota."""
+        """Refuse callers without the right, and owners without quota; lock the source."""
         source = self.acquire(session)
         require_quota(session, source.owner_id, quota_bytes)
         task = session.get_one(Task, source.task_id)
@@ -106,6 +79,9 @@ class ExistingSource:
         if self.readmit:
             require_right(session, self.caller, "forget", self.id)
         return require_right(session, self.caller, "manage", self.id)
+
+
+UploadTarget = NewSource | ExistingSource
 
 
 def precheck_source_upload(

@@ -1,4 +1,4 @@
-"""Collections made on the spot, of real pictures, and what must hold whenever one is read."""
+"""Builds datasets of real pictures, and checks what must hold whenever one is read."""
 
 import hashlib
 import io
@@ -17,7 +17,7 @@ from registry.errors import DatasetRejected
 
 
 def picture(number: int, size: int = 6, kind: str = "PNG") -> bytes:
-    """A tiny picture; another number gives other bytes."""
+    """Return a tiny picture; different numbers give different bytes."""
     shade = (number % 256, number // 256 % 256, 77)
     file = io.BytesIO()
     Image.new("RGB", (size, size), shade).save(file, kind)
@@ -25,7 +25,7 @@ def picture(number: int, size: int = 6, kind: str = "PNG") -> bytes:
 
 
 class DatasetBuilder:
-    """Builds collections in a folder, and reads them with a scratch folder that it watches."""
+    """Builds datasets in a folder, and checks that reading them leaves no file behind."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
@@ -67,7 +67,7 @@ class DatasetBuilder:
         return path
 
     def pack(self, kind: str, files: Mapping[str, bytes]) -> Path:
-        """A folder, zip, tar, or tar with the compression that the kind names."""
+        """Write a folder, a zip, a tar, or a tar with the compression that the kind names."""
         if kind == "zip":
             return self.zip(files)
         if kind == "folder":
@@ -89,18 +89,18 @@ class DatasetBuilder:
         within: str | None = None,
         skip: bool = False,
     ) -> Dataset:
-        """Reads, and holds every sample's file against its digest before the context is left."""
+        """Read the dataset, and compare every sample's file with its digest."""
         with open_dataset(
             path,
             scratch=self.scratch,
             limits=limits or DatasetLimits(),
             within=within,
             unreadable="skip" if skip else "refuse",
-        ) as collection:
-            for sample in collection.samples:
+        ) as dataset:
+            for sample in dataset.samples:
                 assert hashlib.sha256(sample.path.read_bytes()).hexdigest() == sample.digest
         assert list(self.scratch.iterdir()) == []
-        return collection
+        return dataset
 
     def rejection(
         self,
@@ -111,23 +111,23 @@ class DatasetBuilder:
         within: str | None = None,
         skip: bool = False,
     ) -> str:
-        """The message with which the collection is refused; nothing may be left behind, here or beside."""
-        before = self._everything()
+        """Return the message with which the dataset is rejected; no file may be left behind."""
+        before = self._all_paths()
         with pytest.raises(error) as caught:
             self.read(path, limits=limits, within=within, skip=skip)
-        assert self._everything() == before
+        assert self._all_paths() == before
         message = str(caught.value)
         assert "\n" not in message
         assert message.isprintable()
         return message
 
-    def _everything(self) -> set[Path]:
+    def _all_paths(self) -> set[Path]:
         return set(self.folder.parent.rglob("*"))
 
 
 @pytest.fixture
 def builder(tmp_path: Path) -> DatasetBuilder:
-    # One level down, so that what climbs out of its folder still lands where it is seen.
+    # One level down, so that a file that escapes from the folder is still found.
     folder = tmp_path / "builder"
     folder.mkdir()
     return DatasetBuilder(folder)

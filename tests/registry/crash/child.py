@@ -1,7 +1,4 @@
-"""A process that does one piece of the registry's work, and is killed at a named point of it.
-
-python -m tests.registry.crashes.child ACT POINT ARGUMENT...
-"""
+"""A process that runs one action on the registry, and kills itself at a failpoint."""
 
 import os
 import signal
@@ -19,7 +16,7 @@ from registry.training.publish import PublishedMetadata, publish
 from registry.training.queue import lease_shard
 
 METADATA = PublishedMetadata(identity="1d" * 32, labels=("cat", "dog"), samples=1, extra={"seed": 7})
-PROMPT = b"the numbers that somebody's pictures became " * 50
+PROMPT = b"the bytes of a trained prompt " * 75
 
 
 def upload(registry: Registry, task: str, name: str, pictures: str) -> None:
@@ -31,11 +28,11 @@ def add_pictures(registry: Registry, source: str, pictures: str) -> None:
 
 
 def train(registry: Registry) -> None:
-    with lease_shard(registry, "a worker that dies") as work:
-        assert work is not None
-        lease, room = work
+    with lease_shard(registry, "killed worker") as leased:
+        assert leased is not None
+        lease, folder = leased
         for sample in lease.samples:
-            registry.objects.download(sample.key, sample.digest, room / sample.digest)
+            registry.objects.download(sample.key, sample.digest, folder / sample.digest)
         publish(registry, lease, PROMPT + lease.id.bytes, METADATA)
 
 
@@ -49,16 +46,16 @@ def forget(registry: Registry, source: str, shard: str, sample: str) -> None:
     finish_erasure(registry, erasure.id)
 
 
-ACTIONS = {"upload": upload, "extend": add_pictures, "train": train, "forget": forget}
+ACTIONS = {"upload": upload, "add_pictures": add_pictures, "train": train, "forget": forget}
 
 
-def main(environment: dict[str, str], act: str, point: str, *arguments: str) -> None:
-    """Where the process begins."""
+def main(environment: dict[str, str], action: str, point: str, *arguments: str) -> None:
+    """Run the action until it hits the failpoint."""
     os.environ.update(environment)
 
-    def die_there(reached: str) -> None:
+    def kill_self(reached: str) -> None:
         if reached == point:
             os.kill(os.getpid(), signal.SIGKILL)
 
-    failpoints.on_hit = die_there
-    ACTIONS[act](open_registry(load_registry_settings()), *arguments)  # type: ignore[operator]  # as many as the act takes
+    failpoints.on_hit = kill_self
+    ACTIONS[action](open_registry(load_registry_settings()), *arguments)  # type: ignore[operator]  # as many as the action takes

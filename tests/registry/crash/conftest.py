@@ -1,4 +1,4 @@
-"""A registry with something in it, and processes that are killed while they work on it."""
+"""Processes that are killed while they work on a registry, and searches for what they leave behind."""
 
 import io
 import multiprocessing
@@ -32,16 +32,16 @@ ListKeys = Callable[[], list[str]]
 
 @pytest.fixture
 def kill(environment: dict[str, str]) -> Kill:
-    """Runs an act of the child in a process of its own, which must die at the point."""
-    # Forked from a process that has imported everything and opened nothing, so that each costs no second.
+    """Run an action in a child process, which must kill itself at the failpoint."""
+    # Forked from a server process that has imported everything and opened nothing, which is fast.
     context = multiprocessing.get_context("forkserver")
     context.set_forkserver_preload([child.__name__])
 
-    def run(act: str, point: str, *arguments: object) -> None:
-        process = context.Process(target=child.main, args=(environment, act, point, *map(str, arguments)))
+    def run(action: str, point: str, *arguments: object) -> None:
+        process = context.Process(target=child.main, args=(environment, action, point, *map(str, arguments)))
         process.start()
         process.join()
-        assert process.exitcode == -signal.SIGKILL, f"it never came to {point!r}"
+        assert process.exitcode == -signal.SIGKILL, f"the failpoint {point!r} was not hit"
 
     return run
 
@@ -53,12 +53,12 @@ def task_id(registry: Registry) -> UUID:
 
 
 def write_archive(path: Path, seed: int, each: int = 6) -> dict[str, bytes]:
-    """An archive of small pictures of two labels, no two alike; returns their bytes by name."""
-    dice, bodies = random.Random(seed), {}
+    """Write an archive of different small pictures of two labels; return their bytes by name."""
+    rng, bodies = random.Random(seed), {}
     for label in ("cat", "dog"):
         for number in range(each):
             buffer = io.BytesIO()
-            Image.frombytes("RGB", (12, 12), dice.randbytes(12 * 12 * 3)).save(buffer, "PNG")
+            Image.frombytes("RGB", (12, 12), rng.randbytes(12 * 12 * 3)).save(buffer, "PNG")
             bodies[f"{label}/secret-{seed}-{number}.png"] = buffer.getvalue()
     with zipfile.ZipFile(path, "w") as archive:
         for name, body in bodies.items():
@@ -67,7 +67,7 @@ def write_archive(path: Path, seed: int, each: int = 6) -> dict[str, bytes]:
 
 
 def expire_everything(registry: Registry) -> None:
-    """The leases and holdings of the dead run out, and nothing waits for its back-off any more."""
+    """Expire all leases and claims, and end every back-off."""
     with registry.database.write_transaction() as session:
         session.execute(update(WriteClaim).values(expires_at=seconds_from_now(-1)))
         session.execute(update(Shard).where(Shard.lease_id.is_not(None)).values(expires_at=seconds_from_now(-1)))
@@ -76,16 +76,16 @@ def expire_everything(registry: Registry) -> None:
 
 
 def clean_up(registry: Registry) -> None:
-    """What a service does from time to time."""
+    """Expire everything, and clean up as the service does periodically."""
     expire_everything(registry)
     write_claims.clean_up_abandoned(registry.database, registry.objects, registry.scratch)
 
 
 @pytest.fixture
-def traces(registry: Registry, request: pytest.FixtureRequest, tmp_path: Path) -> ListKeys:
-    """Everything in the object store by key, seen past the code under test."""
+def stored_keys(registry: Registry, request: pytest.FixtureRequest, tmp_path: Path) -> ListKeys:
+    """List all keys in the object store without the code under test."""
 
-    def look() -> list[str]:
+    def list_all() -> list[str]:
         if isinstance(registry.objects, S3Store):
             settings = request.getfixturevalue("s3_settings")
             keys = list_bucket(request.getfixturevalue("s3_server"), settings)
@@ -95,20 +95,20 @@ def traces(registry: Registry, request: pytest.FixtureRequest, tmp_path: Path) -
             found = sorted(str(file.relative_to(below)) for file in below.rglob("*") if file.is_file())
         return [key for key in found if key != OWNERSHIP_KEY]
 
-    return look
+    return list_all
 
 
 @pytest.fixture
-def bytes_left(registry: Registry, tmp_path: Path) -> Callable[..., list[tuple[str, bytes]]]:
-    """Which of the needles are still in the folder of objects, in scratch, in the database's file or its WAL."""
+def search(registry: Registry, tmp_path: Path) -> Callable[..., list[tuple[str, bytes]]]:
+    """Search the object folder, the scratch folder, the database file and its WAL for byte strings."""
 
-    def look(*needles: bytes) -> list[tuple[str, bytes]]:
+    def search(*needles: bytes) -> list[tuple[str, bytes]]:
         places = [tmp_path / "objects", tmp_path / "scratch"]
         for name in ("registry.db", "registry.db-wal", "registry.db-shm"):
             if (tmp_path / name).exists():
-                copy = tmp_path / "look" / name
+                copy = tmp_path / "database copy" / name
                 copy.parent.mkdir(exist_ok=True)
                 copy.write_bytes((tmp_path / name).read_bytes())
-        return find_bytes(needles, *(place for place in [*places, tmp_path / "look"] if place.exists()))
+        return find_bytes(needles, *(place for place in [*places, tmp_path / "database copy"] if place.exists()))
 
-    return look
+    return search

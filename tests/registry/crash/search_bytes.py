@@ -1,4 +1,4 @@
-"""Looking for bytes, past the code under test: in folders, in the files of SQLite, and in all of an S3 bucket."""
+"""Searches for bytes without the code under test: in folders, in SQLite's files, and in a whole S3 bucket."""
 
 from collections.abc import Collection
 from pathlib import Path
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 
 def find_bytes(needles: Collection[bytes], *roots: Path) -> list[tuple[str, bytes]]:
-    """Every file below the roots, hidden ones too, with the needles that its bytes or its name contain."""
+    """Return every file below the roots, also hidden ones, with the needles in its bytes or name."""
     found = []
     for root in roots:
         for file in sorted(root.rglob("*")):
@@ -23,7 +23,7 @@ def find_bytes(needles: Collection[bytes], *roots: Path) -> list[tuple[str, byte
 
 
 def list_bucket(server: S3Server, settings: S3Settings) -> list[str]:
-    """Whatever a bucket holds below the prefix: every version, every delete marker, every unfinished upload."""
+    """Return every version, delete marker and unfinished upload in the bucket below the prefix."""
     below = f"{settings.prefix}/"
     client: S3Client = server.client()
     found = []

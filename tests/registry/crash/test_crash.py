@@ -1,4 +1,4 @@
-"""kill -9 at every named point: what was accepted is there, what was half done is not, what was forgotten is gone."""
+"""kill -9 at every failpoint: accepted uploads are complete, others leave nothing, and forgotten data is gone."""
 
 import hashlib
 from collections.abc import Callable
@@ -28,7 +28,7 @@ from tests.registry.crash.conftest import Kill, ListKeys, clean_up, expire_every
 UPLOAD_POINTS = [point for point in failpoints.FAILPOINTS if point.startswith("upload: ")]
 PUBLISH_POINTS = [point for point in failpoints.FAILPOINTS if point.startswith("publish: ")]
 ERASURE_POINTS = [point for point in failpoints.FAILPOINTS if point.startswith("erasure: ")]
-BytesLeft = Callable[..., list[tuple[str, bytes]]]
+FindBytes = Callable[..., list[tuple[str, bytes]]]
 
 
 def test_every_failpoint_is_covered_here() -> None:
@@ -44,12 +44,12 @@ def counts(registry: Registry) -> dict[str, int]:
         }
 
 
-def rooms(registry: Registry) -> list[str]:
+def scratch_folders(registry: Registry) -> list[str]:
     return sorted(path.name for path in registry.scratch.folder.glob("*") if path.name != "scratch-id")
 
 
 def bodies_of(registry: Registry, source: UUID) -> set[bytes]:
-    """Every sample's bytes, read as training reads them."""
+    """Return every sample's bytes, read as training reads them."""
     from registry.storage.keys import sample_key
 
     with registry.database.read_transaction() as session:
@@ -60,7 +60,7 @@ def bodies_of(registry: Registry, source: UUID) -> set[bytes]:
 def train_all(registry: Registry) -> int:
     published = 0
     while True:
-        with lease_shard(registry, "a worker that lives") as work:
+        with lease_shard(registry, "live worker") as work:
             if work is None:
                 return published
             publish(registry, work[0], PROMPT + work[0].id.bytes, METADATA)
@@ -69,50 +69,50 @@ def train_all(registry: Registry) -> int:
 
 @pytest.mark.parametrize("point", UPLOAD_POINTS)
 def test_a_killed_upload_is_there_as_a_whole_or_not_at_all(
-    point: str, registry: Registry, task_id: UUID, kill: Kill, traces: ListKeys, tmp_path: Path, bytes_left: BytesLeft
+    point: str, registry: Registry, task_id: UUID, kill: Kill, stored_keys: ListKeys, tmp_path: Path, search: FindBytes
 ) -> None:
     bodies = write_archive(tmp_path / "pictures.zip", seed=1)
 
     kill("upload", point, task_id, "lent", tmp_path / "pictures.zip")
 
     if point == "upload: committed":
-        source = _found(registry, task_id)
+        source = _find_source_id(registry, task_id)
         assert bodies_of(registry, source) == set(bodies.values())
         clean_up(registry)
         assert bodies_of(registry, source) == set(bodies.values())
-        assert len(traces()) == len(bodies)
+        assert len(stored_keys()) == len(bodies)
     else:
         assert {name: count for name, count in counts(registry).items() if count} == {"write_claims": 1}
         clean_up(registry)
-        assert traces() == []
-        assert bytes_left(*bodies.values()) == []
-        # And nothing stands in the way of doing it again.
+        assert stored_keys() == []
+        assert search(*bodies.values()) == []
+        # The same upload works now.
         result = upload_source(registry, OPERATOR, task_id, "lent", tmp_path / "pictures.zip", shards=2)
         assert bodies_of(registry, result.source_id) == set(bodies.values())
     assert counts(registry)["write_claims"] == 0
-    assert rooms(registry) == []
+    assert scratch_folders(registry) == []
 
 
 @pytest.mark.parametrize("point", UPLOAD_POINTS)
 def test_a_source_forgotten_after_a_killed_addition_leaves_no_byte(
-    point: str, registry: Registry, task_id: UUID, kill: Kill, traces: ListKeys, tmp_path: Path, bytes_left: BytesLeft
+    point: str, registry: Registry, task_id: UUID, kill: Kill, stored_keys: ListKeys, tmp_path: Path, search: FindBytes
 ) -> None:
     bodies = write_archive(tmp_path / "pictures.zip", seed=1) | write_archive(tmp_path / "more.zip", seed=2)
     source = upload_source(registry, OPERATOR, task_id, "lent", tmp_path / "pictures.zip").source_id
-    kill("extend", point, source, tmp_path / "more.zip")
+    kill("add_pictures", point, source, tmp_path / "more.zip")
     assert len(bodies_of(registry, source)) == (24 if point == "upload: committed" else 12)
 
     _forget_and_finish(registry, source)
 
-    assert traces() == []
-    assert bytes_left(*bodies.values(), b"secret-1", b"secret-2", *_digests(bodies)) == []
+    assert stored_keys() == []
+    assert search(*bodies.values(), b"secret-1", b"secret-2", *_digests(bodies)) == []
     assert counts(registry) == dict.fromkeys(counts(registry), 0)
-    assert rooms(registry) == []
+    assert scratch_folders(registry) == []
 
 
 @pytest.mark.parametrize("point", PUBLISH_POINTS)
 def test_a_shard_whose_worker_was_killed_is_published_once_in_the_end(
-    point: str, registry: Registry, task_id: UUID, kill: Kill, traces: ListKeys, tmp_path: Path
+    point: str, registry: Registry, task_id: UUID, kill: Kill, stored_keys: ListKeys, tmp_path: Path
 ) -> None:
     write_archive(tmp_path / "pictures.zip", seed=1)
     result = upload_source(registry, OPERATOR, task_id, "lent", tmp_path / "pictures.zip", shards=2)
@@ -123,14 +123,14 @@ def test_a_shard_whose_worker_was_killed_is_published_once_in_the_end(
     clean_up(registry)
     train_all(registry)
     assert counts(registry)["prompts"] == len(result.shards)
-    assert len([key for key in traces() if "/prompts/" in key]) == len(result.shards)
+    assert len([key for key in stored_keys() if "/prompts/" in key]) == len(result.shards)
     assert counts(registry)["write_claims"] == 0
-    assert rooms(registry) == []
+    assert scratch_folders(registry) == []
 
 
 @pytest.mark.parametrize("point", PUBLISH_POINTS)
 def test_a_source_forgotten_after_its_worker_was_killed_leaves_no_byte(
-    point: str, registry: Registry, task_id: UUID, kill: Kill, traces: ListKeys, tmp_path: Path, bytes_left: BytesLeft
+    point: str, registry: Registry, task_id: UUID, kill: Kill, stored_keys: ListKeys, tmp_path: Path, search: FindBytes
 ) -> None:
     bodies = write_archive(tmp_path / "pictures.zip", seed=1)
     source = upload_source(registry, OPERATOR, task_id, "lent", tmp_path / "pictures.zip", shards=2).source_id
@@ -138,10 +138,10 @@ def test_a_source_forgotten_after_its_worker_was_killed_leaves_no_byte(
 
     _forget_and_finish(registry, source)
 
-    assert traces() == []
-    assert bytes_left(*bodies.values(), PROMPT, b"secret-1", *_digests(bodies)) == []
+    assert stored_keys() == []
+    assert search(*bodies.values(), PROMPT, b"secret-1", *_digests(bodies)) == []
     assert counts(registry) == dict.fromkeys(counts(registry), 0)
-    assert rooms(registry) == []
+    assert scratch_folders(registry) == []
 
 
 @pytest.mark.parametrize("scope", ["source", "shard", "sample"])
@@ -152,21 +152,21 @@ def test_a_killed_erasure_has_stopped_serving_and_completes_later(
     registry: Registry,
     task_id: UUID,
     kill: Kill,
-    traces: ListKeys,
+    stored_keys: ListKeys,
     tmp_path: Path,
-    bytes_left: BytesLeft,
+    search: FindBytes,
 ) -> None:
     bodies = write_archive(tmp_path / "pictures.zip", seed=1)
     write_archive(tmp_path / "other.zip", seed=3)
     forgotten = upload_source(registry, OPERATOR, task_id, "lent", tmp_path / "pictures.zip", shards=2)
     other = upload_source(registry, OPERATOR, task_id, "other", tmp_path / "other.zip")
     train_all(registry)
-    shard, sample = _first(registry, forgotten)
-    gone = _bodies_that_go(registry, scope, forgotten, shard, sample, bodies)
-    before = [key for key in traces() if str(other.source_id) in key]
-    told = (str(shard) if scope == "shard" else "", sample if scope == "sample" else "")
+    shard, sample = _first_shard_and_sample(registry, forgotten)
+    gone = _forgotten_bodies(registry, scope, forgotten, shard, sample, bodies)
+    before = [key for key in stored_keys() if str(other.source_id) in key]
+    scope_arguments = (str(shard) if scope == "shard" else "", sample if scope == "sample" else "")
 
-    kill("forget", point, forgotten.source_id, *told)
+    kill("forget", point, forgotten.source_id, *scope_arguments)
 
     with registry.database.read_transaction() as session:
         serving = session.scalars(select(Prompt.shard_id).where(Prompt.source_id == forgotten.source_id)).all()
@@ -177,19 +177,19 @@ def test_a_killed_erasure_has_stopped_serving_and_completes_later(
     finished = finish_erasure(registry, erasure.id)
     assert finished.completed_at is not None
     assert finished.receipt is not None
-    verdict = verify_receipt(registry, finished.receipt)
-    assert [check for check in verdict.checks if not check.ok] == []
-    left = traces()
+    verification = verify_receipt(registry, finished.receipt)
+    assert [check for check in verification.checks if not check.ok] == []
+    left = stored_keys()
     assert [key for key in left if any(key.startswith(prefix) for prefix in finished.receipt["prefixes"])] == []
     assert [key for key in left if str(other.source_id) in key] == before
-    assert bytes_left(*gone) == []
+    assert search(*gone) == []
     if scope == "sample":
         train_all(registry)
         with registry.database.read_transaction() as session:
             assert session.scalars(select(Prompt.generation).where(Prompt.shard_id == shard)).all() == [2]
 
 
-def _found(registry: Registry, task: UUID) -> UUID:
+def _find_source_id(registry: Registry, task: UUID) -> UUID:
     with registry.database.read_transaction() as session:
         return find_source(session, OPERATOR, task, "lent").id
 
@@ -202,8 +202,8 @@ def _forget_and_finish(registry: Registry, source: UUID) -> None:
     assert finish_erasure(registry, erasure.id).completed_at is not None
 
 
-def _first(registry: Registry, result: IngestResult) -> tuple[UUID, str]:
-    """A shard that has more than one sample, and one of its samples."""
+def _first_shard_and_sample(registry: Registry, result: IngestResult) -> tuple[UUID, str]:
+    """Return a shard with more than one sample, and one of its samples."""
     with registry.database.read_transaction() as session:
         many = select(Sample.shard_id).where(Sample.source_id == result.source_id)
         shard = session.scalars(many.group_by(Sample.shard_id).having(func.count() > 1)).first()
@@ -211,7 +211,7 @@ def _first(registry: Registry, result: IngestResult) -> tuple[UUID, str]:
         return shard, session.scalars(select(Sample.digest).where(Sample.shard_id == shard)).first() or ""
 
 
-def _bodies_that_go(
+def _forgotten_bodies(
     registry: Registry, scope: str, result: IngestResult, shard: UUID, sample: str, bodies: dict[str, bytes]
 ) -> list[bytes]:
     with registry.database.read_transaction() as session:
@@ -221,5 +221,5 @@ def _bodies_that_go(
 
 
 def _digests(bodies: dict[str, bytes]) -> list[bytes]:
-    """As texts, as SQLite keeps them."""
+    """Return the digests as text, as SQLite stores them."""
     return [hashlib.sha256(body).hexdigest().encode() for body in bodies.values()]

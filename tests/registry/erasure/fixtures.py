@@ -1,4 +1,4 @@
-"""Sources with rows and real objects, and a look at whatever is there."""
+"""Sources with rows and real objects, and helpers that list what is left of them."""
 
 import hashlib
 from collections.abc import Iterator
@@ -49,7 +49,7 @@ class SeededSource:
 
 
 def seed_source(registry: Registry, name: str | None = None, *, shards: int = 2, samples: int = 2) -> SeededSource:
-    """A source with trained shards, a grant to somebody, and a release that pins all of it."""
+    """Create a source with trained shards, a grant, and a release that pins its prompts."""
     with registry.database.write_transaction() as session:
         owner = make_user(session, role="owner")
         task = make_task(session)
@@ -92,7 +92,7 @@ def list_shard_keys(registry: Registry, seeded: SeededSource, shard: UUID) -> li
 
 
 def list_served_shards(registry: Registry, seeded: SeededSource) -> list[UUID]:
-    """The shards of the source whose prompts are served."""
+    """Return the shards of the source whose prompts are served."""
     with registry.database.read_transaction() as session:
         return list(session.scalars(select(Prompt.shard_id).where(Prompt.source_id == seeded.source)))
 
@@ -108,12 +108,12 @@ def read_source(registry: Registry, seeded: SeededSource) -> Source | None:
 
 
 class SimulatedKill(BaseException):
-    """Stands for a kill: nothing catches it."""
+    """Stands for a kill; no code catches it."""
 
 
 @contextmanager
 def killed_at(point: str) -> Iterator[None]:
-    """Whoever reaches the point dies there."""
+    """Raise SimulatedKill at the failpoint."""
 
     def die(reached: str) -> None:
         if reached == point:
@@ -127,7 +127,7 @@ def killed_at(point: str) -> Iterator[None]:
 
 
 def die_during_store_check(registry: Registry, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Somebody tries the store out, and dies before removing what was put for it."""
+    """Check the store, and be killed before the check removes its test object."""
 
     def die(*_: object) -> None:
         raise SimulatedKill
@@ -139,7 +139,7 @@ def die_during_store_check(registry: Registry, monkeypatch: pytest.MonkeyPatch) 
 
 
 class FailingStore:
-    """A store that cannot remove for a number of times, and is otherwise the one it wraps."""
+    """Wraps a store whose first removals fail."""
 
     def __init__(self, store: ObjectStore, failures: int) -> None:
         self._store = store
@@ -157,7 +157,7 @@ class FailingStore:
     def remove(self, prefix: str) -> RemovedCount:
         if self.failures:
             self.failures -= 1
-            raise StoreUnreachable("the store sleeps: wake it")
+            raise StoreUnreachable("the store does not answer")
         return self._store.remove(prefix)
 
 

@@ -121,10 +121,7 @@ def test_a_forgotten_sample_sends_its_shard_back_to_training_ahead_of_others(reg
     erasure = forget_sample(registry, seeded.owner, seeded.source, digest)
 
     assert list_served_shards(registry, seeded) == [kept]
-    assert erasure.prefixes == [
-        sample_key(seeded.source, gone, digest),
-        prompts_prefix(seeded.source, gone, 1),
-    ]
+    assert erasure.prefixes == [sample_key(seeded.source, gone, digest), prompts_prefix(seeded.source, gone, 1)]
     shard, source = read_shard(registry, gone), read_source(registry, seeded)
     assert shard is not None
     assert (shard.generation, shard.attempts, shard.error, shard.lease_id) == (2, 0, None, None)
@@ -274,11 +271,7 @@ def test_only_those_with_the_right_may_forget(registry: Registry) -> None:
         forget_source(registry, nobody, seeded.source)
     with registry.database.write_transaction() as session:
         grant = Grant(
-            id=new_id(),
-            user_id=nobody.user_id,
-            source_id=seeded.source,
-            right="manage",
-            granted_at=seconds_from_now(0),
+            id=new_id(), user_id=nobody.user_id, source_id=seeded.source, right="manage", granted_at=seconds_from_now(0)
         )
         session.add(grant)
     with pytest.raises(Forbidden):

@@ -1,4 +1,4 @@
-"""A uploader on each pair of homes, and faults at the points of an upload."""
+"""An uploader on each pair of database and store, and faults at the failpoints of an upload."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def uploader(registry: Registry, builder: DatasetBuilder) -> Uploader:
 
 @pytest.fixture
 def at_failpoint(monkeypatch: pytest.MonkeyPatch) -> AtFailpoint:
-    """Makes something happen when an upload reaches a point."""
+    """Call a function when an upload hits a failpoint."""
 
     def set_up(point: str, happen: Callable[[], None]) -> None:
         def on_reach(reached: str) -> None:

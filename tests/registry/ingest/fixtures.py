@@ -1,4 +1,4 @@
-"""Where tests upload: a registry with one task and one owner, and a look at everything that an upload may leave."""
+"""Uploads of one owner to one task, and checks of everything that an upload can leave behind."""
 
 from __future__ import annotations
 
@@ -24,12 +24,12 @@ from tests.registry.factories import make_task, make_user
 if TYPE_CHECKING:
     from tests.registry.conftest import DatasetBuilder
 
-# Takes a point of `faults.POINTS`, and what shall happen when an upload reaches it.
+# Takes a failpoint, and what to call when an upload hits it.
 AtFailpoint = Callable[[str, Callable[[], None]], None]
 
 
 class Uploader:
-    """One owner's view of one task."""
+    """Uploads of one owner to one task."""
 
     def __init__(self, registry: Registry, builder: DatasetBuilder, labels: list[str] | None = None) -> None:
         self.registry = registry
@@ -44,7 +44,7 @@ class Uploader:
             return Caller(make_user(session, role=role).id, role)
 
     def pictures(self, numbers: Iterable[int], label: str = "cat") -> Path:
-        """A zip of tiny pictures; the same number is the same picture."""
+        """Write a zip of tiny pictures; the same number is the same picture."""
         files = {f"{label}/{number}.png": self.builder.picture(number) for number in numbers}
         return self.builder.zip(files, f"pictures-{next(self._numbers)}.zip")
 
@@ -55,7 +55,7 @@ class Uploader:
         return add_samples(self.registry, self.owner, source_id, path, **options)
 
     def forget(self, source_id: UUID, digest: str, erasure_id: UUID) -> None:
-        """What forgetting a sample does to the rows that uploads look at."""
+        """Change the rows that uploads read as forgetting a sample does."""
         with self.registry.database.write_transaction() as session:
             source = session.get_one(Source, source_id)
             sample = session.get(Sample, (source_id, digest))
@@ -84,7 +84,7 @@ class Uploader:
             return list(session.scalars(select(LogEntry).order_by(LogEntry.number)))
 
     def rows(self) -> dict[str, int]:
-        """How many rows there are of what an upload makes."""
+        """Count the rows of every table that an upload writes."""
         with self.registry.database.read_transaction() as session:
             tables = (Source, Shard, Sample, Tombstone, LogEntry)
             return {
@@ -92,7 +92,7 @@ class Uploader:
             }
 
     def assert_tidy(self) -> None:
-        """Nobody holds anything, scratch is empty, and there is an object for every sample and none besides."""
+        """Assert that there is no claim and no scratch file, and an object for every sample and no other."""
         with self.registry.database.read_transaction() as session:
             assert session.scalars(select(WriteClaim)).all() == []
             samples = session.scalars(select(Sample)).all()

@@ -1,4 +1,4 @@
-"""What tests of work begin with: shards that wait for training, leases that run out, and facts to publish."""
+"""Shards that wait for training, leases that expire, and metadata to publish."""
 
 from collections.abc import Callable
 from datetime import datetime
@@ -35,7 +35,7 @@ def add_source(database: Database, task: Task | None = None) -> Source:
 
 
 def add_shard(database: Database, source: Source | None = None, **columns: object) -> Shard:
-    """A shard of two samples, with these columns; of a new source and task if none is given."""
+    """Insert a shard of two samples with these columns, in a new source and task unless one is given."""
     with database.write_transaction() as session:
         shard = make_shard(session, source or make_source(session, make_task(session)), samples=2)
         for name, value in columns.items():
@@ -44,39 +44,39 @@ def add_shard(database: Database, source: Source | None = None, **columns: objec
 
 
 def lease_one(registry: Registry, worker: str = "ann") -> Lease:
-    """The lease on the next work, of which there is some."""
+    """Lease the next shard; one must be due."""
     lease = lease_next_shard(registry, worker)
     assert lease is not None
     return lease
 
 
 def expire_lease(database: Database, lease: Lease) -> None:
-    """Makes the lease and its claim run out, as if the worker had been silent for long."""
+    """Let the lease and its claim expire."""
     with database.write_transaction() as session:
         session.execute(update(Shard).where(Shard.lease_id == lease.id).values(expires_at=seconds_from_now(-1)))
         session.execute(update(WriteClaim).where(WriteClaim.id == lease.id).values(expires_at=seconds_from_now(-1)))
 
 
 def read_shard(database: Database, shard_id: UUID) -> Shard:
-    """The shard's row as it is now."""
+    """Return the current row of the shard."""
     with database.read_transaction() as session:
         return session.get_one(Shard, shard_id)
 
 
 def read_claim(database: Database, lease: Lease) -> WriteClaim | None:
-    """The lease's claim as it is now, if it is there."""
+    """Return the current write claim of the lease, if there is one."""
     with database.read_transaction() as session:
         return session.get(WriteClaim, lease.id)
 
 
 def update_shard(database: Database, shard_id: UUID, **columns: object) -> None:
-    """Changes a shard's row behind everybody's back."""
+    """Change columns of a shard directly."""
     with database.write_transaction() as session:
         session.execute(update(Shard).where(Shard.id == shard_id).values(**columns))
 
 
 def mark_forgotten(database: Database, source_id: UUID) -> None:
-    """Marks a source as being forgotten, and does nothing else of it."""
+    """Mark a source as being forgotten, and do nothing else."""
     with database.write_transaction() as session:
         session.execute(update(Source).where(Source.id == source_id).values(name=None, erasure_id=new_id()))
 
@@ -97,7 +97,7 @@ WAYS_TO_LOSE_A_LEASE: dict[str, Callable[[Registry, Lease], None]] = {
     "taken over": _take_over,
     "of an older generation": lambda registry, lease: update_shard(registry.database, lease.shard_id, generation=2),
     "cancelled": _cancel,
-    "held": lambda registry, lease: update_shard(registry.database, lease.shard_id, is_paused=True),
+    "paused": lambda registry, lease: update_shard(registry.database, lease.shard_id, is_paused=True),
     "of a forgotten shard": lambda registry, lease: update_shard(
         registry.database, lease.shard_id, erasure_id=new_id()
     ),
@@ -106,7 +106,7 @@ WAYS_TO_LOSE_A_LEASE: dict[str, Callable[[Registry, Lease], None]] = {
 
 
 def lease_urgent_shard(registry: Registry) -> Lease:
-    """A lease on a new shard, which is more urgent than all work that there is already."""
+    """Lease a new shard that is more urgent than all others."""
     with registry.database.read_transaction() as session:
         highest = session.scalar(select(func.max(Shard.priority))) or 0
     shard = add_shard(registry.database, None, priority=highest + 1)
@@ -116,7 +116,7 @@ def lease_urgent_shard(registry: Registry) -> Lease:
 
 
 def user_with_right(registry: Registry, source: Source, right: str | None) -> Caller:
-    """A user with that right to the source, or with none."""
+    """Create a user with that right to the source, or with none."""
     with registry.database.write_transaction() as session:
         user = make_user(session)
         if right is not None:
@@ -125,18 +125,18 @@ def user_with_right(registry: Registry, source: Source, right: str | None) -> Ca
 
 
 def seconds_until(database: Database, moment: datetime | None) -> float:
-    """How far off a moment is, by the database's clock."""
+    """Return the seconds from now, by the database's clock, to the given time."""
     assert moment is not None
     with database.read_transaction() as session:
         return (moment - session.execute(select(now())).scalar_one()).total_seconds()
 
 
 def list_prompts(database: Database) -> list[Prompt]:
-    """All prompts that there are."""
+    """Return all prompts."""
     with database.read_transaction() as session:
         return list(session.scalars(select(Prompt)))
 
 
 def list_keys(registry: Registry) -> list[str]:
-    """The keys of all that lies in the store."""
+    """Return the keys of all objects in the store."""
     return [found.key for found in registry.objects.list_all("sources/")]

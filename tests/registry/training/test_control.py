@@ -71,10 +71,7 @@ def test_cancel_and_resume_are_logged_by_ids_and_counts(registry: Registry) -> N
     with registry.database.read_transaction() as session:
         lines = session.scalars(select(LogEntry).order_by(LogEntry.number)).all()
     told = {"source": str(shard.source_id), "shards": 1}
-    assert [(line.action, line.subject) for line in lines] == [
-        ("training.cancelled", told),
-        ("training.resumed", told),
-    ]
+    assert [(line.action, line.subject) for line in lines] == [("training.cancelled", told), ("training.resumed", told)]
 
 
 def test_only_who_manages_a_source_may_stop_its_training(registry: Registry) -> None:
