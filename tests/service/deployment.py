@@ -1,4 +1,4 @@
-"""A registry with one of each kind of caller, a source that answers, and things to be done with."""
+"""A deployment for tests: a registry with one user of each kind and a source with a prompt, and its service."""
 
 import io
 import zipfile
@@ -34,7 +34,7 @@ SIZE = 32
 TASK = "animals"
 LABELS = ("cat", "dog", "owl")
 GRANTED: dict[str, Right] = {"user": "use", "manager": "manage", "forgetter": "forget"}
-PEOPLE = ("admin", "owner", *GRANTED, "stranger")
+USERS = ("admin", "owner", *GRANTED, "stranger")
 GARBAGE = "alc_abcdefghijkl_" + "x" * 43
 
 _numbers = count()
@@ -42,25 +42,25 @@ _numbers = count()
 
 @cache
 def backbone() -> Backbone:
-    """The backbone that a service with random weights builds for the task."""
+    """Return the backbone that a service with random weights builds for the task."""
     return build_backbone(BACKBONE, "random", SIZE, log=lambda _: None)
 
 
 @cache
 def prompt_bytes(seed: int = 0, labels: tuple[str, ...] = LABELS) -> bytes:
-    """A prompt that nobody trained."""
+    """Return an untrained prompt."""
     return prompt_to_bytes(small_prompt(backbone(), seed=seed, labels=labels))
 
 
 def picture(number: int = 0, side: int = 20, kind: str = "PNG") -> bytes:
-    """A small picture; another number gives another."""
+    """Return a small picture; each number gives another."""
     file = io.BytesIO()
     Image.new("RGB", (side, side), (number % 256, 40, 200 - number % 200)).save(file, kind)
     return file.getvalue()
 
 
 def archive(files: Mapping[str, bytes] | None = None) -> bytes:
-    """A zip of class folders."""
+    """Return a zip of class folders."""
     if files is None:
         files = {f"{label}/{n}.png": picture(10 * n + len(label) + ord(label[0])) for label in LABELS for n in range(2)}
     file = io.BytesIO()
@@ -72,19 +72,19 @@ def archive(files: Mapping[str, bytes] | None = None) -> bytes:
 
 @dataclass
 class Deployment:
-    """Who and what there is, and how to ask for it over HTTP."""
+    """A registry, the tokens of its users, and an HTTP client of its service."""
 
     registry: Registry
     url: str = ""
     tokens: dict[str, str] = field(default_factory=dict)
     users: dict[str, UUID] = field(default_factory=dict)
     task: UUID = field(default_factory=lambda: UUID(int=0))
-    source: UUID = field(default_factory=lambda: UUID(int=0))  # one that answers
+    source: UUID = field(default_factory=lambda: UUID(int=0))  # one with a prompt
     client: httpx.Client = field(default_factory=lambda: httpx.Client(verify=False, timeout=60))
 
     def __post_init__(self) -> None:
         with self.registry.database.write_transaction() as session:
-            for name in PEOPLE:
+            for name in USERS:
                 role = name if name in ("admin", "owner") else "predictor"
                 self.users[name] = create_user(session, OPERATOR, name, role).id  # type: ignore[arg-type]
                 self.tokens[name] = issue_token(session, OPERATOR, self.users[name]).text
@@ -93,21 +93,21 @@ class Deployment:
         self.publish(self.source)
 
     def request(self, who: str | None, method: str, path: str, **options: Any) -> httpx.Response:  # Any: httpx's
-        """The answer to a request of that person, of nobody, or with that text as a token."""
+        """Send a request as that user, without a token, or with `who` as the token."""
         headers = dict(options.pop("headers", {}))
         if who is not None:
             headers["Authorization"] = f"Bearer {self.tokens.get(who, who)}"
         return self.client.request(method, self.url + path, headers=headers, **options)
 
     def new_name(self, kind: str = "thing") -> str:
-        """A name that nothing has yet."""
+        """Return an unused name."""
         return f"{kind} {next(_numbers)}"
 
     def caller(self, who: str) -> Caller:
         return Caller(self.users[who], "admin" if who == "admin" else "owner" if who == "owner" else "predictor")
 
     def add_source(self, samples: int = 0) -> UUID:
-        """A source of the owner, with a grant to each of those who have one; its samples have rows and no objects."""
+        """Add a source of the owner, with the grants; its samples have rows and no objects."""
         with self.registry.database.write_transaction() as session:
             made = create_source(session, OPERATOR, self.task, self.new_name("source"), self.users["owner"])
             for who, right in GRANTED.items():
@@ -121,7 +121,7 @@ class Deployment:
             return create_user(session, OPERATOR, self.new_name("user"), is_group=is_group).id
 
     def publish(self, source: UUID, seed: int = 0, labels: tuple[str, ...] = LABELS) -> UUID:
-        """A prompt of the source, in a shard of its own; returns the shard."""
+        """Publish a prompt of the source in a new shard, and return the shard."""
         facts = PublishedMetadata(identity=backbone().identity, labels=labels, samples=3, extra={})
         return publish_remote(self.registry, OPERATOR, source, prompt_bytes(seed, labels), facts).shard_id
 

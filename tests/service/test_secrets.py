@@ -1,4 +1,4 @@
-"""What proves who somebody is stays with them: not in logs, measurements, answers, rows, objects or scratch files."""
+"""Tokens appear in no log, metric, response, row, object or scratch file."""
 
 import hmac
 import re
@@ -36,7 +36,7 @@ def home() -> str:
 
 
 def requests_with(secret: str) -> Iterator[tuple[str, str, dict[str, Any]]]:
-    """Requests that carry the secret in every place that there is for a text."""
+    """Yield requests that carry the secret in every place for a text."""
     bearer = {"Authorization": f"Bearer {secret}"}
     yield "GET", "/users/me", {"headers": bearer}
     yield "POST", "/predict", {"headers": bearer, "json": {"images": [], "task": "nope"}}
@@ -62,8 +62,8 @@ def requests_with(secret: str) -> Iterator[tuple[str, str, dict[str, Any]]]:
 _ZIP = {"Content-Type": "application/zip"}
 
 
-def holds(data: bytes, secrets: list[str]) -> list[str]:
-    """The secrets that are in there, whole or in good part."""
+def find_secrets(data: bytes, secrets: list[str]) -> list[str]:
+    """Return the secrets that the data contains, whole or in large part."""
     return [secret[:17] for secret in secrets if secret[17:].encode() in data or secret[17:45].encode() in data]
 
 
@@ -75,17 +75,17 @@ def test_a_secret_is_found_nowhere_afterwards(registry: Registry, environment: d
         create_task(session, OPERATOR, "animals", backbone="vit")
     with registry.database.write_transaction() as session:
         revoke_token(session, OPERATOR, revoked.token.id)
-    nowhere = LocalIssuer("http://127.0.0.1:9")
-    nowhere.add_key("one", "EdDSA")
-    jwt = nowhere.sign(nowhere.claims("somebody"), "one")
+    issuer = LocalIssuer("http://127.0.0.1:9")
+    issuer.add_key("one", "EdDSA")
+    jwt = issuer.sign(issuer.claims("somebody"), "one")
     secrets = [valid, revoked.text, GARBAGE.replace("x" * 43, "Q7" * 21 + "z"), jwt]
     environment |= {
         "ALACARTE_LOG_LEVEL": "debug",
-        "ALACARTE_OIDC_ISSUER": nowhere.url,
+        "ALACARTE_OIDC_ISSUER": issuer.url,
         "ALACARTE_OIDC_AUDIENCE": "alacarte-tests",
     }
     log = tmp_path / "log"
-    told: list[bytes] = []
+    responses: list[bytes] = []
     with process(environment, log) as started:
         url = f"http://127.0.0.1:{port_of(log, started)}"
         with httpx.Client(base_url=url, headers={"Authorization": f"Bearer {valid}"}, timeout=60) as client:
@@ -93,20 +93,20 @@ def test_a_secret_is_found_nowhere_afterwards(registry: Registry, environment: d
                 for method, path, options in requests_with(secret):
                     answer = client.request(method, path, **options)
                     assert answer.status_code != 500, f"{method} {path[:20]}: {answer.text}"
-                    told += [answer.content, str(answer.headers).encode()]
+                    responses += [answer.content, str(answer.headers).encode()]
             metrics = client.get("/metrics")
             assert metrics.status_code == 200
-            told.append(metrics.content)
+            responses.append(metrics.content)
         started.terminate()
         started.wait()
 
     assert b'"event": "request"' in log.read_bytes()
     assert b"jwks.fetch-failed" in log.read_bytes()
-    assert len(told) > 4 * 2 * 30
+    assert len(responses) > 4 * 2 * 30
     files = [path for path in tmp_path.rglob("*") if path.is_file()]
     assert {"log", "registry.db"} <= {path.name for path in files}
-    for place, data in [("an answer", one) for one in told] + [(path.name, path.read_bytes()) for path in files]:
-        assert holds(data, secrets) == [], place
+    for origin, data in [("an answer", one) for one in responses] + [(path.name, path.read_bytes()) for path in files]:
+        assert find_secrets(data, secrets) == [], origin
 
 
 @pytest.mark.parametrize(
@@ -119,32 +119,30 @@ def test_a_secret_is_found_nowhere_afterwards(registry: Registry, environment: d
         ("nothing at all", "nothing at all"),
     ],
 )
-def test_of_a_token_in_a_text_the_public_part_stays(text: str, left: str) -> None:
+def test_a_token_in_a_text_is_redacted_to_its_public_part(text: str, left: str) -> None:
     assert redact_secrets(text) == left
 
 
-def test_nothing_but_a_comparison_in_constant_time_tells_a_token_from_another(
-    deployment: Deployment, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_tokens_are_compared_in_constant_time_only(deployment: Deployment, monkeypatch: pytest.MonkeyPatch) -> None:
     assert tokens.compare_digest is hmac.compare_digest
     text = deployment.tokens["user"]
     wrong = text[:17] + "A" * 43
     with deployment.registry.database.read_transaction() as session:
         compared: list[tuple[str, str]] = []
 
-        def decide(given: str, kept: str, /) -> bool:
-            compared.append((given, kept))
+        def compare(given: str, stored: str, /) -> bool:
+            compared.append((given, stored))
             return True
 
-        monkeypatch.setattr(tokens, "compare_digest", decide)
+        monkeypatch.setattr(tokens, "compare_digest", compare)
         assert authenticate_in_session(session, parse_token(wrong)).user_id == deployment.users["user"]
-        assert [(len(given), len(kept)) for given, kept in compared] == [(64, 64)]
+        assert [(len(given), len(stored)) for given, stored in compared] == [(64, 64)]
         monkeypatch.setattr(tokens, "compare_digest", lambda *_: False)
         with pytest.raises(Unauthenticated):
             authenticate_in_session(session, parse_token(text))
 
 
-ANSWERS: dict[int, tuple[str | None, str, str, dict[str, Any]]] = {
+REQUESTS: dict[int, tuple[str | None, str, str, dict[str, Any]]] = {
     200: ("user", "GET", "/tasks", {}),
     204: ("admin", "DELETE", "/users/{new}", {}),
     401: (None, "GET", "/tasks", {}),
@@ -161,17 +159,17 @@ ANSWERS: dict[int, tuple[str | None, str, str, dict[str, Any]]] = {
 
 @pytest.fixture(scope="module")
 def small(make_deployment: MakeDeployment) -> Deployment:
-    """A deployment that takes in little at once."""
+    """A deployment with small request bodies."""
     return make_deployment(max_body_bytes=4096)
 
 
-@pytest.mark.parametrize("status", ANSWERS)
-def test_every_answer_has_the_safe_headers_and_no_trace_of_what_runs_here(
+@pytest.mark.parametrize("status", REQUESTS)
+def test_every_response_has_the_security_headers_and_no_internals(
     status: int, small: Deployment, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     if status == 500:
         monkeypatch.setattr(tasks, "list_tasks", lambda *_: 1 / 0)
-    who, method, path, options = ANSWERS[status]
+    who, method, path, options = REQUESTS[status]
 
     answer = small.request(who, method, path.format(new=small.add_user()), **options)
 
@@ -185,7 +183,7 @@ def test_every_answer_has_the_safe_headers_and_no_trace_of_what_runs_here(
 @pytest.mark.parametrize(
     "path", ["/docs", "/redoc", "/debug", "/__debug__", "/admin", "/config", "/env", "/.env", "/.git"]
 )
-def test_there_is_no_route_for_whoever_looks_for_one(path: str, deployment: Deployment) -> None:
+def test_there_are_no_debug_routes(path: str, deployment: Deployment) -> None:
     assert deployment.request("admin", "GET", path).status_code == 404
 
 
@@ -194,13 +192,12 @@ def test_the_service_is_not_in_debug_mode() -> None:
 
 
 def test_no_setting_has_a_default_secret(tmp_path: Path) -> None:
-    """So there is none that would have to stop a start that listens beyond this machine."""
     for name, field in ServiceSettings.model_fields.items():
         if SecretStr in getattr(field.annotation, "__args__", ()) or re.search(
             r"secret|password|token|access_key", name
         ):
             assert field.default is None, name
     assert ServiceSettings.model_fields["database"].default == ""
-    keys = [open_signer(tmp_path / place / "signing-key.pem") for place in ("a", "b")]
+    keys = [open_signer(tmp_path / folder / "signing-key.pem") for folder in ("a", "b")]
     assert keys[0].public != keys[1].public
-    assert {(tmp_path / place / "signing-key.pem").stat().st_mode & 0o077 for place in ("a", "b")} == {0}
+    assert {(tmp_path / folder / "signing-key.pem").stat().st_mode & 0o077 for folder in ("a", "b")} == {0}

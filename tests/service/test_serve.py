@@ -1,4 +1,4 @@
-"""`alacarte serve` as a process of its own: it says what is wrong, and ends cleanly with what was begun."""
+"""`alacarte serve` as a process: it finishes running requests before it stops, and explains errors."""
 
 import json
 import os
@@ -58,16 +58,16 @@ def process(
 
 
 def port_of(log: Path, started: subprocess.Popen[bytes]) -> int:
-    found: list[int] = []
+    ports: list[int] = []
 
     def is_listening() -> bool:
         assert started.poll() is None, log.read_text()
         match = re.search(r"http://127\.0\.0\.1:(\d+)", log.read_text())
-        found.extend([int(match[1])] if match else [])
+        ports.extend([int(match[1])] if match else [])
         return match is not None
 
     until(is_listening)
-    return found[0]
+    return ports[0]
 
 
 def is_refused(port: int) -> bool:
@@ -78,7 +78,7 @@ def is_refused(port: int) -> bool:
     return False
 
 
-def test_what_was_begun_is_finished_before_the_end(
+def test_running_requests_are_finished_before_a_shutdown(
     registry: Registry, environment: dict[str, str], tmp_path: Path
 ) -> None:
     with registry.database.write_transaction() as session:
@@ -91,18 +91,18 @@ def test_what_was_begun_is_finished_before_the_end(
         port = port_of(log, started)
         before = log.read_text()
         assert httpx.get(f"http://127.0.0.1:{port}/readyz").status_code == 200
-        assert log.read_text() == before  # a look that is made every second is no event
-        with socket.create_connection(("127.0.0.1", port), timeout=30) as wire:
+        assert log.read_text() == before  # health checks are not logged
+        with socket.create_connection(("127.0.0.1", port), timeout=30) as sock:
             head = (
                 "POST /sources?task=animals&name=late HTTP/1.1\r\nHost: x\r\n"
                 f"Authorization: Bearer {token}\r\nContent-Type: application/zip\r\nContent-Length: {len(body)}\r\n\r\n"
             )
-            wire.sendall(head.encode() + body[:100])
+            sock.sendall(head.encode() + body[:100])
             until(lambda: any(path.is_dir() for path in registry.scratch.folder.glob("*")))
             os.kill(started.pid, signal.SIGINT)
             until(lambda: is_refused(port))
-            wire.sendall(body[100:])
-            answer = wire.recv(4096)
+            sock.sendall(body[100:])
+            answer = sock.recv(4096)
 
         assert b" 202 " in answer.splitlines()[0]
         assert started.wait(30) == 0
@@ -113,7 +113,7 @@ def test_what_was_begun_is_finished_before_the_end(
     assert token not in log.read_text()
 
 
-def test_what_is_not_finished_in_time_is_told_to_ask_again(
+def test_requests_that_outlast_the_drain_get_503(
     registry: Registry, environment: dict[str, str], tmp_path: Path
 ) -> None:
     with registry.database.write_transaction() as session:
@@ -123,15 +123,15 @@ def test_what_is_not_finished_in_time_is_told_to_ask_again(
     log = tmp_path / "log"
     with process(environment | {"ALACARTE_DRAIN_S": "1", "ALACARTE_READ_TIMEOUT_S": "5"}, log) as started:
         port = port_of(log, started)
-        with socket.create_connection(("127.0.0.1", port), timeout=30) as wire:
-            wire.sendall(
+        with socket.create_connection(("127.0.0.1", port), timeout=30) as sock:
+            sock.sendall(
                 "POST /sources?task=animals&name=late HTTP/1.1\r\nHost: x\r\n"
                 f"Authorization: Bearer {token}\r\nContent-Type: application/zip\r\n"
                 "Expect: 100-continue\r\nContent-Length: 100\r\n\r\n".encode()
             )
-            assert b" 100 " in wire.recv(4096)  # it waits for the rest
+            assert b" 100 " in sock.recv(4096)  # the service waits for the body
             os.kill(started.pid, signal.SIGINT)
-            answer = wire.recv(4096)
+            answer = sock.recv(4096)
 
         assert b" 503 " in answer.splitlines()[0]
         assert started.wait(60) == 0
@@ -139,7 +139,7 @@ def test_what_is_not_finished_in_time_is_told_to_ask_again(
     assert "Traceback" not in log.read_text()
 
 
-def test_a_database_that_hangs_does_not_keep_a_service_from_its_end(tmp_path: Path) -> None:
+def test_a_hanging_database_does_not_prevent_a_shutdown(tmp_path: Path) -> None:
     log = tmp_path / "log"
     command = [*COMMAND[:2], SHORT_TIMEOUTS + COMMAND[2]]
     with serve_postgres() as server:
@@ -158,20 +158,20 @@ def test_a_database_that_hangs_does_not_keep_a_service_from_its_end(tmp_path: Pa
 
 
 @pytest.mark.parametrize("device", ["banana", "cuda:99", "meta", ""])
-def test_a_device_that_is_not_there_is_refused_before_anything_listens(device: str) -> None:
+def test_a_missing_device_is_refused_before_the_server_listens(device: str) -> None:
     with pytest.raises(EngineSettingsInvalid, match="ALACARTE_DEVICE"):
         create_app(ServiceSettings(device=device))
 
 
-def test_weights_that_are_not_there_are_refused_before_anything_listens(tmp_path: Path) -> None:
+def test_missing_weights_are_refused_before_the_server_listens(tmp_path: Path) -> None:
     with pytest.raises(EngineSettingsInvalid, match=r"none\.safetensors.*ALACARTE_WEIGHTS"):
         create_app(ServiceSettings(weights=str(tmp_path / "none.safetensors")))
 
 
-def test_a_database_without_tables_is_told_in_one_line(tmp_path: Path) -> None:
+def test_a_database_without_tables_is_explained_in_one_line(tmp_path: Path) -> None:
     environment = os.environ | {"ALACARTE_HOME": str(tmp_path / "nothing"), "ALACARTE_DATABASE": ""}
 
-    ended = subprocess.run(COMMAND, cwd=ROOT, env=environment, capture_output=True, text=True)
+    result = subprocess.run(COMMAND, cwd=ROOT, env=environment, capture_output=True, text=True)
 
-    assert ended.returncode != 0
-    assert "alacarte db upgrade" in ended.stderr.splitlines()[-1]
+    assert result.returncode != 0
+    assert "alacarte db upgrade" in result.stderr.splitlines()[-1]

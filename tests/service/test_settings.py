@@ -1,4 +1,4 @@
-"""The page of settings is true."""
+"""The documented settings are the real ones."""
 
 from dataclasses import asdict
 from pathlib import Path
@@ -11,7 +11,7 @@ from service.settings import ServiceSettings
 ROOT = Path(__file__).parents[2]
 
 
-def test_every_setting_stands_in_the_documents_as_it_is() -> None:
+def test_every_setting_is_documented() -> None:
     page = (ROOT / "docs" / "SERVICE.md").read_text(encoding="utf-8")
     registry = (ROOT / "docs" / "REGISTRY.md").read_text(encoding="utf-8")
     for name, field in ServiceSettings.model_fields.items():
@@ -22,8 +22,8 @@ def test_every_setting_stands_in_the_documents_as_it_is() -> None:
             assert f"| `ALACARTE_{name.upper()}` | {default} | {field.description} |" in page
 
 
-def test_whatever_the_engine_can_be_told_is_a_setting_and_has_one_default() -> None:
-    told = ServiceSettings(
+def test_every_setting_of_the_engine_can_be_set_and_has_one_default() -> None:
+    settings = ServiceSettings(
         device="mps",
         dtype="bfloat16",
         weights="random",
@@ -40,4 +40,6 @@ def test_whatever_the_engine_can_be_told_is_a_setting_and_has_one_default() -> N
 
     assert engine_settings(ServiceSettings()) == EngineSettings()
     defaults = asdict(EngineSettings())
-    assert {name for name, value in asdict(engine_settings(told)).items() if value != defaults[name]} == set(defaults)
+    assert {name for name, value in asdict(engine_settings(settings)).items() if value != defaults[name]} == set(
+        defaults
+    )

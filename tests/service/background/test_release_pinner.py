@@ -1,4 +1,4 @@
-"""What a pinned release holds stays in memory while others come and go."""
+"""The prompts of a pinned release stay in the cache while others are evicted."""
 
 import re
 from uuid import UUID
@@ -17,29 +17,29 @@ from tests.service.engine.fixtures import slot_bytes
 SLOTS = 2
 
 
-def ask(deployment: Deployment, source: UUID) -> None:
+def predict(deployment: Deployment, source: UUID) -> None:
     answer = deployment.request("owner", "POST", "/predict", files={"image": picture()}, data={"sources": str(source)})
     assert answer.status_code == 200, answer.text
 
 
 def misses(deployment: Deployment) -> int:
-    found = re.search(
+    match = re.search(
         r"^alacarte_prompt_cache_misses_total (\S+)", deployment.request("admin", "GET", "/metrics").text, re.M
     )
-    assert found is not None
-    return int(float(found[1]))
+    assert match is not None
+    return int(float(match[1]))
 
 
-def stays(deployment: Deployment, source: UUID, others: list[UUID]) -> bool:
-    """Whether the source is answered from memory after all the others had to be fetched."""
+def stays_cached(deployment: Deployment, source: UUID, others: list[UUID]) -> bool:
+    """Return whether the source's prompts are still cached after all others were loaded."""
     for one in (source, *others):
-        ask(deployment, one)
+        predict(deployment, one)
     before = misses(deployment)
-    ask(deployment, source)
+    predict(deployment, source)
     return misses(deployment) == before
 
 
-def test_a_pinned_releases_prompts_leave_memory_last_until_it_is_gone(
+def test_the_prompts_of_a_pinned_release_are_evicted_last_until_it_is_removed(
     make_deployment: MakeDeployment, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(release_pinner, "INTERVAL_SECONDS", 0.05)
@@ -53,17 +53,17 @@ def test_a_pinned_releases_prompts_leave_memory_last_until_it_is_gone(
     for seed, source in enumerate(others, start=1):
         deployment.publish(source, seed)
 
-    until(lambda: stays(deployment, deployment.source, others), "the pinning")
+    until(lambda: stays_cached(deployment, deployment.source, others), "the pinning")
     for _ in range(3):
-        assert stays(deployment, deployment.source, others)
+        assert stays_cached(deployment, deployment.source, others)
 
     with deployment.registry.database.write_transaction() as session:
         remove_release(session, OPERATOR, release.id)
-    until(lambda: not stays(deployment, deployment.source, others), "the end of the pinning")
+    until(lambda: not stays_cached(deployment, deployment.source, others), "the end of the pinning")
 
 
 @pytest.mark.parametrize("pinned", ["stable", "animals/", "/stable", "animals/stable,birds"])
-def test_a_release_is_pinned_by_its_task_and_its_name(pinned: str) -> None:
+def test_a_pinned_release_needs_its_task_and_its_name(pinned: str) -> None:
     with pytest.raises(Exception, match="TASK/RELEASE"):
         read_service_settings(pinned_releases=pinned)
 

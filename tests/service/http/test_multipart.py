@@ -1,4 +1,4 @@
-"""Multipart bodies: however they are cut on the wire, the same parts come out."""
+"""Multipart bodies parse to the same parts, however they are split into chunks."""
 
 import asyncio
 from collections.abc import AsyncIterator, Sequence
@@ -30,14 +30,14 @@ async def in_chunks(chunks: Sequence[bytes]) -> AsyncIterator[bytes]:
 
 def read(chunks: Sequence[bytes]) -> list[tuple[str, bytes]]:
     async def main() -> list[tuple[str, bytes]]:
-        found: list[tuple[str, bytes]] = []
+        parts: list[tuple[str, bytes]] = []
         async for event in parse_multipart(in_chunks(chunks), BOUNDARY):
             if isinstance(event, PartStart):
-                found.append((event.name, b""))
+                parts.append((event.name, b""))
             else:
-                name, content = found.pop()
-                found.append((name, content + event))
-        return found
+                name, content = parts.pop()
+                parts.append((name, content + event))
+        return parts
 
     return asyncio.run(main())
 
@@ -46,17 +46,17 @@ def read(chunks: Sequence[bytes]) -> list[tuple[str, bytes]]:
     parts=st.lists(st.tuples(st.sampled_from(["image", "task"]), st.binary(max_size=60)), min_size=1, max_size=4),
     cuts=st.lists(st.integers(0, 400), max_size=8),
 )
-def test_the_cuts_on_the_wire_change_nothing(parts: list[tuple[str, bytes]], cuts: list[int]) -> None:
+def test_the_split_into_chunks_changes_nothing(parts: list[tuple[str, bytes]], cuts: list[int]) -> None:
     body = form_of(parts)
-    places = [0, *sorted(min(cut, len(body)) for cut in cuts), len(body)]
+    offsets = [0, *sorted(min(cut, len(body)) for cut in cuts), len(body)]
 
-    found = read([body[start:end] for start, end in pairwise(places)])
+    parsed = read([body[start:end] for start, end in pairwise(offsets)])
 
-    assert found == parts
+    assert parsed == parts
 
 
 @given(st.binary(max_size=80))
-def test_garbage_is_refused_and_never_more(body: bytes) -> None:
+def test_garbage_is_refused(body: bytes) -> None:
     with pytest.raises(MalformedBody):
         read([body])
 

@@ -1,4 +1,4 @@
-"""Pictures over HTTP in every form that people have them in: the answer is that of what a person would see."""
+"""Pictures in all common formats get the prediction of what they show."""
 
 import io
 from collections.abc import Callable
@@ -11,11 +11,11 @@ from PIL import ExifTags, Image
 from tests.service.deployment import TASK, Deployment
 
 SIDE = 48
-LOSSY = 0.002  # how far a score may move by what JPEG and CMYK round
+LOSSY = 0.002  # tolerated change of a score by the rounding of JPEG and CMYK
 
 
 def scene(levels: int = 256) -> Image.Image:
-    """A picture that is another one when it is turned, mirrored, or shown in grey."""
+    """A picture that changes when it is rotated, mirrored, or converted to grey."""
     down, across = np.mgrid[0:SIDE, 0:SIDE] / (SIDE - 1)
     pixels = np.stack([across, down, 1 - across * down], axis=-1) * (levels - 1)
     return Image.fromarray((np.rint(pixels) * (255 // (levels - 1))).astype(np.uint8))
@@ -26,7 +26,7 @@ def grey() -> Image.Image:
 
 
 def cut_out() -> Image.Image:
-    """The scene with a hole, seen before white."""
+    """The scene with a hole, on white."""
     picture = scene()
     picture.paste((255, 255, 255), (0, 0, SIDE // 2, SIDE // 2))
     return picture
@@ -38,15 +38,15 @@ def encoded(picture: Image.Image, kind: str = "PNG", **options: Any) -> bytes:  
     return file.getvalue()
 
 
-def turned(kind: str) -> bytes:
-    """Stored lying on its side, with a note how to hold it."""
+def rotated(kind: str) -> bytes:
+    """Stored rotated, with an EXIF orientation that corrects it."""
     exif = Image.Exif()
     exif[ExifTags.Base.Orientation] = 6
     return encoded(scene().transpose(Image.Transpose.ROTATE_90), kind, exif=exif, **({"quality": 98} | _LOSSLESS[kind]))
 
 
-def moving(kind: str) -> bytes:
-    """An animation whose first picture is the scene, and whose others are black."""
+def animated(kind: str) -> bytes:
+    """An animation whose first frame is the scene, and whose others are black."""
     black = [Image.new("RGB", (SIDE, SIDE))] * 2
     return encoded(scene(6) if kind == "GIF" else scene(), kind, save_all=True, append_images=black, **_LOSSLESS[kind])
 
@@ -58,7 +58,7 @@ def holed() -> bytes:
 
 
 def holed_palette() -> bytes:
-    """A palette one of whose colours, the black of the hole, is transparent."""
+    """A palette with one transparent colour, that of the hole."""
     picture = cut_out_of_few().quantize(256)
     hole = picture.getpixel((0, 0))
     return encoded(picture, transparency=hole)
@@ -76,7 +76,7 @@ def deep(kind: str) -> bytes:
 
 _LOSSLESS: dict[str, dict[str, Any]] = {"WEBP": {"lossless": True, "exact": True}, "JPEG": {}, "PNG": {}, "GIF": {}}
 
-# What is sent, what a person would see of it, and how far the scores may lie apart.
+# What is sent, what it shows, and the tolerated difference of the scores.
 FORMS: dict[str, tuple[Callable[[], bytes], Callable[[], Image.Image], float]] = {
     "a palette": (lambda: encoded(scene(4).quantize(256)), lambda: scene(4), 1e-4),
     "a palette with a hole": (holed_palette, lambda: cut_out_of_few((255, 255, 255)), 1e-4),
@@ -85,12 +85,12 @@ FORMS: dict[str, tuple[Callable[[], bytes], Callable[[], Image.Image], float]] =
     "grey with alpha": (lambda: encoded(grey().convert("LA")), lambda: grey().convert("RGB"), 1e-4),
     "16-bit PNG": (lambda: deep("PNG"), lambda: grey().convert("RGB"), 1e-4),
     "16-bit TIFF": (lambda: deep("TIFF"), lambda: grey().convert("RGB"), 1e-4),
-    "turned JPEG": (lambda: turned("JPEG"), scene, LOSSY),
-    "turned PNG": (lambda: turned("PNG"), scene, 1e-4),
-    "turned WebP": (lambda: turned("WEBP"), scene, 1e-4),
-    "moving GIF": (lambda: moving("GIF"), lambda: scene(6), 1e-4),
-    "moving WebP": (lambda: moving("WEBP"), scene, 1e-4),
-    "moving PNG": (lambda: moving("PNG"), scene, 1e-4),
+    "rotated JPEG": (lambda: rotated("JPEG"), scene, LOSSY),
+    "rotated PNG": (lambda: rotated("PNG"), scene, 1e-4),
+    "rotated WebP": (lambda: rotated("WEBP"), scene, 1e-4),
+    "animated GIF": (lambda: animated("GIF"), lambda: scene(6), 1e-4),
+    "animated WebP": (lambda: animated("WEBP"), scene, 1e-4),
+    "animated PNG": (lambda: animated("PNG"), scene, 1e-4),
     "CMYK JPEG": (lambda: encoded(scene().convert("CMYK"), "JPEG", quality=98), scene, LOSSY),
     "progressive JPEG": (lambda: encoded(scene(), "JPEG", quality=98, progressive=True), scene, LOSSY),
 }
@@ -104,15 +104,15 @@ def scores(deployment: Deployment, content: bytes) -> dict[str, float]:
 
 
 @pytest.mark.parametrize("form", FORMS)
-def test_a_picture_is_answered_as_a_person_would_see_it(form: str, deployment: Deployment) -> None:
+def test_a_picture_is_predicted_as_it_looks(form: str, deployment: Deployment) -> None:
     send, see, near = FORMS[form]
 
     assert scores(deployment, send()) == pytest.approx(scores(deployment, encoded(see())), abs=near)
 
 
-def test_pictures_that_a_person_tells_apart_are_told_apart(deployment: Deployment) -> None:
-    """Else the test above could not fail."""
-    seen = scores(deployment, encoded(scene()))
+def test_different_pictures_get_different_scores(deployment: Deployment) -> None:
+    """Otherwise the test above could not fail."""
+    expected = scores(deployment, encoded(scene()))
     others = [
         scene().transpose(Image.Transpose.ROTATE_90),
         grey(),
@@ -122,4 +122,4 @@ def test_pictures_that_a_person_tells_apart_are_told_apart(deployment: Deploymen
     ]
 
     for other in others:
-        assert scores(deployment, encoded(other)) != pytest.approx(seen, abs=2 * LOSSY)
+        assert scores(deployment, encoded(other)) != pytest.approx(expected, abs=2 * LOSSY)

@@ -10,7 +10,7 @@ from starlette.routing import Route
 
 from service.app import ROUTES, create_app
 from service.settings import ServiceSettings
-from tests.service.deployment import GARBAGE, PEOPLE, TASK, Deployment, archive, picture, prompt_bytes
+from tests.service.deployment import GARBAGE, TASK, USERS, Deployment, archive, picture, prompt_bytes
 
 # Prepares a request: its path, and further arguments of httpx.
 Prepare = Callable[[Deployment], tuple[str, dict[str, Any]]]
@@ -19,7 +19,7 @@ OPEN = "needs no token"
 
 @dataclass(frozen=True)
 class Case:
-    """One route: a request that would succeed, and the status for each role, in the order of PEOPLE."""
+    """One route: a request that would succeed, and the status for each role, in the order of USERS."""
 
     route: str
     prepare: Prepare
@@ -111,7 +111,7 @@ PREDICT = {"files": {"image": picture()}, "data": {"task": TASK}}
 ZIP = {"headers": {"Content-Type": "application/zip"}}
 RAW = {"headers": {"Content-Type": "application/octet-stream"}}
 INFER = {"inputs": [{"name": "image", "shape": [1], "datatype": "BYTES", "data": ["bm90IGEgcGljdHVyZQ=="]}]}
-ALL_200 = (200,) * len(PEOPLE)
+ALL_200 = (200,) * len(USERS)
 ADMIN_ONLY_204 = (204, 403, 403, 403, 403, 403)
 
 # admin, owner, user, manager, forgetter, stranger
@@ -214,15 +214,15 @@ CASES = [
 ]  # fmt: skip
 
 
-ROLES: dict[str, str | None] = {**{who: who for who in PEOPLE}, "nobody": None, "garbage": GARBAGE}
+ROLES: dict[str, str | None] = {**{who: who for who in USERS}, "nobody": None, "garbage": GARBAGE}
 
 
 def expected(case: Case, who: str) -> tuple[int, ...]:
     if isinstance(case.statuses, str):
         return (200,)
-    if who not in PEOPLE:
+    if who not in USERS:
         return (401,)
-    status = case.statuses[PEOPLE.index(who)]
+    status = case.statuses[USERS.index(who)]
     return (200, 409) if status == -1 else (status,)  # -1: 409 until the erasure is complete
 
 
