@@ -32,7 +32,7 @@ from service.engine.compose import compose
 from service.engine.engine import Engine
 from service.engine.settings import EngineSettings
 
-SMALL_FRACTION = 4  # the small device holds one prompt in so many
+SMALL_DIVISOR = 4  # the small device holds a quarter of the prompts
 TIMEOUT_SECONDS = 600.0
 ALL, QUARTER = "all prompts cached", "a quarter cached"
 
@@ -77,7 +77,7 @@ async def run(options: argparse.Namespace) -> None:
         users = draw_users(prompts, options.users, options.each, options.exponent)
         requests = draw_requests(users, options.requests * (options.rounds + 1), options.exponent)
         whole_bytes = budget_bytes(backbone, prompts)
-        budgets = {ALL: whole_bytes, QUARTER: whole_bytes // SMALL_FRACTION}
+        budgets = {ALL: whole_bytes, QUARTER: whole_bytes // SMALL_DIVISOR}
         async with AsyncExitStack() as stack:
             engines = {
                 name: await stack.enter_async_context(new_engine(backbone, store, budget))

@@ -13,7 +13,7 @@ from registry.datasets.domains import Domain, open_domains
 from trainer.recipe import Recipe
 from trainer.study.training_spec import TrainingSpec
 
-HELD_OUT_FRACTION = 5  # one picture in so many is held out
+HELD_OUT_DIVISOR = 5  # a fifth of the pictures is held out
 
 Samples = tuple[LabelledPicture, ...]
 
@@ -91,7 +91,7 @@ def open_domain_splits(
             if refusals:
                 log(f"{len(refusals)} files skipped; the first is {refusals[0].name}: {refusals[0].reason}")
         if any(domain.test is None for domain in domains):
-            log(f"the data has no test pictures: one in {HELD_OUT_FRACTION} is held out, by a hash of its bytes")
+            log(f"the data has no test pictures: one in {HELD_OUT_DIVISOR} is held out, by a hash of its bytes")
         yield tuple(_split_domain(domain, seed) for domain in domains)
 
 
@@ -104,7 +104,7 @@ def _split_domain(domain: Domain, seed: int) -> DomainSplit:
 def hold_out(samples: Sequence[LabelledPicture], key_name: str) -> tuple[Samples, Samples]:
     """Split samples into a large and a held-out part by a keyed hash, so that a picture never changes sides."""
     key = hashlib.sha256(key_name.encode()).digest()
-    is_held_out = {sample.digest: assign_shard(sample.digest, key, HELD_OUT_FRACTION) == 0 for sample in samples}
+    is_held_out = {sample.digest: assign_shard(sample.digest, key, HELD_OUT_DIVISOR) == 0 for sample in samples}
     return (
         tuple(sample for sample in samples if not is_held_out[sample.digest]),
         tuple(sample for sample in samples if is_held_out[sample.digest]),

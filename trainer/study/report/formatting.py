@@ -66,7 +66,7 @@ def format_cell(cell: Cell, unit: Unit) -> str:
 
 
 def format_deviation(deviation: float, unit: Unit) -> str:
-    """Format a standard deviation, to stand behind its mean: points without a sign, shares without "%"."""
+    """Format a standard deviation for the place after its mean: points without a sign, shares without "%"."""
     return format_cell(deviation, unit).lstrip("+").removesuffix(SPACE + "%")
 
 
