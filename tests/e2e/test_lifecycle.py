@@ -68,11 +68,12 @@ def test_upload_train_grant_predict_forget(
     with Client(url, admin_token(registry)) as admin, worker(environment, tmp_path / "worker.log"):
         admin.create_task("animals", backbone=BACKBONE, size=SIZE, recipe={"epochs": 1, "augment": "none"})
         first = admin.upload_source("farm", farm, task="animals", shards=2).source_id
-        second = admin.upload_source("zoo", zoo, task="animals").source_id
-        for name in ("eva", "fay"):
-            admin.create_user(name)
-        for source in ("farm", "zoo"):
-            admin.create_grant("eva", source)
+        admin.create_user("olga", "owner")
+        users = {name: admin.create_user(name).id for name in ("eva", "fay")}
+        with Client(url, admin.create_token("olga").text) as olga:
+            second = olga.upload_source("zoo", zoo, task="animals").source_id
+            olga.create_grant(users["eva"], "zoo")
+        admin.create_grant("eva", "farm")
         with Client(url, admin.create_token("eva").text) as eva, Client(url, admin.create_token("fay").text) as fay:
             admin.wait_until_trained("farm", WAIT_SECONDS)
             admin.wait_until_trained("zoo", WAIT_SECONDS)
