@@ -1,4 +1,4 @@
-"""Releases: the prompts that a task has at one moment, pinned under a name. What is forgotten leaves them too."""
+"""Releases: pin the current prompts of a task under a name. Forgotten prompts are removed from releases too."""
 
 from dataclasses import dataclass
 from datetime import datetime
@@ -23,7 +23,7 @@ from registry.log import chain
 
 @dataclass(frozen=True)
 class PinnedPrompt:
-    """A prompt that a release pins."""
+    """A prompt in a release."""
 
     prompt_id: UUID
     source_id: UUID
@@ -33,7 +33,7 @@ class PinnedPrompt:
 
 @dataclass(frozen=True)
 class LostPrompt:
-    """A prompt that a release had pinned, and the erasure that took it."""
+    """A prompt that an erasure removed from a release."""
 
     prompt_id: UUID
     source_id: UUID
@@ -44,7 +44,7 @@ class LostPrompt:
 
 @dataclass(frozen=True)
 class ReleaseContents:
-    """A release with what it has and what it has lost, each sorted by prompt, as far as the caller may see it."""
+    """A release with the prompts in it and those removed from it, as far as the caller may see them, sorted by id."""
 
     release: Release
     members: tuple[PinnedPrompt, ...]
@@ -52,19 +52,19 @@ class ReleaseContents:
 
 
 def pin_release(session: Session, caller: Caller, task_id: UUID, name: str) -> Release:
-    """Pins all prompts that the task has now."""
+    """Pin all prompts that the task has now."""
     require_admin(caller)
     name = validate_name("release", name)
     task = find_task(session, task_id)
-    # Whatever forgets a source, or a part of it, comes before this or after it, never in between.
-    there = select(Source.id).where(Source.task_id == task.id, Source.erasure_id.is_(None))
-    session.execute(there.order_by(Source.id).with_for_update(read=True)).all()
-    now_served = Prompt.source_id.in_(there)
-    if not session.scalar(select(exists().where(now_served))):
+    # Locked, so that an erasure comes entirely before or after this.
+    sources = select(Source.id).where(Source.task_id == task.id, Source.erasure_id.is_(None))
+    session.execute(sources.order_by(Source.id).with_for_update(read=True)).all()
+    is_current = Prompt.source_id.in_(sources)
+    if not session.scalar(select(exists().where(is_current))):
         raise Conflict("the task has no prompt to pin: wait until one is trained")
     release = Release(id=new_id(), task_id=task.id, name=name, created_by=caller.user_id, created_at=now())
     insert_unique(session, release, f"the task has a release {name!r} already: choose another name")
-    pinned = select(literal(release.id), Prompt.id).where(now_served)
+    pinned = select(literal(release.id), Prompt.id).where(is_current)
     columns = [ReleasePrompt.release_id, ReleasePrompt.prompt_id]
     count = len(session.scalars(insert(ReleasePrompt).from_select(columns, pinned).returning(*columns)).all())
     chain.append_entry(session, caller.user_id, "release.pinned", release=release.id, task=task.id, prompts=count)
@@ -72,17 +72,17 @@ def pin_release(session: Session, caller: Caller, task_id: UUID, name: str) -> R
 
 
 def find_release(session: Session, task_id: UUID, name_or_id: str | UUID) -> Release:
-    """The release of that name or id in a task, for everybody with a token."""
-    wanted = parse_name_or_id("release", name_or_id)
-    is_it = Release.id == wanted if isinstance(wanted, UUID) else Release.name == wanted
-    release = session.scalars(select(Release).where(is_it, Release.task_id == task_id)).one_or_none()
+    """Find a release of a task by name or id; everybody with a token may."""
+    value = parse_name_or_id("release", name_or_id)
+    is_match = Release.id == value if isinstance(value, UUID) else Release.name == value
+    release = session.scalars(select(Release).where(is_match, Release.task_id == task_id)).one_or_none()
     if release is None:
         raise NotFound("release", name_or_id)
     return release
 
 
 def read_release(session: Session, caller: Caller, release_id: UUID) -> ReleaseContents:
-    """What the release pins and what it lost; callers who are no admins see as much of it as of its sources."""
+    """Return the contents of a release; callers other than admins see the prompts of sources visible to them."""
     release = session.get(Release, release_id)
     if release is None:
         raise NotFound("release", release_id)
@@ -97,7 +97,7 @@ def read_release(session: Session, caller: Caller, release_id: UUID) -> ReleaseC
         ReleaseLoss.erasure_id,
         ReleaseLoss.lost_at,
     ).where(ReleaseLoss.release_id == release_id)
-    if not caller.is_admin:  # of a source that is gone nobody can tell any more who had seen it
+    if not caller.is_admin:  # the rights to a forgotten source are gone, so only admins see its losses
         loss = loss.where(ReleaseLoss.source_id.in_(select(Source.id).where(is_visible_to(caller))))
     return ReleaseContents(
         release,
@@ -109,7 +109,7 @@ def read_release(session: Session, caller: Caller, release_id: UUID) -> ReleaseC
 def list_releases(
     session: Session, task_id: UUID | None = None, after: str | None = None, limit: int = DEFAULT_LIMIT
 ) -> Page[Release]:
-    """All releases, or those of a task, the oldest first."""
+    """List all releases, or those of a task, oldest first."""
     statement = select(Release)
     if task_id is not None:
         statement = statement.where(Release.task_id == task_id)
@@ -117,7 +117,7 @@ def list_releases(
 
 
 def remove_release(session: Session, caller: Caller, release_id: UUID) -> None:
-    """Unpins everything; the prompts themselves stay."""
+    """Remove a release; its prompts stay."""
     require_admin(caller)
     release = session.get(Release, release_id, with_for_update=True, populate_existing=True)
     if release is None:

@@ -1,4 +1,4 @@
-"""How a source is doing: what it holds, and how far the training of each of its shards has come."""
+"""The status of a source: its samples, and the training progress of each shard."""
 
 from dataclasses import dataclass
 from datetime import datetime
@@ -20,7 +20,7 @@ from registry.training.queue import is_trained
 
 @dataclass(frozen=True)
 class ShardStatus:
-    """One shard: what it holds, and what becomes of it."""
+    """The status of one shard."""
 
     id: UUID
     number: int
@@ -30,42 +30,42 @@ class ShardStatus:
     state: ShardState
     progress: float  # 0 to 1
     attempts: int
-    worker: str | None  # who trains it; told, like the error, to those who manage or forget
-    error: str | None  # of the last attempt that failed
-    not_before: datetime | None  # when it is tried again
+    worker: str | None  # shown, like the error, only with the right to manage or forget
+    error: str | None  # of the last failed attempt
+    not_before: datetime | None  # the time of the next attempt
 
 
 @dataclass(frozen=True)
 class SourceStatus:
-    """One source as a whole, and its shards in their order."""
+    """The status of a source and of its shards, sorted by number."""
 
     id: UUID
     task_id: UUID
     name: str
     owner_id: UUID | None
     created_at: datetime
-    rights: frozenset[Right]  # of whoever asks
+    rights: frozenset[Right]  # of the caller
     labels: tuple[str, ...]  # sorted
     shards: tuple[ShardStatus, ...]
 
     @property
     def samples(self) -> int:
-        """How many pictures there are."""
+        """Count the pictures."""
         return sum(shard.samples for shard in self.shards)
 
     @property
     def size_bytes(self) -> int:
-        """How large they are together."""
+        """Sum the sizes of the pictures."""
         return sum(shard.size_bytes for shard in self.shards)
 
     @property
     def progress(self) -> float:
-        """How much of the source has been learnt, from 0 to 1; its shards are about equal."""
+        """Return the mean progress of the shards, 0 to 1."""
         return sum(shard.progress for shard in self.shards) / len(self.shards) if self.shards else 0.0
 
 
 def read_source_status(session: Session, caller: Caller, source_id: UUID) -> SourceStatus:
-    """The state of a source that the caller may see."""
+    """Return the status of a source that the caller may see."""
     source = session.scalars(select(Source).where(Source.id == source_id, Source.erasure_id.is_(None))).one_or_none()
     if source is None:
         raise NotFound("source", source_id)
@@ -77,30 +77,30 @@ def read_source_status(session: Session, caller: Caller, source_id: UUID) -> Sou
         owner_id=source.owner_id,
         created_at=source.created_at,
         rights=rights,
-        labels=_labels(session, source_id),
-        shards=_shards(session, source_id, is_insider=not rights.isdisjoint({"manage", "forget"})),
+        labels=_read_labels(session, source_id),
+        shards=_read_shards(session, source_id, shows_details=not rights.isdisjoint({"manage", "forget"})),
     )
 
 
-def _labels(session: Session, source_id: UUID) -> tuple[str, ...]:
-    """Those of the pictures, and those that prompts bring which were trained elsewhere."""
+def _read_labels(session: Session, source_id: UUID) -> tuple[str, ...]:
+    """Return the labels of the pictures, and those of prompts that were trained elsewhere."""
     labels = set(session.scalars(select(Sample.label).where(Sample.source_id == source_id).distinct()))
     remote = select(Prompt.labels).join(Shard, Shard.id == Prompt.shard_id)
-    for taught in session.scalars(remote.where(Shard.source_id == source_id, Shard.is_remote)):
-        labels.update(taught)
+    for prompt_labels in session.scalars(remote.where(Shard.source_id == source_id, Shard.is_remote)):
+        labels.update(prompt_labels)
     return tuple(sorted(labels))
 
 
-def _shards(session: Session, source_id: UUID, *, is_insider: bool) -> tuple[ShardStatus, ...]:
+def _read_shards(session: Session, source_id: UUID, *, shows_details: bool) -> tuple[ShardStatus, ...]:
     sizes = select(Sample.shard_id, func.count(), func.sum(Sample.size_bytes)).where(Sample.source_id == source_id)
-    held = {shard: (count, total) for shard, count, total in session.execute(sizes.group_by(Sample.shard_id))}
-    # By the database's clock, as those who lease have it.
-    facts = select(Shard, is_trained(Shard), Shard.expires_at > now(), Shard.not_before > now())
-    present = facts.where(Shard.source_id == source_id, Shard.erasure_id.is_(None)).order_by(Shard.number)
+    totals = {shard: (count, total) for shard, count, total in session.execute(sizes.group_by(Sample.shard_id))}
+    # By the database's clock, like the leases.
+    statement = select(Shard, is_trained(Shard), Shard.expires_at > now(), Shard.not_before > now())
+    current = statement.where(Shard.source_id == source_id, Shard.erasure_id.is_(None)).order_by(Shard.number)
     states = []
-    for shard, has_prompt, is_leased, is_backing_off in session.execute(present):
-        samples, size_bytes = held.get(shard.id, (0, 0))
-        state = _condition(shard, bool(has_prompt), bool(is_leased), bool(is_backing_off))
+    for shard, has_prompt, is_leased, is_backing_off in session.execute(current):
+        samples, size_bytes = totals.get(shard.id, (0, 0))
+        state = _shard_state(shard, bool(has_prompt), bool(is_leased), bool(is_backing_off))
         states.append(
             ShardStatus(
                 id=shard.id,
@@ -111,15 +111,15 @@ def _shards(session: Session, source_id: UUID, *, is_insider: bool) -> tuple[Sha
                 state=state,
                 progress=1.0 if has_prompt else (shard.progress or 0.0) if state == "training" else 0.0,
                 attempts=shard.attempts,
-                worker=shard.worker if is_insider and state == "training" else None,
-                error=shard.error if is_insider and not has_prompt else None,
+                worker=shard.worker if shows_details and state == "training" else None,
+                error=shard.error if shows_details and not has_prompt else None,
                 not_before=shard.not_before if state == "backing off" else None,
             )
         )
     return tuple(states)
 
 
-def _condition(shard: Shard, has_prompt: bool, is_leased: bool, is_backing_off: bool) -> ShardState:
+def _shard_state(shard: Shard, has_prompt: bool, is_leased: bool, is_backing_off: bool) -> ShardState:
     if shard.is_remote:
         return "remote"
     if has_prompt:

@@ -1,4 +1,4 @@
-"""Sources: making, finding, listing and renaming them, and handing them to another owner."""
+"""Sources: create, find, list, rename, and transfer to another owner."""
 
 import secrets
 from dataclasses import dataclass
@@ -28,7 +28,7 @@ KEY_BYTES = 32
 
 @dataclass(frozen=True)
 class SourceSummary:
-    """A source as lists show it."""
+    """A source in a list."""
 
     id: UUID
     task_id: UUID
@@ -37,11 +37,11 @@ class SourceSummary:
     created_at: datetime
     samples: int
     shards: int
-    trained: int  # of the shards, those that have their prompt
+    trained: int  # how many of the shards have a prompt
 
 
 def create_source(session: Session, caller: Caller, task_id: UUID, name: str, owner_id: UUID | None = None) -> Source:
-    """A source without pictures, as for prompts that are trained elsewhere; by default it belongs to the caller."""
+    """Create a source without pictures, for prompts that are trained elsewhere; the caller owns it by default."""
     name = validate_name("source", name)
     source = insert_source(
         session, caller, task_id, name, owner_id, source_id=new_id(), key=secrets.token_bytes(KEY_BYTES)
@@ -51,39 +51,39 @@ def create_source(session: Session, caller: Caller, task_id: UUID, name: str, ow
 
 
 def precheck_new_source(session: Session, caller: Caller, task_id: UUID, name: str, owner_id: UUID | None) -> Task:
-    """The task, if the caller may make a source of that name in it now."""
-    task = _foundation(session, caller, task_id, owner_id)
-    taken = select(Source.id).where(Source.task_id == task_id, Source.name == name)
-    if session.execute(taken).first() is not None:
-        raise Conflict(_taken(name))
+    """Return the task if the caller may create a source of that name in it now; otherwise raise why not."""
+    task = _require_task_and_owner(session, caller, task_id, owner_id)
+    same_name = select(Source.id).where(Source.task_id == task_id, Source.name == name)
+    if session.execute(same_name).first() is not None:
+        raise Conflict(_name_taken(name))
     return task
 
 
 def insert_source(
     session: Session, caller: Caller, task_id: UUID, name: str, owner_id: UUID | None, *, source_id: UUID, key: bytes
 ) -> Source:
-    """The row of a new source, if the caller may make it and the name is free; the log is left to who calls."""
-    _foundation(session, caller, task_id, owner_id)
+    """Insert the row of a new source, if the caller may and the name is free; the caller writes the log entry."""
+    _require_task_and_owner(session, caller, task_id, owner_id)
     source = Source(
         id=source_id, task_id=task_id, owner_id=owner_id or caller.user_id, name=name, key=key, created_at=now()
     )
-    insert_unique(session, source, _taken(name))
+    insert_unique(session, source, _name_taken(name))
     return source
 
 
 def find_source(session: Session, caller: Caller, task_id: UUID | None, name_or_id: str | UUID) -> Source:
-    """The source that the caller may see, by its id, or by its name, which may need its task to be clear."""
-    wanted = parse_name_or_id("source", name_or_id)
+    """Find a source that the caller may see by id, or by name; a name in several tasks needs the task too."""
+    value = parse_name_or_id("source", name_or_id)
     statement = select(Source).where(is_visible_to(caller))
-    statement = statement.where(Source.id == wanted if isinstance(wanted, UUID) else Source.name == wanted)
+    statement = statement.where(Source.id == value if isinstance(value, UUID) else Source.name == value)
     if task_id is not None:
         statement = statement.where(Source.task_id == task_id)
-    found = session.scalars(statement.limit(2)).all()
-    if not found:
+    matches = session.scalars(statement.limit(2)).all()
+    if not matches:
         raise NotFound("source", name_or_id)
-    if len(found) > 1:
+    if len(matches) > 1:
         raise Conflict(f"several tasks have a source {quote(str(name_or_id))}: name the task too")
-    return found[0]
+    return matches[0]
 
 
 def list_sources(
@@ -93,22 +93,22 @@ def list_sources(
     after: str | None = None,
     limit: int = DEFAULT_LIMIT,
 ) -> Page[SourceSummary]:
-    """What the caller may see, oldest first."""
+    """List the sources that the caller may see, oldest first."""
     statement = select(Source).where(is_visible_to(caller))
     if task_id is not None:
         statement = statement.where(Source.task_id == task_id)
     sources = read_page(session, statement, Source.id, after=after, limit=limit)
-    return _summaries(session, sources)
+    return _summarise(session, sources)
 
 
 def source_name(source: Source) -> str:
-    """The name of a source that is not being forgotten."""
+    """Return the name of a source that is not being forgotten."""
     assert source.name is not None
     return source.name
 
 
 def rename_source(session: Session, caller: Caller, source_id: UUID, name: str) -> Source:
-    """Gives the source another name, for whoever manages it."""
+    """Rename the source; requires the right to manage it."""
     name = validate_name("source", name)
     source = require_right(session, caller, "manage", source_id)
     if name != source.name:
@@ -117,57 +117,59 @@ def rename_source(session: Session, caller: Caller, source_id: UUID, name: str) 
                 source.name = name
                 session.flush()
         except IntegrityError as error:
-            raise Conflict(_taken(name)) from error
+            raise Conflict(_name_taken(name)) from error
         chain.append_entry(session, caller.user_id, "source.renamed", source=source.id)
     return source
 
 
 def transfer_source(session: Session, caller: Caller, source_id: UUID, owner_id: UUID) -> Source:
-    """Hands the source to another owner, for admins and the owner; whoever had it keeps no right by that."""
+    """Transfer the source to another owner, for admins and its owner; the former owner keeps no right to it."""
     source = require_right(session, caller, "manage", source_id)
     if not caller.is_admin and source.owner_id != caller.user_id:
-        raise Forbidden("only the owner of a source and admins hand it on: ask one of them")
-    _require_person(session, owner_id)
+        raise Forbidden("only the owner of a source and admins may transfer it: ask one of them")
+    _require_not_group(session, owner_id)
     if owner_id != source.owner_id:
         source.owner_id = owner_id
         session.flush()
-        chain.append_entry(session, caller.user_id, "source.handed-on", source=source.id, owner=owner_id)
+        chain.append_entry(session, caller.user_id, "source.transferred", source=source.id, owner=owner_id)
     return source
 
 
-def _foundation(session: Session, caller: Caller, task_id: UUID, owner_id: UUID | None) -> Task:
-    """The task, kept from vanishing until the transaction ends, and the owner too."""
+def _require_task_and_owner(session: Session, caller: Caller, task_id: UUID, owner_id: UUID | None) -> Task:
+    """Return the task; it and the owner cannot be removed until the transaction ends."""
     if caller.role not in ("admin", "owner"):
-        raise Forbidden("making sources takes the role 'owner': ask an admin for it")
+        raise Forbidden("creating sources requires the role 'owner': ask an admin for it")
     if not caller.is_admin and owner_id not in (None, caller.user_id):
-        raise Forbidden("making sources for somebody else is for admins: ask one")
-    kept = select(Task).where(Task.id == task_id).with_for_update(read=True, key_share=True)
-    task = session.scalars(kept).one_or_none()
+        raise Forbidden("only admins may create sources for others: ask an admin")
+    statement = select(Task).where(Task.id == task_id).with_for_update(read=True, key_share=True)
+    task = session.scalars(statement).one_or_none()
     if task is None:
         raise NotFound("task", task_id)
     if (owner := owner_id or caller.user_id) is not None:
-        _require_person(session, owner)
+        _require_not_group(session, owner)
     return task
 
 
-def _require_person(session: Session, user_id: UUID) -> None:
+def _require_not_group(session: Session, user_id: UUID) -> None:
     if require_user(session, user_id).is_group:
-        raise Invalid("a group owns no sources: name one of its members, and grant the group what it needs")
+        raise Invalid(
+            "a group cannot own a source: choose a member as the owner, and grant the group what it needs"
+        )
 
 
-def _taken(name: str) -> str:
-    return f"the task has a source {quote(name)} already: choose another name, or add pictures to that one"
+def _name_taken(name: str) -> str:
+    return f"the task has a source {quote(name)} already: choose another name, or add pictures to it"
 
 
-def _summaries(session: Session, sources: Page[Source]) -> Page[SourceSummary]:
+def _summarise(session: Session, sources: Page[Source]) -> Page[SourceSummary]:
     ids = [source.id for source in sources.items]
-    there = Shard.source_id.in_(ids) & Shard.erasure_id.is_(None)
-    shards = _counts(session, select(Shard.source_id, func.count()).where(there).group_by(Shard.source_id))
-    trained = _counts(
-        session, select(Shard.source_id, func.count()).where(there, is_trained(Shard)).group_by(Shard.source_id)
+    is_current = Shard.source_id.in_(ids) & Shard.erasure_id.is_(None)
+    shards = _read_counts(session, select(Shard.source_id, func.count()).where(is_current).group_by(Shard.source_id))
+    trained = _read_counts(
+        session, select(Shard.source_id, func.count()).where(is_current, is_trained(Shard)).group_by(Shard.source_id)
     )
-    owned = Sample.source_id.in_(ids)
-    samples = _counts(session, select(Sample.source_id, func.count()).where(owned).group_by(Sample.source_id))
+    counted = select(Sample.source_id, func.count()).where(Sample.source_id.in_(ids))
+    samples = _read_counts(session, counted.group_by(Sample.source_id))
     return sources.map(
         lambda source: SourceSummary(
             id=source.id,
@@ -182,5 +184,5 @@ def _summaries(session: Session, sources: Page[Source]) -> Page[SourceSummary]:
     )
 
 
-def _counts(session: Session, statement: Select[UUID, int]) -> dict[UUID, int]:
+def _read_counts(session: Session, statement: Select[UUID, int]) -> dict[UUID, int]:
     return {row[0]: row[1] for row in session.execute(statement)}

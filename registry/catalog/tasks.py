@@ -1,4 +1,4 @@
-"""Tasks: label spaces on a backbone, which admins make and everybody with a token may see."""
+"""Tasks: create, find, list, remove. Only admins create them; everybody with a token may see them."""
 
 import json
 import sys
@@ -40,9 +40,9 @@ def create_task(
     weighting: Weighting = "none",
     recipe: Mapping[str, Setting] | None = None,
 ) -> Task:
-    """A new task; without labels it has those that its sources bring."""
+    """Create a task; without labels it has those of its sources."""
     require_admin(caller)
-    name = _checked_task_name(name)
+    name = _validate_task_name(name)
     if size is not None and not 1 <= size <= MAX_SIZE:
         raise Invalid(f"the size of pictures is 1 to {MAX_SIZE} pixels, not {size}")
     if composition not in COMPOSITIONS:
@@ -55,49 +55,51 @@ def create_task(
         backbone=validate_text("the backbone's name", backbone),
         size=size,
         identity=None,
-        labels=None if labels is None else _checked_labels(labels),
+        labels=None if labels is None else _validate_labels(labels),
         composition=composition,
         weighting=weighting,
-        recipe=_checked_recipe(recipe or {}),
+        recipe=_validate_recipe(recipe or {}),
         created_at=now(),
     )
-    insert_unique(session, task, f"there is a task {name!r} already: choose another name")
+    insert_unique(session, task, f"task {name!r} already exists: choose another name")
     chain.append_entry(session, caller.user_id, "task.created", task=task.id)
     return task
 
 
 def find_task(session: Session, name_or_id: str | UUID) -> Task:
-    """The task of that name or id."""
-    wanted = parse_name_or_id("task", name_or_id)
-    is_it = Task.id == wanted if isinstance(wanted, UUID) else Task.name == wanted
-    task = session.scalars(select(Task).where(is_it)).one_or_none()
+    """Find a task by name or id."""
+    value = parse_name_or_id("task", name_or_id)
+    is_match = Task.id == value if isinstance(value, UUID) else Task.name == value
+    task = session.scalars(select(Task).where(is_match)).one_or_none()
     if task is None:
         raise NotFound("task", name_or_id)
     return task
 
 
 def list_tasks(session: Session, after: str | None = None, limit: int = DEFAULT_LIMIT) -> Page[Task]:
-    """All tasks, the oldest first."""
+    """List all tasks, oldest first."""
     return read_page(session, select(Task), Task.id, after=after, limit=limit)
 
 
 def remove_task(session: Session, caller: Caller, task_id: UUID) -> None:
-    """Removes a task in which nothing is left."""
+    """Remove a task that has no sources and no releases."""
     require_admin(caller)
-    # Locked, so that nobody puts a source into it meanwhile.
+    # Locked, so that no source is added meanwhile.
     task = session.get(Task, task_id, with_for_update=True, populate_existing=True)
     if task is None:
         raise NotFound("task", task_id)
     if session.scalar(select(exists().where(Source.task_id == task_id))):
-        raise Conflict("the task has sources, or some that are still being forgotten: forget them and wait")
+        raise Conflict(
+            "the task has sources, or sources that are being forgotten: forget them, and wait for their erasures"
+        )
     if session.scalar(select(exists().where(Release.task_id == task_id))):
         raise Conflict("the task has releases: remove them first")
     session.delete(task)
     chain.append_entry(session, caller.user_id, "task.removed", task=task_id)
 
 
-def _checked_task_name(name: str) -> str:
-    """A name that can stand in an address as one part of it, as a task's does."""
+def _validate_task_name(name: str) -> str:
+    """Validate a name that is also one segment of a URL path."""
     name = validate_name("task", name)
     if "/" in name or name in (".", ".."):
         raise Invalid(
@@ -106,22 +108,24 @@ def _checked_task_name(name: str) -> str:
     return name
 
 
-def _checked_labels(labels: Collection[str]) -> list[str]:
+def _validate_labels(labels: Collection[str]) -> list[str]:
     if not 1 <= len(labels) <= MAX_LABELS:
         raise Invalid(f"a task has 1 to {MAX_LABELS} labels, not {len(labels)}; leave them out to take the sources'")
     return sorted({validate_text("a label", label, max_length=MAX_LABEL_LENGTH) for label in labels})
 
 
-def _checked_recipe(recipe: Mapping[str, Setting]) -> dict[str, Setting]:
-    """The recipe as it is kept: flat and small. Whether its words mean something is for the trainer to say."""
-    checked: dict[str, Setting] = {}
-    for word, value in recipe.items():
-        word = validate_text("a word of the recipe", word)
+def _validate_recipe(recipe: Mapping[str, Setting]) -> dict[str, Setting]:
+    """Validate the form of a recipe, flat and small; the trainer validates its settings."""
+    validated: dict[str, Setting] = {}
+    for name, value in recipe.items():
+        name = validate_text("the name of a recipe setting", name)
         if isinstance(value, str):
-            value = validate_text(f"{word!r} of the recipe", value, min_length=0)
+            value = validate_text(f"the recipe setting {name!r}", value, min_length=0)
         elif not isinstance(value, bool | int | float) or not abs(value) <= sys.float_info.max:
-            raise Invalid(f"{word!r} of the recipe is a text, a finite number, true or false")
-        checked[word] = value
-    if len(json.dumps(checked).encode()) > MAX_RECIPE_BYTES:
-        raise Invalid(f"the recipe has at most {MAX_RECIPE_BYTES} bytes as JSON: leave the defaults out")
-    return checked
+            raise Invalid(f"the recipe setting {name!r} is a text, a finite number, true or false, not {value!r}")
+        validated[name] = value
+    if len(json.dumps(validated).encode()) > MAX_RECIPE_BYTES:
+        raise Invalid(
+            f"the recipe has at most {MAX_RECIPE_BYTES} bytes as JSON: leave out settings that have their default"
+        )
+    return validated

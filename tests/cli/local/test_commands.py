@@ -150,7 +150,7 @@ def test_a_source_is_renamed_and_handed_on(pictures: Path) -> None:
     shown = run_json("source", "show", "friends")
     assert (shown["id"], shown["owner_id"]) == (source, bob["id"])
     assert "already" in run("source", "rename", "friends", "other").error
-    assert "a group owns no sources" in run("source", "owner", "friends", "everyone").error
+    assert "a group cannot own a source" in run("source", "owner", "friends", "everyone").error
 
 
 @pytest.mark.usefixtures("at_home")

@@ -244,7 +244,7 @@ def test_only_owner_and_admins_hand_a_source_on(database: Database) -> None:
         with pytest.raises(NotFound):
             transfer_source(session, owner, source.id, heir.id)
         assert transfer_source(session, OPERATOR, source.id, manager.id).owner_id == manager.id
-        assert actions(session) == ["source.handed-on", "source.handed-on"]
+        assert actions(session) == ["source.transferred", "source.transferred"]
 
 
 @embedded
