@@ -10,7 +10,7 @@ from bench.serving.fixtures import BenchTokens
 from bench.serving.load import Contender, measure_load, run_client
 from bench.serving.server_process import START_SECONDS, ServerProcess, is_healthy, start_server
 from service.process_tuning import SPIN_COUNT
-from tests.servers.processes import until
+from tests.servers.processes import wait_until
 
 LITSERVE = "litserve"
 FASTAPI = "fastapi"
@@ -85,7 +85,7 @@ class ContenderFactory:
         """Start the bare model behind LitServe with these settings."""
         options = [*self._model_options, *settings.options()]
         with self._start(LITSERVE, "litserve_server", options, {}, polls_when_idle=True) as server:
-            until(lambda: is_healthy(server), "all workers of LitServe are ready", wait_s=START_SECONDS)
+            wait_until(lambda: is_healthy(server), "all workers of LitServe are ready", wait_s=START_SECONDS)
             yield server
 
     @contextmanager

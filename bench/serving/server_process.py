@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from http import HTTPStatus
 from pathlib import Path
 
-from tests.servers.processes import free_ports, start, stop, tail_of, until
+from tests.servers.processes import find_free_ports, read_log_tail, start_process, stop_process, wait_until
 
 ROOT = Path(__file__).parents[2]
 START_SECONDS = 300.0
@@ -62,18 +62,18 @@ def start_server(
     name: str, module: str, options: Sequence[str], folder: Path, env: Mapping[str, str], polls_when_idle: bool = False
 ) -> Iterator[ServerProcess]:
     """Run `python -m MODULE --port N OPTIONS` and wait until it listens."""
-    port = free_ports(1)[0]
+    port = find_free_ports(1)[0]
     log = folder / f"{name.replace(' ', '-')}.log"
     log.touch()
     command = [sys.executable, "-m", module, *options, "--port", str(port)]
-    process = start(command, log, env={**os.environ, "PYTHONPATH": str(ROOT), **env})
+    process = start_process(command, log, env={**os.environ, "PYTHONPATH": str(ROOT), **env})
     server = ServerProcess(name, port, process, polls_when_idle)
     try:
-        until(lambda: _is_listening(server, log), f"{name} listens", wait_s=START_SECONDS)
+        wait_until(lambda: _is_listening(server, log), f"{name} listens", wait_s=START_SECONDS)
         yield server
     finally:
         server.resume()
-        stop(process, signal.SIGTERM)
+        stop_process(process, signal.SIGTERM)
 
 
 def is_healthy(server: ServerProcess) -> bool:
@@ -87,7 +87,7 @@ def is_healthy(server: ServerProcess) -> bool:
 
 def _is_listening(server: ServerProcess, log: Path) -> bool:
     if server.process.poll() is not None:
-        raise ServerExited(f"{server.name} exited by itself:\n{tail_of(log)}")
+        raise ServerExited(f"{server.name} exited by itself:\n{read_log_tail(log)}")
     try:
         socket.create_connection(("127.0.0.1", server.port), timeout=5).close()
     except OSError:

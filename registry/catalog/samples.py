@@ -15,7 +15,7 @@ from registry.db.paging import DEFAULT_LIMIT, Page, read_page
 from registry.errors import Conflict, Forbidden, NotFound
 
 
-def list_select_samples(
+def list_samples(
     session: Session,
     caller: Caller,
     source_id: UUID,

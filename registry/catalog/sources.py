@@ -152,9 +152,7 @@ def _require_task_and_owner(session: Session, caller: Caller, task_id: UUID, own
 
 def _require_not_group(session: Session, user_id: UUID) -> None:
     if require_user(session, user_id).is_group:
-        raise Invalid(
-            "a group cannot own a source: choose a member as the owner, and grant the group what it needs"
-        )
+        raise Invalid("a group cannot own a source: choose a member as the owner, and grant the group what it needs")
 
 
 def _name_taken(name: str) -> str:

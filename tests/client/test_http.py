@@ -13,7 +13,7 @@ import pytest
 
 from alacarte.api.predictions import LabelScore
 from alacarte.client import Client, InvalidResponse, ServiceProblem, ServiceUnreachable
-from tests.servers.processes import free_ports
+from tests.servers.processes import find_free_ports
 
 TOKEN = "alc_abcdefghijkl_" + "s" * 43
 
@@ -46,7 +46,7 @@ def serve_response(status: int, body: bytes, **headers: str) -> Iterator[str]:
 
 
 def test_an_unreachable_service_is_reported_in_one_line() -> None:
-    [port] = free_ports(1)
+    [port] = find_free_ports(1)
     with Client(f"http://127.0.0.1:{port}/", TOKEN) as client:
         with pytest.raises(ServiceUnreachable) as caught:
             client.get_current_user()

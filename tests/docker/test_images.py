@@ -12,7 +12,7 @@ import httpx
 import pytest
 
 from tests.docker.containers import HOME, Containers, containers_of
-from tests.servers.processes import free_ports, start, stop, tail_of, until
+from tests.servers.processes import find_free_ports, read_log_tail, start_process, stop_process, wait_until
 from tests.trainer.pictures import draw_samples
 from tools.build_images import TARGETS, NoBuilder, build_images, find_builder
 
@@ -77,21 +77,21 @@ def test_a_worker_trains_and_the_service_predicts(containers: Containers) -> Non
     containers.run("service", "alacarte", "source", "add", *source)
     containers.run("worker", "alacarte", "work", "--once", environment=SETTINGS)
 
-    (port,) = free_ports(1)
+    (port,) = find_free_ports(1)
     url = f"http://127.0.0.1:{port}"
     log = folder / "service.log"
     serving = {**SETTINGS, "ALACARTE_HOST": "127.0.0.1", "ALACARTE_PORT": str(port)}
-    process = start(containers.command("service", ["alacarte", "serve"], serving), log, env=dict(os.environ))
+    process = start_process(containers.command("service", ["alacarte", "serve"], serving), log, env=dict(os.environ))
     try:
 
         def is_ready() -> bool:
-            assert process.poll() is None, f"the service has ended; its log ends:\n{tail_of(log)}"
+            assert process.poll() is None, f"the service has ended; its log ends:\n{read_log_tail(log)}"
             try:
                 return httpx.get(f"{url}/readyz").status_code == 200
             except httpx.TransportError:
                 return False
 
-        until(is_ready, "the start of the service", wait_s=START_SECONDS)
+        wait_until(is_ready, "the start of the service", wait_s=START_SECONDS)
         requests = next(pictures.rglob("*.png")).read_bytes()
         answer = httpx.post(
             f"{url}/predict",
@@ -101,7 +101,7 @@ def test_a_worker_trains_and_the_service_predicts(containers: Containers) -> Non
             timeout=START_SECONDS,
         )
     finally:
-        stop(process, signal.SIGTERM, wait_s=60)
+        stop_process(process, signal.SIGTERM, wait_s=60)
 
     assert answer.status_code == 200, answer.text
     (result,) = answer.json()["results"]

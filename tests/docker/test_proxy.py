@@ -19,7 +19,7 @@ from service.settings import ServiceSettings
 from tests.docker.files import DOCKER
 from tests.docker.replica import FakeReplica, serve_fake_replica
 from tests.servers.nginx import NGINX, NO_NGINX, nginx_command, serve_nginx
-from tests.servers.processes import free_ports, until
+from tests.servers.processes import find_free_ports, wait_until
 
 pytestmark = pytest.mark.skipif(NGINX is None, reason=NO_NGINX)
 TEXT = (DOCKER / "nginx.conf").read_text()
@@ -53,7 +53,7 @@ def test_the_configuration_is_accepted_with_and_without_tls(tmp_path: Path) -> N
         home = tmp_path / listen
         (home / "tls").mkdir(parents=True)
         write_certificate(home / "tls")
-        [port] = free_ports(1)  # a test of the configuration listens, too
+        [port] = find_free_ports(1)  # a test of the configuration listens, too
         lines = (DOCKER / listen).read_text().replace("listen 8080", f"listen 127.0.0.1:{port}")
 
         found = subprocess.run([*nginx_command(home, lines, ["127.0.0.1:1"]), "-t"], capture_output=True, check=False)
@@ -156,7 +156,7 @@ def test_a_request_keeps_its_id_or_gets_one(url: str, replica: FakeReplica) -> N
 def test_an_id_that_no_replica_takes_is_replaced_and_not_logged(given: str, tmp_path: Path) -> None:
     with serve_fake_replica() as replica, serve_nginx(tmp_path, [replica.address]) as (address, log):
         answer = httpx.get(f"http://{address}/tasks", headers=[(b"X-Request-ID", given.encode("latin-1"))])
-        until(lambda: '"event":"proxied"' in log.read_text(), "a line of the log")
+        wait_until(lambda: '"event":"proxied"' in log.read_text(), "a line of the log")
 
     made = answer.headers["x-request-id"]
     assert re.fullmatch(r"[0-9a-f]{32}", made)
@@ -165,7 +165,7 @@ def test_an_id_that_no_replica_takes_is_replaced_and_not_logged(given: str, tmp_
 
 
 def test_a_replica_that_is_down_fails_no_request(tmp_path: Path) -> None:
-    [nobody] = free_ports(1)
+    [nobody] = find_free_ports(1)
     with serve_fake_replica() as alive, serve_nginx(tmp_path, [f"127.0.0.1:{nobody}", alive.address]) as (address, _):
         for method, path in (("GET", "/tasks"), ("POST", "/sources"), ("POST", "/predict"), ("DELETE", "/sources/7")):
             answers = [httpx.request(method, f"http://{address}{path}", content=b"x") for _ in range(4)]
@@ -213,7 +213,7 @@ def test_a_request_that_is_not_idempotent_is_never_repeated(path: str, tmp_path:
 
 
 def test_errors_of_the_proxy_are_problem_documents(tmp_path: Path) -> None:
-    [nobody] = free_ports(1)
+    [nobody] = find_free_ports(1)
     with serve_nginx(tmp_path, [f"127.0.0.1:{nobody}"]) as (address, _):
         answer = httpx.get(f"http://{address}/tasks", headers={"X-Request-ID": "mine-2"})
 
@@ -254,13 +254,13 @@ def test_an_address_has_a_limit_of_concurrent_requests(tmp_path: Path) -> None:
             for _ in range(int(limits[0])):
                 line = stack.enter_context(socket.create_connection((host, int(port)), timeout=30))
                 line.sendall(b"POST /predict HTTP/1.1\r\nHost: here\r\nContent-Length: 9\r\n\r\n")
-            until(lambda: httpx.get(f"http://{address}/tasks").status_code == 429, "the limit of an address")
-        until(lambda: httpx.get(f"http://{address}/tasks").status_code == 200, "the end of the others")
+            wait_until(lambda: httpx.get(f"http://{address}/tasks").status_code == 429, "the limit of an address")
+        wait_until(lambda: httpx.get(f"http://{address}/tasks").status_code == 200, "the end of the others")
 
 
 def test_no_line_of_the_log_holds_a_token_or_a_path(tmp_path: Path) -> None:
     with serve_fake_replica() as replica, serve_nginx(tmp_path, [replica.address]) as (address, log):
         httpx.get(f"http://{address}/sources/of-somebody?q=else", headers={"Authorization": "Bearer alc_secret"})
-        until(lambda: '"event":"proxied"' in log.read_text(), "a line of the log")
+        wait_until(lambda: '"event":"proxied"' in log.read_text(), "a line of the log")
 
     assert not re.search("alc_secret|of-somebody|else", log.read_text())

@@ -14,7 +14,7 @@ from registry.registry import Registry, open_registry, upgrade_registry
 from registry.settings import RegistrySettings
 from tests.e2e.process import ManagedProcess, answers, has_logged, proxy_process
 from tests.servers.postgres import PostgresServer, serve_postgres
-from tests.servers.processes import free_ports, tail_of
+from tests.servers.processes import find_free_ports, read_log_tail
 from tests.servers.s3 import REGION, OwnS3Server, serve_own_s3
 
 ROOT = Path(__file__).parents[2]
@@ -57,7 +57,7 @@ class Cluster:
     def logs(self) -> str:
         """Return the end of each log."""
         logs = [part.log for part in self.parts.values()] + [self.s3.log]
-        return "\n".join(f"--- {log}\n{tail_of(log)}" for log in logs if log.exists())
+        return "\n".join(f"--- {log}\n{read_log_tail(log)}" for log in logs if log.exists())
 
 
 @contextmanager
@@ -94,7 +94,7 @@ def start_cluster(
         upgrade_registry(settings)
         registry = open_registry(settings)
         stack.callback(registry.database.close)
-        ports = free_ports(replicas)
+        ports = find_free_ports(replicas)
         urls = tuple(f"http://127.0.0.1:{port}" for port in ports)
         parts = []
         for number, (port, url) in enumerate(zip(ports, urls, strict=True), 1):

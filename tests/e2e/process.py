@@ -9,7 +9,7 @@ from pathlib import Path
 import httpx
 
 from tests.servers.nginx import nginx_command
-from tests.servers.processes import free_ports, start, stop, tail_of, until
+from tests.servers.processes import find_free_ports, read_log_tail, start_process, stop_process, wait_until
 
 START_SECONDS = 180.0  # importing torch takes seconds, and many times that on a busy machine
 END_SECONDS = 120.0  # what was begun is drained first
@@ -62,16 +62,16 @@ class ManagedProcess:
         if command is not None:
             self._command = list(command)
         self._begins_at = self.log.stat().st_size if self.log.exists() else 0
-        self._process = start(self._command, self.log, env=self._environment)
+        self._process = start_process(self._command, self.log, env=self._environment)
 
     def await_up(self) -> None:
         """Wait until the condition holds; AssertionError with the end of the log if the process ends instead."""
 
         def is_settled() -> bool:
-            assert self.is_running, f"{self.name} has ended; its log ends:\n{tail_of(self.log)}"
+            assert self.is_running, f"{self.name} has ended; its log ends:\n{read_log_tail(self.log)}"
             return self._is_up(self)
 
-        until(is_settled, f"the start of {self.name}", wait_s=START_SECONDS)
+        wait_until(is_settled, f"the start of {self.name}", wait_s=START_SECONDS)
 
     def start(self) -> None:
         """Start the process and wait until it is up."""
@@ -81,7 +81,7 @@ class ManagedProcess:
     def kill(self) -> None:
         """Kill the process with SIGKILL."""
         if self._process is not None:
-            stop(self._process, signal.SIGKILL)
+            stop_process(self._process, signal.SIGKILL)
 
     def terminate(self) -> int:
         """Send SIGTERM and return the exit code."""
@@ -119,7 +119,7 @@ def proxy_process(folder: Path, replicas: Sequence[str]) -> tuple[ManagedProcess
     """Return nginx in front of these addresses, not yet started, and its URL."""
     home = folder / "proxy"
     home.mkdir()
-    [port] = free_ports(1)
+    [port] = find_free_ports(1)
     url = f"http://127.0.0.1:{port}"
     command = nginx_command(home, f"listen 127.0.0.1:{port};\n", replicas)
     return ManagedProcess("proxy", command, folder, os.environ, answers(f"{url}/healthz")), url

@@ -119,7 +119,7 @@ def test_upload_train_grant_predict_forget(
     assert {file.name for file in registry.scratch.folder.iterdir()} <= {"scratch-id"}
 
 
-@pytest.mark.parametrize("home", ["sqlite-folder"], indirect=True)
+@pytest.mark.parametrize("backend", ["sqlite-folder"], indirect=True)
 def test_a_source_with_one_label_is_trained_and_composed_with_others(
     registry: Registry, environment: dict[str, str], url: str, tmp_path: Path
 ) -> None:

@@ -10,7 +10,7 @@ import pytest
 
 from alacarte.client import Client
 from tests.e2e.cluster import Cluster
-from tests.servers.processes import until
+from tests.servers.processes import wait_until
 from tests.service.deployment import BACKBONE, SIZE, picture, prompt_bytes
 
 CLIENTS = 4
@@ -71,7 +71,7 @@ def test_replicas_restart_one_after_the_other_and_no_request_fails(production: C
 
     def await_more_answers() -> None:
         targets = [thread.outcomes.total() + 2 for thread in threads]
-        until(
+        wait_until(
             lambda: all(thread.outcomes.total() >= target for thread, target in zip(threads, targets, strict=True)),
             "answers",
             wait_s=120,

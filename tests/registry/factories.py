@@ -1,14 +1,16 @@
-"""Rows for tests, straight into the tables: each function makes one thing with whatever was not said filled in."""
+"""Factories that insert one row each, with defaults for everything that a test does not set."""
 
 import hashlib
 import secrets
 from itertools import count
+from typing import cast
 from uuid import UUID
 
 from sqlalchemy import func, select
 from sqlalchemy.orm import Session
 
 from alacarte.api.literals import Role
+from registry.access.caller import Caller
 from registry.db.clock import now
 from registry.db.models.catalog import Sample, Shard, Source, Task
 from registry.db.models.prompts import Prompt
@@ -24,6 +26,11 @@ def make_user(session: Session, name: str | None = None, role: Role = "predictor
     session.add(user)
     session.flush()
     return user
+
+
+def make_caller(user: User) -> Caller:
+    """Return the caller that a token of the user authenticates."""
+    return Caller(user.id, cast(Role, user.role))
 
 
 def make_task(session: Session, name: str | None = None, *, labels: list[str] | None = None) -> Task:
@@ -59,7 +66,7 @@ def make_source(session: Session, task: Task, owner: User | None = None, name: s
 
 
 def make_shard(session: Session, source: Source, samples: int = 0, *, is_remote: bool = False) -> Shard:
-    """A shard with so many samples, which have rows and no objects."""
+    """Insert a shard with so many samples, which have rows but no objects."""
     highest = session.scalar(select(func.max(Shard.number)).where(Shard.source_id == source.id))
     shard = Shard(
         id=new_id(),
@@ -95,7 +102,7 @@ def make_sample(session: Session, shard: Shard, body: bytes, label: str = "cat")
 
 
 def make_prompt(session: Session, shard: Shard, claim: UUID | None = None) -> Prompt:
-    """The prompt of a shard's current generation, which has a row and no object."""
+    """Insert the prompt of a shard's current generation, with a row but no object."""
     source = session.get_one(Source, shard.source_id)
     body, claim = secrets.token_bytes(64), claim or new_id()
     prompt = Prompt(

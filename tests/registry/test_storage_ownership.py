@@ -19,7 +19,7 @@ from registry.storage.folder import FolderStore
 from registry.storage.ownership import OWNERSHIP_KEY, StoreOwnershipError, mark_store, require_own_store
 from tests.registry.crash.conftest import write_archive
 
-on_sqlite = pytest.mark.parametrize("home", ["sqlite-folder"], indirect=True)
+on_sqlite = pytest.mark.parametrize("backend", ["sqlite-folder"], indirect=True)
 
 
 @pytest.fixture

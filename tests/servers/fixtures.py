@@ -1,4 +1,4 @@
-"""The servers as fixtures: each is started when the first test asks for it, and lives as long as the session."""
+"""Fixtures of servers, each started by the first test that needs it and stopped at the end of the session."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def s3_server() -> Iterator[S3Server]:
 
 @pytest.fixture(scope="session")
 def s3_client(s3_server: S3Server) -> Iterator[S3Client]:
-    """The client of the stores, made once: that takes longer than most tests."""
+    """The client of the stores, created once, because that takes longer than most tests."""
     from registry.storage.s3_client import make_client
 
     client = make_client(s3_server.settings(bucket="", prefix=""), attempts=3)
@@ -66,7 +66,7 @@ def s3_bucket(s3_client: S3Client) -> str:
 
 @pytest.fixture
 def s3_settings(s3_server: S3Server, s3_bucket: str) -> S3Settings:
-    """A place where nothing lies yet."""
+    """Settings with an unused prefix."""
     return s3_server.settings(bucket=s3_bucket, prefix=f"tests/{uuid.uuid4()}")
 
 
@@ -90,6 +90,6 @@ def folder_store(tmp_path: Path) -> FolderStore:
 
 @pytest.fixture(params=["folder", "s3"])
 def object_store(request: pytest.FixtureRequest) -> ObjectStore:
-    """An empty store, in each of the homes."""
+    """An empty store of each kind."""
     store: ObjectStore = request.getfixturevalue(f"{request.param}_store")
     return store

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
-from tests.servers.processes import free_ports, start, stop, tail_of, until
+from tests.servers.processes import find_free_ports, read_log_tail, start_process, stop_process, wait_until
 
 DEPLOYED = Path(__file__).parents[2] / "docker" / "nginx.conf"
 NGINX = shutil.which("nginx", path=f"{os.environ.get('PATH', '')}:/usr/sbin")  # Debian's is not on every user's PATH
@@ -29,15 +29,15 @@ def nginx_command(folder: Path, listen: str, replicas: Sequence[str]) -> list[st
 @contextmanager
 def serve_nginx(folder: Path, replicas: Sequence[str]) -> Iterator[tuple[str, Path]]:
     """Run nginx in front of the replicas; yield its address and its log."""
-    [port] = free_ports(1)
+    [port] = find_free_ports(1)
     log = folder / "log"
-    process = start(nginx_command(folder, f"listen 127.0.0.1:{port};", replicas), log)
+    process = start_process(nginx_command(folder, f"listen 127.0.0.1:{port};", replicas), log)
     try:
-        until(lambda: process.poll() is not None or _is_listening(port), "the start of nginx")
-        assert process.poll() is None, tail_of(log)
+        wait_until(lambda: process.poll() is not None or _is_listening(port), "the start of nginx")
+        assert process.poll() is None, read_log_tail(log)
         yield f"127.0.0.1:{port}", log
     finally:
-        stop(process, signal.SIGTERM)
+        stop_process(process, signal.SIGTERM)
 
 
 def _is_listening(port: int) -> bool:

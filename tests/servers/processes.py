@@ -1,4 +1,4 @@
-"""What starting any server takes: free ports, a process that does not outlive its parent, a wait for a condition."""
+"""Start and stop server processes: free ports, a process that does not outlive its parent, a wait for a condition."""
 
 import os
 import random
@@ -11,34 +11,34 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from pathlib import Path
 
-# Below the range from which systems give ports to outgoing connections, so that none of those takes one meanwhile.
+# Below the range of ephemeral ports, so that no outgoing connection takes one meanwhile.
 PORTS = range(20_000, 32_000)
 
 
 class ServerUnavailable(RuntimeError):
-    """A server that tests need cannot be had, and the message says what to install or set."""
+    """A server that tests need cannot be started; the message says what to install or set."""
 
 
-def free_ports(count: int) -> list[int]:
-    """Ports of loopback on which nothing listened a moment ago."""
-    found: list[int] = []
-    # Workers that start at once must not walk through the ports in one order.
+def find_free_ports(count: int) -> list[int]:
+    """Return free ports of the loopback interface."""
+    ports: list[int] = []
+    # In random order, because test workers that start at the same time would otherwise try the same ports.
     for port in random.SystemRandom().sample(PORTS, len(PORTS)):
         with socket.socket() as probe:
             try:
                 probe.bind(("127.0.0.1", port))
             except OSError:
                 continue
-        found.append(port)
-        if len(found) == count:
-            return found
-    raise ServerUnavailable(f"no {count} free ports in {PORTS}: end some servers")
+        ports.append(port)
+        if len(ports) == count:
+            return ports
+    raise ServerUnavailable(f"fewer than {count} free ports in {PORTS}: stop some servers")
 
 
-def start(
+def start_process(
     command: Sequence[str], log: Path, *, env: dict[str, str] | None = None, user: int | None = None
 ) -> subprocess.Popen[bytes]:
-    """The command in a process group of its own, which ends when this process is killed, where the system can do so."""
+    """Start the command in a process group of its own, which is killed with this process where `setpriv` exists."""
     if setpriv := shutil.which("setpriv"):
         command = [setpriv, "--pdeathsig", "KILL", *command]
     with log.open("ab") as output:
@@ -56,8 +56,8 @@ def start(
         )
 
 
-def stop(process: subprocess.Popen[bytes], sign: signal.Signals, *, wait_s: float = 10) -> None:
-    """The process and its group are gone: asked by the signal first, killed if that does not help."""
+def stop_process(process: subprocess.Popen[bytes], sign: signal.Signals, *, wait_s: float = 10) -> None:
+    """End the process and its group, by the signal first and by SIGKILL if that does not help."""
     if process.poll() is None:
         process.send_signal(sign)
         with suppress(subprocess.TimeoutExpired):
@@ -67,15 +67,15 @@ def stop(process: subprocess.Popen[bytes], sign: signal.Signals, *, wait_s: floa
     process.wait()
 
 
-def until(condition: Callable[[], bool], what: str = "the condition", *, wait_s: float = 60) -> None:
-    """Return as soon as the condition holds; TimeoutError says what did not happen."""
-    end = time.monotonic() + wait_s
+def wait_until(condition: Callable[[], bool], what: str = "the condition", *, wait_s: float = 60) -> None:
+    """Wait until the condition is true; the TimeoutError names what was awaited."""
+    deadline = time.monotonic() + wait_s
     while not condition():
-        if time.monotonic() > end:
+        if time.monotonic() > deadline:
             raise TimeoutError(f"{what}: not within {wait_s} s")
         time.sleep(0.02)
 
 
-def tail_of(log: Path) -> str:
-    """The last lines of a server's log, for the message of a failed start."""
+def read_log_tail(log: Path) -> str:
+    """Return the last lines of a server's log, for the message of a failed start."""
     return "\n".join(log.read_text(errors="replace").splitlines()[-15:])

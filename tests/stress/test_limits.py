@@ -15,7 +15,7 @@ from registry.access.caller import OPERATOR
 from registry.access.grants import grant_right
 from tests.e2e.process import proxy_process
 from tests.servers.nginx import NGINX, NO_NGINX
-from tests.servers.processes import until
+from tests.servers.processes import wait_until
 from tests.service.deployment import TASK, picture
 from tests.stress.limits.half_sent import open_connections
 from tests.stress.limits.load import Flood, client_of, predict_in_turn, predict_often
@@ -219,7 +219,7 @@ def test_half_sent_requests_are_ended_and_others_are_served_meanwhile(
     assert half_sent.statuses.total() == opened == scale.open_connections
     assert grown_bytes < opened * EACH_BYTES
     assert predict_status(server) == 200
-    until(lambda: server.sockets <= sockets + 10, "the end of every connection", wait_s=60)
+    wait_until(lambda: server.sockets <= sockets + 10, "the end of every connection", wait_s=60)
 
 
 @pytest.mark.parametrize("kind", ["heads", "bodies"])
@@ -264,4 +264,4 @@ def test_clients_that_read_nothing_are_disconnected_and_others_are_served(server
     assert readers.statuses.total() == opened == scale.readers
     assert grown_bytes < opened * MIB
     assert predict_status(server) == 200
-    until(lambda: server.sockets <= sockets + 10, "the end of every connection", wait_s=60)
+    wait_until(lambda: server.sockets <= sockets + 10, "the end of every connection", wait_s=60)

@@ -12,7 +12,7 @@ from typer.main import get_command
 from alacarte.cli.main import app
 from tests.cli.fixtures import run
 from tests.cli.service.conftest import RunAs
-from tests.servers.processes import free_ports
+from tests.servers.processes import find_free_ports
 from tests.service.deployment import GARBAGE, TASK, Deployment, picture
 
 ID = "00000000-0000-7000-8000-000000000001"
@@ -101,7 +101,7 @@ def test_a_wrong_token_is_reported_in_one_line(command: str, deployment: Deploym
 
 @pytest.mark.parametrize("command", ARGUMENTS)
 def test_an_unreachable_service_is_reported_in_one_line(command: str, files: dict[str, str]) -> None:
-    [port] = free_ports(1)
+    [port] = find_free_ports(1)
 
     ended = run(*command_line(command, files), "--url", f"http://127.0.0.1:{port}", "--token", GARBAGE)
 

@@ -32,9 +32,9 @@ from registry.access.users import create_user
 from registry.catalog.source_status import ShardStatus, SourceStatus
 from registry.registry import Registry
 from service.settings import ServiceSettings
-from tests.servers.processes import until
+from tests.servers.processes import wait_until
 
-on_sqlite = pytest.mark.parametrize("home", ["sqlite-folder"], indirect=True)
+on_sqlite = pytest.mark.parametrize("backend", ["sqlite-folder"], indirect=True)
 TIMEOUT_SECONDS = 60
 
 
@@ -87,7 +87,7 @@ def test_a_worker_that_ends_by_itself_is_restarted(
             pids.add(worker.pid)
             return len(pids) > 1
 
-        until(is_restarted, "another worker", wait_s=TIMEOUT_SECONDS)
+        wait_until(is_restarted, "another worker", wait_s=TIMEOUT_SECONDS)
 
     supervisor.run(accompany)
 
@@ -112,7 +112,7 @@ def test_a_worker_that_ignores_sigterm_is_killed(tmp_path: Path, monkeypatch: py
     ignore = "import signal, time; signal.signal(signal.SIGTERM, signal.SIG_IGN); print(1, flush=True)"
     monkeypatch.setattr(worker, "_command", [sys.executable, "-c", f"{ignore}; time.sleep(600)"])
     worker.start()
-    until(lambda: worker.log.read_text() != "", "the start", wait_s=TIMEOUT_SECONDS)
+    wait_until(lambda: worker.log.read_text() != "", "the start", wait_s=TIMEOUT_SECONDS)
 
     worker.terminate()
     worker.wait(0.1)

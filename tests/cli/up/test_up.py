@@ -26,13 +26,13 @@ from registry.registry import Registry, open_registry
 from registry.settings import RegistrySettings
 from tests.cli.fixtures import draw, run
 from tests.cli.up.test_supervisor import is_alive
-from tests.servers.processes import until
+from tests.servers.processes import wait_until
 from tests.trainer.worker.fixtures import ENDLESS, add_source, add_task, is_training, load_shards
 
 ROOT = Path(__file__).parents[3]
 TIMEOUT_SECONDS = 120
 SERVING = "serving at "
-on_sqlite = pytest.mark.parametrize("home", ["sqlite-folder"], indirect=True)
+on_sqlite = pytest.mark.parametrize("backend", ["sqlite-folder"], indirect=True)
 
 
 # A demo that is trained within seconds.
@@ -142,7 +142,7 @@ def test_a_second_start_finds_the_registry_and_ctrl_c_returns_the_shard_in_train
     source = add_source(registry, add_task(registry, ENDLESS), draw(tmp_path / "pictures", each=4))
     with running_up(first.home, tmp_path / "stdout") as process:
         wait_until_serving(process)
-        until(lambda: is_training(registry, source), "the training", wait_s=TIMEOUT_SECONDS)
+        wait_until(lambda: is_training(registry, source), "the training", wait_s=TIMEOUT_SECONDS)
         [worker] = children_of(process.pid)
         process.send_signal(signal.SIGINT)
         _, err = process.communicate(timeout=TIMEOUT_SECONDS)
@@ -167,7 +167,7 @@ def test_the_worker_ends_when_the_service_is_killed(first: FirstStart, tmp_path:
         process.kill()
         process.wait()
 
-        until(lambda: not is_alive(worker), "the end of the worker", wait_s=TIMEOUT_SECONDS)
+        wait_until(lambda: not is_alive(worker), "the end of the worker", wait_s=TIMEOUT_SECONDS)
 
 
 def children_of(pid: int) -> list[int]:

@@ -1,4 +1,4 @@
-"""One PostgreSQL database for all tests here, emptied after each: they are many, and making one takes longer."""
+"""One PostgreSQL database for all tests of this folder, cleared after each, which is faster than creating one."""
 
 from collections.abc import Iterator
 
@@ -11,8 +11,8 @@ from registry.log.chain import GENESIS_HASH
 from tests.servers.postgres import PostgresServer
 
 
-def empty(database: Database) -> None:
-    """Leaves the tables as a migration does."""
+def clear_tables(database: Database) -> None:
+    """Restore the tables to their state after the migrations."""
     with database.write_transaction() as session:
         tables = [table for table in database.metadata.sorted_tables if table.name != LogHead.__tablename__]
         if database.is_sqlite:
@@ -25,7 +25,7 @@ def empty(database: Database) -> None:
 
 @pytest.fixture(scope="session")
 def shared_postgres(postgres_server: PostgresServer, postgres_template: str) -> Iterator[Database]:
-    """A database with all tables and no rows, which whoever uses it empties again."""
+    """A migrated database without rows, which is cleared after each use."""
     url = postgres_server.make_database(template=postgres_template)
     database = Database(url)
     yield database
@@ -34,12 +34,12 @@ def shared_postgres(postgres_server: PostgresServer, postgres_template: str) -> 
 
 
 @pytest.fixture
-def database(home: str, request: pytest.FixtureRequest) -> Iterator[Database]:
-    """A database with all tables and no rows."""
-    if home == "postgres-s3":
+def database(backend: str, request: pytest.FixtureRequest) -> Iterator[Database]:
+    """A migrated database without rows."""
+    if backend == "postgres-s3":
         shared: Database = request.getfixturevalue("shared_postgres")
         yield shared
-        empty(shared)
+        clear_tables(shared)
     else:
         own = Database(request.getfixturevalue("sqlite_url"))
         yield own

@@ -1,4 +1,4 @@
-"""A registry with many users, groups, grants and prompts, written at once."""
+"""Fill a registry with many users, groups, grants and prompts, by bulk inserts."""
 
 import random
 from datetime import UTC, datetime
@@ -21,7 +21,7 @@ from registry.storage.keys import prompt_key
 
 PROMPTS = 5  # a source
 MEMBERS = 100  # a group
-ASKING = 200  # users whose tokens are told
+RETURNED_TOKENS = 200
 TASK = "flowers"
 RELEASE = "spring"
 MADE = datetime(2025, 1, 1, tzinfo=UTC)
@@ -30,29 +30,29 @@ Rows = list[dict[str, Any]]  # Any: values of columns
 
 
 def seed(database: Database, sources: int, users: int, grants: int = 20) -> dict[str, list[UUID]]:
-    """Fills the tables; some tokens, each with the sources that were granted to its holder by name."""
-    chance = random.Random(0)
+    """Fill the tables; return some tokens, each with the sources that were granted to its user directly."""
+    rng = random.Random(0)
     with database.write_transaction() as session:
         task = create_task(session, OPERATOR, TASK, backbone="vit_tiny_patch16_224", labels=_labels(100))
-        people = [new_id() for _ in range(users)]
+        user_ids = [new_id() for _ in range(users)]
         groups = [new_id() for _ in range(max(1, users // MEMBERS))]
-        session.execute(insert(User), [*_users(people, is_group=False), *_users(groups, is_group=True)])
-        source_ids = _seed_sources(session, task.id, [chance.choice(people) for _ in range(sources)])
+        session.execute(insert(User), [*_users(user_ids, is_group=False), *_users(groups, is_group=True)])
+        source_ids = _seed_sources(session, task.id, [rng.choice(user_ids) for _ in range(sources)])
         session.execute(
-            insert(Membership), [{"group_id": chance.choice(groups), "member_id": person} for person in people[::2]]
+            insert(Membership), [{"group_id": rng.choice(groups), "member_id": user} for user in user_ids[::2]]
         )
-        granted = {holder: chance.sample(source_ids, grants) for holder in (*people, *groups)}
-        session.execute(insert(Grant), [_grant(holder, each) for holder in granted for each in granted[holder]])
+        granted = {holder: rng.sample(source_ids, grants) for holder in (*user_ids, *groups)}
+        session.execute(insert(Grant), [_grant(holder, source) for holder in granted for source in granted[holder]])
         pin_release(session, OPERATOR, task.id, RELEASE)
-        texts = {person: _text(chance) for person in people}
-        session.execute(insert(Token), [_token(person, texts[person]) for person in people])
+        texts = {user: _text(rng) for user in user_ids}
+        session.execute(insert(Token), [_token(user, texts[user]) for user in user_ids])
         session.execute(text("ANALYZE"))
-    return {texts[person]: granted[person] for person in chance.sample(people, min(ASKING, users))}
+    return {texts[user]: granted[user] for user in rng.sample(user_ids, min(RETURNED_TOKENS, users))}
 
 
 def _seed_sources(session: Session, task_id: UUID, owners: list[UUID]) -> list[UUID]:
     ids = [new_id() for _ in owners]
-    known: Rows = [
+    sources: Rows = [
         {
             "id": source,
             "task_id": task_id,
@@ -63,23 +63,23 @@ def _seed_sources(session: Session, task_id: UUID, owners: list[UUID]) -> list[U
         }
         for number, (source, owner) in enumerate(zip(ids, owners, strict=True))
     ]
-    session.execute(insert(Source), known)
+    session.execute(insert(Source), sources)
     shards: Rows = [_shard(source, number) for source in ids for number in range(PROMPTS)]
     session.execute(insert(Shard), shards)
     session.execute(insert(Prompt), [_prompt(task_id, shard) for shard in shards])
     return ids
 
 
-def _text(chance: random.Random) -> str:
-    prefix, secret = (chance.choices(PREFIX_ALPHABET, k=length) for length in (PREFIX_LENGTH, 43))
+def _text(rng: random.Random) -> str:
+    prefix, secret = (rng.choices(PREFIX_ALPHABET, k=length) for length in (PREFIX_LENGTH, 43))
     return f"alc_{''.join(prefix)}_{''.join(secret)}"
 
 
-def _token(person: UUID, text: str) -> dict[str, Any]:
+def _token(user: UUID, text: str) -> dict[str, Any]:
     credential = parse_token(text)
     return {
         "id": new_id(),
-        "user_id": person,
+        "user_id": user,
         "prefix": credential.prefix,
         "hash": credential.hash,
         "note": "",

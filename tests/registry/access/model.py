@@ -1,4 +1,4 @@
-"""A model of rights in plain Python, to hold the real ones against."""
+"""A model of rights in plain Python, to compare the real ones with."""
 
 from dataclasses import dataclass, field
 from uuid import UUID
@@ -8,8 +8,8 @@ from registry.db.models.users import RIGHTS
 
 
 @dataclass
-class Model:
-    """What there should be: the rules of rights, said once more without SQL."""
+class RightsModel:
+    """The expected users, sources and grants, and the rules of rights without SQL."""
 
     roles: dict[UUID, Role] = field(default_factory=dict)
     groups: set[UUID] = field(default_factory=set)
@@ -35,7 +35,7 @@ class Model:
     def usable(self, user: UUID, task: UUID) -> set[UUID]:
         return {s for s, (its_task, _, _) in self.sources.items() if its_task == task and "use" in self.rights(user, s)}
 
-    def may_hand_out(self, user: UUID, source: UUID) -> set[Right]:
+    def grantable(self, user: UUID, source: UUID) -> set[Right]:
         if self.roles[user] == "admin" or self.sources[source][2] == user:
             return set(RIGHTS)
         return {"use"} if "manage" in self.rights(user, source) else set()

@@ -16,8 +16,7 @@ from registry.db.models.log import LogEntry
 from registry.db.models.users import RIGHTS
 from registry.errors import DomainError, Forbidden, Invalid, NotFound
 from registry.ids import new_id
-from tests.registry.access.callers import caller_of
-from tests.registry.factories import make_source, make_task, make_user
+from tests.registry.factories import make_caller, make_source, make_task, make_user
 
 
 def test_a_second_grant_is_the_first(database: Database) -> None:
@@ -64,15 +63,15 @@ def test_rights_are_handed_out_by_those_who_may(database: Database, standing: st
         for right in RIGHTS:
             user = make_user(session)
             if right in MAY_HAND_OUT[standing]:
-                given = grant_right(session, caller_of(giver), user.id, source.id, right)
+                given = grant_right(session, make_caller(giver), user.id, source.id, right)
                 assert given.granted_by == giver.id
-                revoke_right(session, caller_of(giver), user.id, source.id, right)
+                revoke_right(session, make_caller(giver), user.id, source.id, right)
             else:
                 with pytest.raises(Forbidden):
-                    grant_right(session, caller_of(giver), user.id, source.id, right)
+                    grant_right(session, make_caller(giver), user.id, source.id, right)
                 grant_right(session, OPERATOR, user.id, source.id, right)
                 with pytest.raises(Forbidden):
-                    revoke_right(session, caller_of(giver), user.id, source.id, right)
+                    revoke_right(session, make_caller(giver), user.id, source.id, right)
 
 
 def test_what_a_stranger_may_not_see_and_what_is_not_there_look_alike(database: Database) -> None:
@@ -83,7 +82,7 @@ def test_what_a_stranger_may_not_see_and_what_is_not_there_look_alike(database: 
         for source_id in (source.id, new_id()):
             for act in (grant_right, revoke_right):
                 with pytest.raises(NotFound) as refusal:
-                    act(session, caller_of(stranger), stranger.id, source_id, "use")
+                    act(session, make_caller(stranger), stranger.id, source_id, "use")
                 told.append(str(refusal.value).replace(str(source_id), "ID"))
 
         assert len(set(told)) == 1
@@ -96,7 +95,7 @@ def test_a_source_that_is_being_forgotten_has_no_grants_any_more(database: Datab
         source.name, source.erasure_id = None, new_id()
         session.flush()
 
-        for caller in (OPERATOR, caller_of(user)):
+        for caller in (OPERATOR, make_caller(user)):
             assert list_grants(session, caller).items == ()
         with pytest.raises(NotFound):
             grant_right(session, OPERATOR, user.id, source.id, "use")
@@ -131,11 +130,11 @@ def test_callers_see_the_grants_of_what_they_own_or_manage_and_their_own(databas
             name: {given.id for given in list_grants(session, caller).items}
             for name, caller in {
                 "operator": OPERATOR,
-                "owner": caller_of(owner),
-                "manager": caller_of(manager),
-                "reader": caller_of(reader),
-                "member": caller_of(member),
-                "stranger": caller_of(stranger),
+                "owner": make_caller(owner),
+                "manager": make_caller(manager),
+                "reader": make_caller(reader),
+                "member": make_caller(member),
+                "stranger": make_caller(stranger),
                 "nobody": Caller(None, "predictor"),
             }.items()
         }
@@ -150,7 +149,7 @@ def test_callers_see_the_grants_of_what_they_own_or_manage_and_their_own(databas
             "nobody": set(),
         }
         assert [given.id for given in list_grants(session, OPERATOR, source.id, reader.id).items] == [reading]
-        assert list_grants(session, caller_of(reader), other.id).items == ()
+        assert list_grants(session, make_caller(reader), other.id).items == ()
 
 
 def test_granting_to_a_user_who_is_being_removed_never_waits_in_a_circle(database: Database) -> None:

@@ -15,10 +15,9 @@ from registry.db.database import Database
 from registry.db.models.log import LogEntry
 from registry.errors import Conflict, Forbidden, Invalid, NotFound, Unauthenticated
 from registry.ids import new_id
-from tests.registry.access.callers import caller_of
 from tests.registry.access.fixtures import TASK, seed
 from tests.registry.access.test_usable_plan import SCANNED, recorded
-from tests.registry.factories import make_prompt, make_shard, make_source, make_task, make_user
+from tests.registry.factories import make_caller, make_prompt, make_shard, make_source, make_task, make_user
 
 ISSUER = "https://id.example/realm"
 
@@ -111,9 +110,9 @@ def test_only_admins_bind(database: Database) -> None:
         for role in ("owner", "predictor"):
             user = make_user(session, role=role)
             with pytest.raises(Forbidden):
-                bind_subject(session, caller_of(user), user.id, ISSUER, "me")
+                bind_subject(session, make_caller(user), user.id, ISSUER, "me")
             with pytest.raises(Forbidden):
-                unbind_subject(session, caller_of(user), user.id)
+                unbind_subject(session, make_caller(user), user.id)
 
 
 def test_groups_and_nobody_have_no_subject(database: Database) -> None:
@@ -137,9 +136,9 @@ def test_an_issuer_may_call_somebody(subject: str) -> None:
 def test_the_log_tells_who_bound_whom_and_not_as_what(database: Database) -> None:
     with database.write_transaction() as session:
         admin, ana = make_user(session, role="admin"), make_user(session)
-        bind_subject(session, caller_of(admin), ana.id, ISSUER, "a name to hide")
-        bind_subject(session, caller_of(admin), ana.id, ISSUER, "a name to hide")
-        unbind_subject(session, caller_of(admin), ana.id)
+        bind_subject(session, make_caller(admin), ana.id, ISSUER, "a name to hide")
+        bind_subject(session, make_caller(admin), ana.id, ISSUER, "a name to hide")
+        unbind_subject(session, make_caller(admin), ana.id)
         lines = session.scalars(select(LogEntry).order_by(LogEntry.number)).all()
 
     assert [(line.action, line.actor, line.subject) for line in lines] == [

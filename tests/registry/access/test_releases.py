@@ -15,8 +15,7 @@ from registry.db.database import Database
 from registry.db.models.prompts import ReleaseLoss, ReleasePrompt
 from registry.errors import Conflict, Forbidden, NotFound
 from registry.ids import new_id
-from tests.registry.access.callers import caller_of
-from tests.registry.factories import make_prompt, make_shard, make_source, make_task, make_user
+from tests.registry.factories import make_caller, make_prompt, make_shard, make_source, make_task, make_user
 
 
 def pins_of(session: Session, release: UUID) -> list[UUID]:
@@ -87,10 +86,10 @@ def test_only_admins_pin_and_remove(database: Database) -> None:
         task = make_task(session)
         make_prompt(session, make_shard(session, make_source(session, task, owner)))
         with pytest.raises(Forbidden):
-            pin_release(session, caller_of(owner), task.id, "spring")
+            pin_release(session, make_caller(owner), task.id, "spring")
         release = pin_release(session, OPERATOR, task.id, "spring")
         with pytest.raises(Forbidden):
-            remove_release(session, caller_of(owner), release.id)
+            remove_release(session, make_caller(owner), release.id)
         remove_release(session, OPERATOR, release.id)
         for gone in (remove_release, read_release):
             with pytest.raises(NotFound):
@@ -119,7 +118,7 @@ def test_callers_see_as_much_of_a_release_as_of_its_sources(database: Database) 
             )
         session.flush()
         all_of_it = read_release(session, OPERATOR, release.id)
-        part_of_it = read_release(session, caller_of(reader), release.id)
+        part_of_it = read_release(session, make_caller(reader), release.id)
 
         assert {m.prompt_id for m in all_of_it.members} == {prompt.id for prompt in prompts}
         assert [m.source_id for m in part_of_it.members] == [mine.id]

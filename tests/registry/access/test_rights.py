@@ -13,8 +13,7 @@ from registry.db.models.catalog import Source
 from registry.db.models.users import RIGHTS
 from registry.errors import Forbidden, NotFound
 from registry.ids import new_id
-from tests.registry.access.callers import caller_of
-from tests.registry.factories import make_source, make_task, make_user
+from tests.registry.factories import make_caller, make_source, make_task, make_user
 
 # What each standing lets do with a source; `None`: not even see it.
 STANDINGS: dict[str, set[Right] | None] = {
@@ -38,13 +37,13 @@ def test_each_standing_has_just_its_rights(database: Database, through: str) -> 
         source = make_source(session, task, owner)
         for standing, rights in STANDINGS.items():
             user = make_user(session, role="admin" if standing == "admin" else "owner")
-            caller = caller_of(user)
+            caller = make_caller(user)
             if standing == "operator":
                 caller = OPERATOR
             elif standing == "nobody":
                 caller = Caller(None, "predictor")
             elif standing == "owner":
-                caller = caller_of(owner)
+                caller = make_caller(owner)
             elif standing == "owner of another":
                 grant_right(session, OPERATOR, user.id, make_source(session, task, user).id, "manage")
             elif standing in RIGHTS:
@@ -71,7 +70,7 @@ def test_an_admin_uses_what_is_granted(database: Database) -> None:
         admin, source = make_user(session, role="admin"), make_source(session, make_task(session))
         grant_right(session, OPERATOR, admin.id, source.id, "use")
 
-        assert require_right(session, caller_of(admin), "use", source.id).id == source.id
+        assert require_right(session, make_caller(admin), "use", source.id).id == source.id
 
 
 def test_a_right_ends_with_its_grant_and_with_the_membership(database: Database) -> None:
@@ -83,10 +82,10 @@ def test_a_right_ends_with_its_grant_and_with_the_membership(database: Database)
         grant_right(session, OPERATOR, user.id, source.id, "forget")
         revoke_right(session, OPERATOR, user.id, source.id, "forget")
         with pytest.raises(Forbidden):
-            require_right(session, caller_of(user), "forget", source.id)
+            require_right(session, make_caller(user), "forget", source.id)
         remove_member(session, OPERATOR, group.id, user.id)
         with pytest.raises(NotFound):
-            require_right(session, caller_of(user), "use", source.id)
+            require_right(session, make_caller(user), "use", source.id)
 
 
 def test_nobody_has_a_right_to_what_is_being_forgotten(database: Database) -> None:
@@ -95,7 +94,7 @@ def test_nobody_has_a_right_to_what_is_being_forgotten(database: Database) -> No
         source = make_source(session, make_task(session), owner)
         source.name, source.erasure_id = None, new_id()
         session.flush()
-        for caller in (OPERATOR, caller_of(owner)):
+        for caller in (OPERATOR, make_caller(owner)):
             assert session.scalars(select(Source.id).where(is_visible_to(caller))).all() == []
             for right in RIGHTS:
                 with pytest.raises(NotFound):
@@ -104,7 +103,7 @@ def test_nobody_has_a_right_to_what_is_being_forgotten(database: Database) -> No
 
 def test_what_may_not_be_seen_and_what_is_not_there_look_alike(database: Database) -> None:
     with database.write_transaction() as session:
-        source, stranger = make_source(session, make_task(session)), caller_of(make_user(session))
+        source, stranger = make_source(session, make_task(session)), make_caller(make_user(session))
         told = set()
         for source_id in (source.id, new_id()):
             with pytest.raises(NotFound) as refusal:

@@ -1,4 +1,4 @@
-"""Rights against a model of them in plain Python, over whatever sequence of acts hypothesis comes up with."""
+"""Rights agree with a model in plain Python after any sequence of actions that hypothesis generates."""
 
 from contextlib import nullcontext
 from uuid import UUID
@@ -23,20 +23,20 @@ from registry.db.models.prompts import Prompt
 from registry.db.models.users import RIGHTS, ROLES
 from registry.errors import DomainError, Forbidden, NotFound, Unauthenticated
 from registry.ids import new_id
-from tests.registry.access.conftest import empty
-from tests.registry.access.model import Model
+from tests.registry.access.conftest import clear_tables
+from tests.registry.access.model import RightsModel
 from tests.registry.factories import make_prompt, make_shard, make_source, make_task
 
 pick = st.integers(0, 1_000_000)
 
 
-class Rights(RuleBasedStateMachine):
-    """Acts that change rights, and after each of them every question that there is."""
+class RightsMachine(RuleBasedStateMachine):
+    """Actions that change rights; after each of them, all rights are compared with the model."""
 
     def __init__(self, database: Database) -> None:
         super().__init__()
         self.database = database
-        self.model = Model()
+        self.model = RightsModel()
         self.tasks: list[Task] = []
         self.gone: list[UUID] = [new_id()]  # sources that are not there, any more or at all
         self.dead: list[str] = []  # tokens likewise
@@ -44,13 +44,13 @@ class Rights(RuleBasedStateMachine):
             tuple[str, UUID], list[UsablePromptSet]
         ] = {}  # what was found for a token and a task, and when
 
-    def any_of(self, things: object, number: int) -> UUID | None:
+    def pick_one(self, things: object, number: int) -> UUID | None:
         known = sorted(things)  # type: ignore[call-overload]  # an iterable of ids
         return known[number % len(known)] if known else None
 
     @initialize()
     def begin(self) -> None:
-        empty(self.database)
+        clear_tables(self.database)
         with self.database.write_transaction() as session:
             self.tasks = [make_task(session) for _ in range(2)]
         self.add_user("predictor")
@@ -77,7 +77,7 @@ class Rights(RuleBasedStateMachine):
 
     @rule(group=pick, user=pick)
     def change_membership(self, group: int, user: int) -> None:
-        chosen, member = self.any_of(self.model.groups, group), self.any_of(self.model.roles, user)
+        chosen, member = self.pick_one(self.model.groups, group), self.pick_one(self.model.roles, user)
         if chosen is None or member is None:
             return
         with self.database.write_transaction() as session:
@@ -88,8 +88,8 @@ class Rights(RuleBasedStateMachine):
         self.model.members ^= {(chosen, member)}
 
     @rule(user=pick)
-    def take_user_away(self, user: int) -> None:
-        chosen = self.any_of({*self.model.roles, *self.model.groups}, user)
+    def remove_user_or_group(self, user: int) -> None:
+        chosen = self.pick_one({*self.model.roles, *self.model.groups}, user)
         admins = [known for known, role in self.model.roles.items() if role == "admin"]
         if chosen is None or admins == [chosen]:
             return
@@ -106,7 +106,7 @@ class Rights(RuleBasedStateMachine):
             model.sources[source] = (task, name, None if owner == chosen else owner)
 
     @rule(token=pick)
-    def take_token_back(self, token: int) -> None:
+    def revoke_one_token(self, token: int) -> None:
         if not self.model.tokens:
             return
         text = sorted(self.model.tokens)[token % len(self.model.tokens)]
@@ -116,7 +116,7 @@ class Rights(RuleBasedStateMachine):
 
     @rule(task=pick, owner=pick, is_owned=st.booleans())
     def add_source(self, task: int, owner: int, is_owned: bool) -> None:
-        owner_id = self.any_of(self.model.roles, owner) if is_owned else None
+        owner_id = self.pick_one(self.model.roles, owner) if is_owned else None
         with self.database.write_transaction() as session:
             source = make_source(session, session.merge(self.tasks[task % 2]), name=f"source {new_id().hex}")
             source.owner_id = owner_id
@@ -125,23 +125,23 @@ class Rights(RuleBasedStateMachine):
 
     @rule(source=pick)
     def add_prompt(self, source: int) -> None:
-        if (chosen := self.any_of(self.model.sources, source)) is None:
+        if (chosen := self.pick_one(self.model.sources, source)) is None:
             return
         with self.database.write_transaction() as session:
             prompt = make_prompt(session, make_shard(session, session.get_one(Source, chosen)))
         self.model.prompts[prompt.id] = chosen
 
     @rule(prompt=pick)
-    def take_prompt_away(self, prompt: int) -> None:
-        if (chosen := self.any_of(self.model.prompts, prompt)) is None:
+    def delete_prompt(self, prompt: int) -> None:
+        if (chosen := self.pick_one(self.model.prompts, prompt)) is None:
             return
         with self.database.write_transaction() as session:
             session.execute(delete(Prompt).where(Prompt.id == chosen))
         del self.model.prompts[chosen]
 
     @rule(source=pick)
-    def begin_to_forget(self, source: int) -> None:
-        if (chosen := self.any_of(self.model.sources, source)) is None:
+    def forget_source(self, source: int) -> None:
+        if (chosen := self.pick_one(self.model.sources, source)) is None:
             return
         with self.database.write_transaction() as session:
             forgotten = update(Source).where(Source.id == chosen)
@@ -153,23 +153,23 @@ class Rights(RuleBasedStateMachine):
 
     @rule(caller=pick, user=pick, source=pick, right=st.sampled_from(RIGHTS), is_operator=st.booleans())
     def change_grant(self, caller: int, user: int, source: int, right: Right, is_operator: bool) -> None:
-        by, to = self.any_of(self.model.roles, caller), self.any_of({*self.model.roles, *self.model.groups}, user)
-        chosen = self.any_of(self.model.sources, source)
+        by, to = self.pick_one(self.model.roles, caller), self.pick_one({*self.model.roles, *self.model.groups}, user)
+        chosen = self.pick_one(self.model.sources, source)
         if by is None or to is None or chosen is None:
             return
         given = (to, chosen, right)
-        is_paused = given in self.model.grants
+        is_granted = given in self.model.grants
         expected: type[DomainError] | None = None
         if not is_operator and not self.model.rights(by, chosen):
             expected = NotFound
-        elif not is_operator and right not in self.model.may_hand_out(by, chosen):
+        elif not is_operator and right not in self.model.grantable(by, chosen):
             expected = Forbidden
         as_whom = OPERATOR if is_operator else Caller(by, self.model.roles[by])
         with (
             nullcontext() if expected is None else pytest.raises(expected),
             self.database.write_transaction() as session,
         ):
-            (revoke_right if is_paused else grant_right)(session, as_whom, to, chosen, right)
+            (revoke_right if is_granted else grant_right)(session, as_whom, to, chosen, right)
         if expected is None:
             self.model.grants ^= {given}
 
@@ -184,15 +184,15 @@ class Rights(RuleBasedStateMachine):
         self.model.releases[release.id] = (its_task, pinned)
 
     @rule(release=pick)
-    def take_release_away(self, release: int) -> None:
-        if (chosen := self.any_of(self.model.releases, release)) is None:
+    def remove_one_release(self, release: int) -> None:
+        if (chosen := self.pick_one(self.model.releases, release)) is None:
             return
         with self.database.write_transaction() as session:
             remove_release(session, OPERATOR, chosen)
         del self.model.releases[chosen]
 
     @invariant()
-    def every_token_uses_just_what_it_may(self) -> None:
+    def every_token_reads_its_usable_prompts(self) -> None:
         for text, (_, user) in self.model.tokens.items():
             for task in self.tasks:
                 sources = self.model.usable(user, task.id)
@@ -205,8 +205,8 @@ class Rights(RuleBasedStateMachine):
                 now = {prompt.id for prompt in found.prompts}
                 earlier = self.earlier.setdefault((text, task.id), [])
                 for before in earlier:
-                    is_still_so = {prompt.id for prompt in before.prompts} <= now
-                    assert recheck_usable_prompts(self.database, parse_token(text), before) == is_still_so
+                    is_unchanged = {prompt.id for prompt in before.prompts} <= now
+                    assert recheck_usable_prompts(self.database, parse_token(text), before) == is_unchanged
                 if not earlier or earlier[-1].prompts != found.prompts:
                     earlier.append(found)
         for text in self.dead:
@@ -217,8 +217,8 @@ class Rights(RuleBasedStateMachine):
                     recheck_usable_prompts(self.database, parse_token(text), before)
 
     @rule(token=pick, release=pick)
-    def ask_for_a_release(self, token: int, release: int) -> None:
-        if not self.model.tokens or (chosen := self.any_of(self.model.releases, release)) is None:
+    def read_release_prompts(self, token: int, release: int) -> None:
+        if not self.model.tokens or (chosen := self.pick_one(self.model.releases, release)) is None:
             return
         text = sorted(self.model.tokens)[token % len(self.model.tokens)]
         task, pinned = self.model.releases[chosen]
@@ -230,32 +230,32 @@ class Rights(RuleBasedStateMachine):
         is_pinned = {p.id for p in whole.prompts} <= kept
         assert recheck_usable_prompts(self.database, parse_token(text), whole, release=chosen) == is_pinned
 
-    @rule(token=pick, wishes=st.lists(pick, max_size=3), by_name=st.booleans(), with_gone=st.booleans())
-    def ask_for_some(self, token: int, wishes: list[int], by_name: bool, with_gone: bool) -> None:
+    @rule(token=pick, picks=st.lists(pick, max_size=3), by_name=st.booleans(), with_gone=st.booleans())
+    def read_prompts_of_sources(self, token: int, picks: list[int], by_name: bool, with_gone: bool) -> None:
         if not self.model.tokens or not self.model.sources:
             return
         text = sorted(self.model.tokens)[token % len(self.model.tokens)]
         task = self.tasks[token % 2].id
-        open_sources = self.model.usable(self.model.tokens[text][1], task)
-        wished = {chosen for number in wishes if (chosen := self.any_of(self.model.sources, number)) is not None}
-        asked: list[UUID | str] = [self.model.sources[s][1] if by_name else s for s in wished]
+        usable_sources = self.model.usable(self.model.tokens[text][1], task)
+        named = {chosen for number in picks if (chosen := self.pick_one(self.model.sources, number)) is not None}
+        sources: list[UUID | str] = [self.model.sources[s][1] if by_name else s for s in named]
         if with_gone:
-            asked.append(self.gone[-1])
-        if with_gone or not wished <= open_sources:
+            sources.append(self.gone[-1])
+        if with_gone or not named <= usable_sources:
             with pytest.raises(NotFound):
-                read_usable_prompts(self.database, parse_token(text), task=task, sources=asked)
+                read_usable_prompts(self.database, parse_token(text), task=task, sources=sources)
         else:
-            found = read_usable_prompts(self.database, parse_token(text), task=task, sources=asked)
-            assert set(found.sources) == wished
-            assert recheck_usable_prompts(self.database, parse_token(text), found, sources=asked)
+            found = read_usable_prompts(self.database, parse_token(text), task=task, sources=sources)
+            assert set(found.sources) == named
+            assert recheck_usable_prompts(self.database, parse_token(text), found, sources=sources)
             whole = read_usable_prompts(self.database, parse_token(text), task=task)
-            is_wished = all(prompt.source_id in wished for prompt in whole.prompts)
-            assert recheck_usable_prompts(self.database, parse_token(text), whole, sources=asked) == is_wished
+            is_named = all(prompt.source_id in named for prompt in whole.prompts)
+            assert recheck_usable_prompts(self.database, parse_token(text), whole, sources=sources) == is_named
 
     @rule(user=pick, source=pick, is_gone=st.booleans())
     def require_each_right(self, user: int, source: int, is_gone: bool) -> None:
-        chosen = self.gone[source % len(self.gone)] if is_gone else self.any_of(self.model.sources, source)
-        by = self.any_of(self.model.roles, user)
+        chosen = self.gone[source % len(self.gone)] if is_gone else self.pick_one(self.model.sources, source)
+        by = self.pick_one(self.model.roles, user)
         if by is None or chosen is None:
             return
         rights = set() if is_gone else self.model.rights(by, chosen)
@@ -269,9 +269,9 @@ class Rights(RuleBasedStateMachine):
             assert found == (None if right in rights else Forbidden if rights else NotFound)
 
 
-def test_rights_are_those_of_the_model_after_any_acts(database: Database, home: str) -> None:
-    examples = 30 if home == "sqlite-folder" else 6
+def test_rights_are_those_of_the_model_after_any_acts(database: Database, backend: str) -> None:
+    examples = 30 if backend == "sqlite-folder" else 6
     run_state_machine_as_test(
-        lambda: Rights(database),  # type: ignore[arg-type]  # any callable will do, its documentation says
+        lambda: RightsMachine(database),  # type: ignore[arg-type]  # any callable will do, its documentation says
         settings=settings(max_examples=examples, stateful_step_count=25),
     )

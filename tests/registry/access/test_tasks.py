@@ -11,8 +11,7 @@ from registry.catalog.tasks import Setting, create_task, find_task, list_tasks, 
 from registry.db.database import Database
 from registry.errors import Conflict, Forbidden, Invalid, NotFound
 from registry.ids import new_id
-from tests.registry.access.callers import caller_of
-from tests.registry.factories import make_prompt, make_shard, make_source, make_task, make_user
+from tests.registry.factories import make_caller, make_prompt, make_shard, make_source, make_task, make_user
 
 BACKBONE = "vit_tiny_patch16_224"
 
@@ -98,12 +97,12 @@ def test_only_admins_make_and_remove_tasks(database: Database) -> None:
     with database.write_transaction() as session:
         task = make_task(session)
         for role in ("owner", "predictor"):
-            caller = caller_of(make_user(session, role=role))
+            caller = make_caller(make_user(session, role=role))
             with pytest.raises(Forbidden):
                 create_task(session, caller, "x", backbone=BACKBONE)
             with pytest.raises(Forbidden):
                 remove_task(session, caller, task.id)
-        remove_task(session, caller_of(make_user(session, role="admin")), task.id)
+        remove_task(session, make_caller(make_user(session, role="admin")), task.id)
         with pytest.raises(NotFound):
             find_task(session, task.id)
         with pytest.raises(NotFound):

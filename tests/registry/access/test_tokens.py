@@ -18,8 +18,7 @@ from registry.db.database import Database
 from registry.db.models.users import Token
 from registry.errors import DomainError, Forbidden, Invalid, NotFound, Unauthenticated
 from registry.ids import new_id
-from tests.registry.access.callers import caller_of
-from tests.registry.factories import make_user
+from tests.registry.factories import make_caller, make_user
 
 
 def test_the_holder_of_a_token_is_who_it_was_issued_to(database: Database) -> None:
@@ -116,7 +115,7 @@ def test_the_text_is_kept_nowhere(database: Database, caplog: pytest.LogCaptureF
             for table in ("tokens", "users", "log_entries")
             for row in session.execute(text(f"SELECT * FROM {table}"))
         ]
-        other = caller_of(make_user(session))
+        other = make_caller(make_user(session))
         errors: list[DomainError] = []
         for refused in (
             lambda: authenticate_in_session(session, parse_token(issued.text[:-1])),
@@ -143,20 +142,20 @@ def test_no_two_tokens_are_alike(database: Database) -> None:
 def test_users_have_their_own_tokens_and_admins_everyones(database: Database) -> None:
     with database.write_transaction() as session:
         ana, bob, admin = make_user(session), make_user(session), make_user(session, role="admin")
-        mine = issue_token(session, caller_of(admin), ana.id).token
-        foreign = issue_token(session, caller_of(admin), bob.id).token
-        caller = caller_of(ana)
+        mine = issue_token(session, make_caller(admin), ana.id).token
+        foreign = issue_token(session, make_caller(admin), bob.id).token
+        caller = make_caller(ana)
 
         assert [token.id for token in list_tokens(session, caller).items] == [mine.id]
         assert [token.id for token in list_tokens(session, caller, ana.id).items] == [mine.id]
-        assert {token.id for token in list_tokens(session, caller_of(admin)).items} == {mine.id, foreign.id}
-        assert [token.id for token in list_tokens(session, caller_of(admin), bob.id).items] == [foreign.id]
+        assert {token.id for token in list_tokens(session, make_caller(admin)).items} == {mine.id, foreign.id}
+        assert [token.id for token in list_tokens(session, make_caller(admin), bob.id).items] == [foreign.id]
         for refused in (
             lambda: list_tokens(session, caller, bob.id),
             lambda: revoke_token(session, caller, foreign.id),
             lambda: revoke_token(session, caller, new_id()),
-            lambda: issue_token(session, caller_of(admin), new_id()),
-            lambda: list_tokens(session, caller_of(admin), new_id()),
+            lambda: issue_token(session, make_caller(admin), new_id()),
+            lambda: list_tokens(session, make_caller(admin), new_id()),
         ):
             with pytest.raises(NotFound):
                 refused()
@@ -164,7 +163,7 @@ def test_users_have_their_own_tokens_and_admins_everyones(database: Database) ->
             with pytest.raises(Forbidden):
                 issue_token(session, caller, user.id)
         revoke_token(session, caller, mine.id)
-        revoke_token(session, caller_of(admin), foreign.id)
+        revoke_token(session, make_caller(admin), foreign.id)
 
 
 def test_a_group_has_no_tokens(database: Database) -> None:

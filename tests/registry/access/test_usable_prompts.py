@@ -1,4 +1,4 @@
-"""What a token may use: what its holder owns or was granted, within the task, the release and the wishes."""
+"""A token may use what its user owns or was granted, within the task, the release and the named sources."""
 
 from datetime import timedelta
 from typing import Any
@@ -24,8 +24,8 @@ from registry.ids import new_id
 from tests.registry.factories import make_prompt, make_shard, make_source, make_task, make_user
 
 
-class Scene:
-    """A task with two sources of two prompts each; the holder of the token may use the first."""
+class Setup:
+    """A task with two sources of two prompts each; the user of the token may use the first."""
 
     def __init__(self, database: Database) -> None:
         with database.write_transaction() as session:
@@ -41,122 +41,122 @@ class Scene:
 
 
 @pytest.fixture
-def scene(database: Database) -> Scene:
-    return Scene(database)
+def setup(database: Database) -> Setup:
+    return Setup(database)
 
 
 def ids_of(database: Database, token: str, **narrowed: Any) -> list[UUID]:  # Any: as `read_usable_prompts` has them
     return [prompt.id for prompt in read_usable_prompts(database, parse_token(token), **narrowed).prompts]
 
 
-def test_the_set_has_all_that_serving_needs(database: Database, scene: Scene) -> None:
-    found = read_usable_prompts(database, parse_token(scene.token))
+def test_the_set_has_all_that_serving_needs(database: Database, setup: Setup) -> None:
+    found = read_usable_prompts(database, parse_token(setup.token))
 
-    assert found.caller == Caller(scene.user.id, "predictor")
-    assert (found.task.id, found.task.name, found.task.backbone) == (scene.task.id, "flowers", scene.task.backbone)
+    assert found.caller == Caller(setup.user.id, "predictor")
+    assert (found.task.id, found.task.name, found.task.backbone) == (setup.task.id, "flowers", setup.task.backbone)
     assert (found.task.size, found.task.identity) == (None, None)
     assert (found.task.composition, found.task.weighting) == ("average", "none")
     assert found.task.labels == ("aster", "tulip")
     assert [(*prompt, prompt.key) for prompt in found.prompts] == [
-        (p.id, p.source_id, p.shard_id, p.generation, p.digest, p.size_bytes, p.key) for p in scene.prompts[:2]
+        (p.id, p.source_id, p.shard_id, p.generation, p.digest, p.size_bytes, p.key) for p in setup.prompts[:2]
     ]
-    assert found.sources == (scene.mine.id,)
+    assert found.sources == (setup.mine.id,)
 
 
-def test_a_source_that_is_not_trained_yet_is_usable_and_has_no_prompts(database: Database, scene: Scene) -> None:
+def test_a_source_that_is_not_trained_yet_is_usable_and_has_no_prompts(database: Database, setup: Setup) -> None:
     with database.write_transaction() as session:
-        own = make_source(session, scene.task, scene.user)
+        own = make_source(session, setup.task, setup.user)
         make_shard(session, own)
-    found = read_usable_prompts(database, parse_token(scene.token))
+    found = read_usable_prompts(database, parse_token(setup.token))
 
-    assert found.sources == (scene.mine.id, own.id)
-    assert {prompt.source_id for prompt in found.prompts} == {scene.mine.id}
+    assert found.sources == (setup.mine.id, own.id)
+    assert {prompt.source_id for prompt in found.prompts} == {setup.mine.id}
 
 
-def test_a_right_by_two_ways_counts_once(database: Database, scene: Scene) -> None:
+def test_a_right_by_two_ways_counts_once(database: Database, setup: Setup) -> None:
     with database.write_transaction() as session:
-        session.execute(update(Source).where(Source.id == scene.mine.id).values(owner_id=scene.user.id))
+        session.execute(update(Source).where(Source.id == setup.mine.id).values(owner_id=setup.user.id))
         for _ in range(2):
             group = make_user(session, is_group=True)
-            add_member(session, OPERATOR, group.id, scene.user.id)
-            grant_right(session, OPERATOR, group.id, scene.mine.id, "use")
+            add_member(session, OPERATOR, group.id, setup.user.id)
+            grant_right(session, OPERATOR, group.id, setup.mine.id, "use")
 
-    assert ids_of(database, scene.token) == [prompt.id for prompt in scene.prompts[:2]]
+    assert ids_of(database, setup.token) == [prompt.id for prompt in setup.prompts[:2]]
 
 
-def test_what_is_granted_to_a_group_is_usable_by_its_members_alone(database: Database, scene: Scene) -> None:
+def test_what_is_granted_to_a_group_is_usable_by_its_members_alone(database: Database, setup: Setup) -> None:
     with database.write_transaction() as session:
         group = make_user(session, is_group=True)
-        grant_right(session, OPERATOR, group.id, scene.foreign.id, "use")
-    assert read_usable_prompts(database, parse_token(scene.token)).sources == (scene.mine.id,)
+        grant_right(session, OPERATOR, group.id, setup.foreign.id, "use")
+    assert read_usable_prompts(database, parse_token(setup.token)).sources == (setup.mine.id,)
     with database.write_transaction() as session:
-        add_member(session, OPERATOR, group.id, scene.user.id)
-    assert read_usable_prompts(database, parse_token(scene.token)).sources == (scene.mine.id, scene.foreign.id)
-    assert ids_of(database, scene.token) == [prompt.id for prompt in scene.prompts]
+        add_member(session, OPERATOR, group.id, setup.user.id)
+    assert read_usable_prompts(database, parse_token(setup.token)).sources == (setup.mine.id, setup.foreign.id)
+    assert ids_of(database, setup.token) == [prompt.id for prompt in setup.prompts]
     with database.write_transaction() as session:
-        remove_member(session, OPERATOR, group.id, scene.user.id)
-    assert read_usable_prompts(database, parse_token(scene.token)).sources == (scene.mine.id,)
+        remove_member(session, OPERATOR, group.id, setup.user.id)
+    assert read_usable_prompts(database, parse_token(setup.token)).sources == (setup.mine.id,)
 
 
 @pytest.mark.parametrize("role", ["admin", "owner"])
-def test_no_role_and_no_other_right_lets_use(database: Database, scene: Scene, role: str) -> None:
+def test_no_role_and_no_other_right_lets_use(database: Database, setup: Setup, role: str) -> None:
     with database.write_transaction() as session:
-        session.execute(update(User).where(User.id == scene.user.id).values(role=role))
-        revoke_right(session, OPERATOR, scene.user.id, scene.mine.id, "use")
-        grant_right(session, OPERATOR, scene.user.id, scene.mine.id, "manage")
-        grant_right(session, OPERATOR, scene.user.id, scene.mine.id, "forget")
-    found = read_usable_prompts(database, parse_token(scene.token))
+        session.execute(update(User).where(User.id == setup.user.id).values(role=role))
+        revoke_right(session, OPERATOR, setup.user.id, setup.mine.id, "use")
+        grant_right(session, OPERATOR, setup.user.id, setup.mine.id, "manage")
+        grant_right(session, OPERATOR, setup.user.id, setup.mine.id, "forget")
+    found = read_usable_prompts(database, parse_token(setup.token))
 
     assert (found.prompts, found.sources) == ((), ())
     assert found.caller.role == role
 
 
-def test_wishes_by_id_and_by_name_narrow(database: Database, scene: Scene) -> None:
+def test_wishes_by_id_and_by_name_narrow(database: Database, setup: Setup) -> None:
     with database.write_transaction() as session:
-        more = [make_source(session, scene.task, scene.user, name=f"s{number}") for number in range(5)]
+        more = [make_source(session, setup.task, setup.user, name=f"s{number}") for number in range(5)]
     wished = read_usable_prompts(
-        database, parse_token(scene.token), sources=["mine", str(more[0].id), more[1].id, "s2", "s2"]
+        database, parse_token(setup.token), sources=["mine", str(more[0].id), more[1].id, "s2", "s2"]
     )
 
-    assert wished.sources == (scene.mine.id, more[0].id, more[1].id, more[2].id)
-    assert read_usable_prompts(database, parse_token(scene.token), sources=[]).sources == ()
-    assert [prompt.source_id for prompt in wished.prompts] == [scene.mine.id] * 2
+    assert wished.sources == (setup.mine.id, more[0].id, more[1].id, more[2].id)
+    assert read_usable_prompts(database, parse_token(setup.token), sources=[]).sources == ()
+    assert [prompt.source_id for prompt in wished.prompts] == [setup.mine.id] * 2
 
 
-def test_a_wish_that_is_not_usable_is_not_found_whether_it_is_there_or_not(database: Database, scene: Scene) -> None:
+def test_a_wish_that_is_not_usable_is_not_found_whether_it_is_there_or_not(database: Database, setup: Setup) -> None:
     with database.write_transaction() as session:
-        elsewhere = make_source(session, make_task(session), scene.user, name="elsewhere")
-        own_name = str(session.get_one(Source, scene.foreign.id).name)
-    unusable: list[str | UUID] = [scene.foreign.id, own_name, elsewhere.id, "elsewhere", new_id(), "nothing", "a\0b"]
+        elsewhere = make_source(session, make_task(session), setup.user, name="elsewhere")
+        own_name = str(session.get_one(Source, setup.foreign.id).name)
+    unusable: list[str | UUID] = [setup.foreign.id, own_name, elsewhere.id, "elsewhere", new_id(), "nothing", "a\0b"]
     for wish in unusable:
         for wishes in ([wish], ["mine", wish]):
             with pytest.raises(NotFound, match="no source"):
-                read_usable_prompts(database, parse_token(scene.token), task="flowers", sources=wishes)
+                read_usable_prompts(database, parse_token(setup.token), task="flowers", sources=wishes)
 
 
-def test_more_wishes_than_anyone_has_are_refused(database: Database, scene: Scene) -> None:
+def test_more_wishes_than_anyone_has_are_refused(database: Database, setup: Setup) -> None:
     with pytest.raises(Invalid, match=str(MAX_NAMED_SOURCES)):
         read_usable_prompts(
-            database, parse_token(scene.token), sources=[new_id() for _ in range(MAX_NAMED_SOURCES + 1)]
+            database, parse_token(setup.token), sources=[new_id() for _ in range(MAX_NAMED_SOURCES + 1)]
         )
     with pytest.raises(NotFound):
-        read_usable_prompts(database, parse_token(scene.token), sources=[new_id() for _ in range(MAX_NAMED_SOURCES)])
+        read_usable_prompts(database, parse_token(setup.token), sources=[new_id() for _ in range(MAX_NAMED_SOURCES)])
 
 
-def test_a_task_is_named_where_there_are_several(database: Database, scene: Scene) -> None:
+def test_a_task_is_named_where_there_are_several(database: Database, setup: Setup) -> None:
     with database.write_transaction() as session:
         other = make_task(session, "birds")
-        prompt = make_prompt(session, make_shard(session, make_source(session, other, scene.user)))
+        prompt = make_prompt(session, make_shard(session, make_source(session, other, setup.user)))
 
     with pytest.raises(Invalid, match="name one"):
-        read_usable_prompts(database, parse_token(scene.token))
+        read_usable_prompts(database, parse_token(setup.token))
     for name in ("birds", str(other.id), other.id):
-        found = read_usable_prompts(database, parse_token(scene.token), task=name)
+        found = read_usable_prompts(database, parse_token(setup.token), task=name)
         assert [p.id for p in found.prompts] == [prompt.id]
         assert found.task.labels is None
     for unknown in ("fish", new_id(), "\0"):
         with pytest.raises(NotFound, match="no task"):
-            read_usable_prompts(database, parse_token(scene.token), task=unknown)
+            read_usable_prompts(database, parse_token(setup.token), task=unknown)
 
 
 def test_without_any_task_the_message_says_so(database: Database) -> None:
@@ -167,58 +167,58 @@ def test_without_any_task_the_message_says_so(database: Database) -> None:
         read_usable_prompts(database, parse_token(token))
 
 
-def test_a_release_is_its_members_that_may_be_used(database: Database, scene: Scene) -> None:
+def test_a_release_is_its_members_that_may_be_used(database: Database, setup: Setup) -> None:
     with database.write_transaction() as session:
-        release = pin_release(session, OPERATOR, scene.task.id, "spring")
-        later = make_prompt(session, make_shard(session, session.get_one(Source, scene.mine.id)))
+        release = pin_release(session, OPERATOR, setup.task.id, "spring")
+        later = make_prompt(session, make_shard(session, session.get_one(Source, setup.mine.id)))
         other = make_task(session)
         make_prompt(session, make_shard(session, make_source(session, other)))
         foreign = pin_release(session, OPERATOR, other.id, "autumn")
-    mine = [prompt.id for prompt in scene.prompts[:2]]
+    mine = [prompt.id for prompt in setup.prompts[:2]]
 
-    assert ids_of(database, scene.token, task="flowers") == [*mine, later.id]
+    assert ids_of(database, setup.token, task="flowers") == [*mine, later.id]
     for name in ("spring", release.id, str(release.id)):
-        assert ids_of(database, scene.token, task="flowers", release=name) == mine
-        assert ids_of(database, scene.token, task="flowers", release=name, sources=["mine"]) == mine
+        assert ids_of(database, setup.token, task="flowers", release=name) == mine
+        assert ids_of(database, setup.token, task="flowers", release=name, sources=["mine"]) == mine
     for unknown in ("autumn", foreign.id, new_id(), "a\nb"):
         with pytest.raises(NotFound, match="no release"):
-            read_usable_prompts(database, parse_token(scene.token), task="flowers", release=unknown)
+            read_usable_prompts(database, parse_token(setup.token), task="flowers", release=unknown)
 
 
-def test_what_is_being_forgotten_is_not_usable_even_while_its_rows_are_there(database: Database, scene: Scene) -> None:
+def test_what_is_being_forgotten_is_not_usable_even_while_its_rows_are_there(database: Database, setup: Setup) -> None:
     with database.write_transaction() as session:
-        pin_release(session, OPERATOR, scene.task.id, "spring")
-        session.execute(update(Source).where(Source.id == scene.mine.id).values(name=None, erasure_id=new_id()))
+        pin_release(session, OPERATOR, setup.task.id, "spring")
+        session.execute(update(Source).where(Source.id == setup.mine.id).values(name=None, erasure_id=new_id()))
 
     for narrowed in ({}, {"release": "spring"}):
-        found = read_usable_prompts(database, parse_token(scene.token), **narrowed)
+        found = read_usable_prompts(database, parse_token(setup.token), **narrowed)
         assert (found.prompts, found.sources) == ((), ())
-    for wish in ("mine", scene.mine.id):
+    for wish in ("mine", setup.mine.id):
         with pytest.raises(NotFound):
-            read_usable_prompts(database, parse_token(scene.token), sources=[wish])
+            read_usable_prompts(database, parse_token(setup.token), sources=[wish])
 
 
-def test_a_token_that_proves_nothing_uses_nothing(database: Database, scene: Scene) -> None:
-    forged = scene.token[:-1] + ("A" if scene.token[-1] != "A" else "B")
+def test_a_token_that_proves_nothing_uses_nothing(database: Database, setup: Setup) -> None:
+    forged = setup.token[:-1] + ("A" if setup.token[-1] != "A" else "B")
     for garbage in (forged, "", "alc_x", "x" * 100_000):
         with pytest.raises(Unauthenticated):
             read_usable_prompts(database, parse_token(garbage))
     with database.write_transaction() as session:
         session.execute(update(Token).values(expires_at=seconds_from_now(-0.001)))
     with pytest.raises(Unauthenticated):
-        read_usable_prompts(database, parse_token(scene.token), task="nothing")
+        read_usable_prompts(database, parse_token(setup.token), task="nothing")
     with database.write_transaction() as session:
         session.execute(update(Token).values(expires_at=None))
-    read_usable_prompts(database, parse_token(scene.token))
+    read_usable_prompts(database, parse_token(setup.token))
     with database.write_transaction() as session:
-        revoke_token(session, OPERATOR, scene.issued.token.id)
+        revoke_token(session, OPERATOR, setup.issued.token.id)
     with pytest.raises(Unauthenticated):
-        read_usable_prompts(database, parse_token(scene.token))
+        read_usable_prompts(database, parse_token(setup.token))
 
 
-def test_the_identity_of_the_backbone_is_read_each_time(database: Database, scene: Scene) -> None:
-    assert read_usable_prompts(database, parse_token(scene.token)).task.identity is None
+def test_the_identity_of_the_backbone_is_read_each_time(database: Database, setup: Setup) -> None:
+    assert read_usable_prompts(database, parse_token(setup.token)).task.identity is None
     with database.write_transaction() as session:
         session.execute(update(Task).values(identity="abc"))
 
-    assert read_usable_prompts(database, parse_token(scene.token)).task.identity == "abc"
+    assert read_usable_prompts(database, parse_token(setup.token)).task.identity == "abc"

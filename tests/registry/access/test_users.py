@@ -26,8 +26,7 @@ from registry.db.models.log import LogEntry
 from registry.db.models.users import Grant, Membership, Token, User
 from registry.errors import Conflict, DomainError, Forbidden, Invalid, NotFound
 from registry.ids import new_id
-from tests.registry.access.callers import caller_of
-from tests.registry.factories import make_source, make_task, make_user
+from tests.registry.factories import make_caller, make_source, make_task, make_user
 
 
 def count_of(session: Session, table: type[Grant | Token | Membership]) -> int:
@@ -69,7 +68,7 @@ def test_only_admins_change_users(database: Database) -> None:
         for role in ("owner", "predictor"):
             user = make_user(session, role=role)
             group = make_user(session, is_group=True)
-            caller = caller_of(user)
+            caller = make_caller(user)
             acts: list[Callable[[], object]] = [
                 lambda caller=caller: create_user(session, caller, "x"),  # type: ignore[misc]
                 lambda caller=caller, user=user: remove_user(session, caller, user.id),  # type: ignore[misc]
@@ -88,7 +87,7 @@ def test_a_user_sees_themselves_and_their_groups_and_nobody_else(database: Datab
         add_member(session, OPERATOR, mine.id, ana.id)
         add_member(session, OPERATOR, mine.id, other.id)
         add_member(session, OPERATOR, foreign.id, other.id)
-        caller = caller_of(ana)
+        caller = make_caller(ana)
 
         assert {user.name for user in list_users(session, caller).items} == {"ana", "mine"}
         assert find_user(session, caller, "mine").id == mine.id
@@ -166,7 +165,7 @@ def test_of_two_admins_who_remove_each_other_at_once_one_stays(database: Databas
         both_ready.wait()
         try:
             with database.write_transaction() as session:
-                remove_user(session, caller_of(caller), other.id)
+                remove_user(session, make_caller(caller), other.id)
         except DomainError as error:
             refused.append(error)
 
@@ -210,8 +209,8 @@ def test_adding_a_member_twice_is_adding_them_once(database: Database) -> None:
 def test_the_log_tells_who_did_it_and_no_names(database: Database) -> None:
     with database.write_transaction() as session:
         admin = make_user(session, role="admin")
-        made = create_user(session, caller_of(admin), "a name to hide")
-        remove_user(session, caller_of(admin), made.id)
+        made = create_user(session, make_caller(admin), "a name to hide")
+        remove_user(session, make_caller(admin), made.id)
         lines = session.scalars(select(LogEntry).order_by(LogEntry.number)).all()
 
     assert [(line.action, line.actor, line.subject["user"]) for line in lines] == [

@@ -16,7 +16,7 @@ from registry.errors import Conflict, Forbidden, Invalid, NotFound
 from registry.ids import new_id
 from tests.registry.factories import make_sample, make_shard, make_source, make_task, make_user
 
-embedded = pytest.mark.parametrize("home", ["sqlite-folder"], indirect=True)  # what no home has a say in
+embedded = pytest.mark.parametrize("backend", ["sqlite-folder"], indirect=True)  # what no home has a say in
 
 
 def make_full(session: Session) -> tuple[Source, Shard]:

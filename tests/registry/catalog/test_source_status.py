@@ -13,7 +13,7 @@ from registry.errors import NotFound
 from registry.ids import new_id
 from tests.registry.factories import make_prompt, make_shard, make_source, make_task, make_user
 
-embedded = pytest.mark.parametrize("home", ["sqlite-folder"], indirect=True)  # what no home has a say in
+embedded = pytest.mark.parametrize("backend", ["sqlite-folder"], indirect=True)  # what no home has a say in
 
 
 def make_owned(session: Session) -> tuple[Source, Caller]:

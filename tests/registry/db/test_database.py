@@ -14,7 +14,7 @@ from registry.db.models.users import Membership, User
 from registry.errors import DatabaseUnreachable, DatabaseUnusable
 from tests.registry.factories import make_user
 from tests.servers.postgres import serve_postgres
-from tests.servers.processes import free_ports
+from tests.servers.processes import find_free_ports
 
 
 def names_of(database: Database) -> list[str]:
@@ -107,7 +107,7 @@ def test_a_locked_database_is_out_of_reach_and_not_an_internal_error(
 
 
 def test_a_server_that_is_not_there_is_told_in_one_line_without_the_password() -> None:
-    (port,) = free_ports(1)
+    (port,) = find_free_ports(1)
     database = Database(f"postgresql://ann:sesame@127.0.0.1:{port}/registry")
 
     with pytest.raises(DatabaseUnreachable) as refusal, database.read_transaction() as session:

@@ -15,7 +15,7 @@ from registry.errors import DatabaseUnreachable, LeaseLost
 from registry.ids import new_id
 from registry.storage import write_claims
 
-embedded = pytest.mark.parametrize("home", ["sqlite-folder"], indirect=True)  # independent of the database
+embedded = pytest.mark.parametrize("backend", ["sqlite-folder"], indirect=True)  # independent of the database
 WAIT_SECONDS = 30
 
 

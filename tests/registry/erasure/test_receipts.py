@@ -103,7 +103,7 @@ def test_a_receipt_has_no_name_label_or_credential(registry: Registry) -> None:
     assert seeded.source.hex in text.replace("-", "")
 
 
-@pytest.mark.parametrize("home", ["sqlite-folder"], indirect=True)
+@pytest.mark.parametrize("backend", ["sqlite-folder"], indirect=True)
 def test_the_log_is_intact_and_names_the_receipt(registry: Registry) -> None:
     _, receipt = forgotten(registry)
 
@@ -113,7 +113,7 @@ def test_the_log_is_intact_and_names_the_receipt(registry: Registry) -> None:
     assert line.action == "erasure.completed"
 
 
-@pytest.mark.parametrize("home", ["sqlite-folder"], indirect=True)
+@pytest.mark.parametrize("backend", ["sqlite-folder"], indirect=True)
 def test_there_is_no_receipt_before_all_steps_are_done(registry: Registry) -> None:
     seeded = seed_source(registry)
     erasure = forget_source(registry, seeded.owner, seeded.source)
@@ -148,7 +148,7 @@ GARBAGE: dict[str, Callable[[Document], object]] = {
 }
 
 
-@pytest.mark.parametrize("home", ["sqlite-folder"], indirect=True)
+@pytest.mark.parametrize("backend", ["sqlite-folder"], indirect=True)
 def test_an_edited_receipt_is_not_genuine_and_garbage_is_refused(registry: Registry) -> None:
     _, receipt = forgotten(registry)
 
@@ -176,7 +176,7 @@ def test_the_signed_bytes_do_not_depend_on_the_order_of_fields(document: Documen
 
 @settings(max_examples=20, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(garbage=st.none() | st.lists(st.text(max_size=3)) | st.dictionaries(st.text(max_size=9), st.text(max_size=3)))
-@pytest.mark.parametrize("home", ["sqlite-folder"], indirect=True)
+@pytest.mark.parametrize("backend", ["sqlite-folder"], indirect=True)
 def test_a_document_that_is_not_a_receipt_is_refused_in_one_line(registry: Registry, garbage: Document) -> None:
     with pytest.raises(Invalid) as refusal:
         verify_receipt(registry, garbage)
@@ -184,7 +184,7 @@ def test_a_document_that_is_not_a_receipt_is_refused_in_one_line(registry: Regis
     assert "\n" not in str(refusal.value)
 
 
-@pytest.mark.parametrize("home", ["sqlite-folder"], indirect=True)
+@pytest.mark.parametrize("backend", ["sqlite-folder"], indirect=True)
 def test_a_signature_by_an_unknown_key_is_refused(registry: Registry, tmp_path: Path) -> None:
     stranger = open_signer(tmp_path / "stranger.pem")
     _, receipt = forgotten(registry)
@@ -197,7 +197,7 @@ def test_a_signature_by_an_unknown_key_is_refused(registry: Registry, tmp_path: 
     assert [check.name for check in failed(verify_receipt(registry, forged, public=stranger.public))] == ["log"]
 
 
-@pytest.mark.parametrize("home", ["sqlite-folder"], indirect=True)
+@pytest.mark.parametrize("backend", ["sqlite-folder"], indirect=True)
 def test_a_receipt_signed_on_another_host_verifies(registry: Registry, tmp_path: Path) -> None:
     host = replace(registry, signer=open_signer(tmp_path / "host.pem"))
     _, receipt = forgotten(host)
@@ -215,7 +215,7 @@ def test_a_leftover_object_is_found(registry: Registry) -> None:
     assert seeded.first_sample in checks[0].detail
 
 
-@pytest.mark.parametrize("home", ["postgres-s3"], indirect=True)
+@pytest.mark.parametrize("backend", ["postgres-s3"], indirect=True)
 def test_a_hidden_old_version_is_found(registry: Registry, s3_server: S3Server, s3_client: S3Client) -> None:
     bucket = f"versions-{new_id().hex}"
     s3_client.create_bucket(Bucket=bucket)
@@ -273,7 +273,7 @@ def test_a_picture_that_was_uploaded_again_is_reported_but_no_failure(registry: 
     assert "uploaded again" in next(check.detail for check in verdict.checks if check.name == "sample")
 
 
-@pytest.mark.parametrize("home", ["sqlite-folder"], indirect=True)
+@pytest.mark.parametrize("backend", ["sqlite-folder"], indirect=True)
 def test_a_changed_log_is_found(registry: Registry) -> None:
     _, receipt = forgotten(registry)
     with registry.database.write_transaction() as session:
@@ -283,7 +283,7 @@ def test_a_changed_log_is_found(registry: Registry) -> None:
     assert [check.name for check in failed(verify_receipt(registry, receipt))] == ["log"]
 
 
-@pytest.mark.parametrize("home", ["sqlite-folder"], indirect=True)
+@pytest.mark.parametrize("backend", ["sqlite-folder"], indirect=True)
 def test_later_receipts_leave_earlier_ones_as_they_were(registry: Registry) -> None:
     _, first = forgotten(registry)
     seeded = seed_source(registry)

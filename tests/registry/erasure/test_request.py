@@ -142,7 +142,7 @@ def test_a_shard_goes_with_its_last_sample(registry: Registry) -> None:
     assert erasure.prefixes == [shard_prefix(seeded.source, seeded.first_shard)]
 
 
-@pytest.mark.parametrize("home", ["sqlite-folder"], indirect=True)
+@pytest.mark.parametrize("backend", ["sqlite-folder"], indirect=True)
 def test_the_epoch_is_the_number_of_the_log_entry_of_the_request(registry: Registry) -> None:
     seeded = seed_source(registry)
 
@@ -157,7 +157,7 @@ def test_the_epoch_is_the_number_of_the_log_entry_of_the_request(registry: Regis
     assert (line.subject["prompts"], line.subject["pinned"], line.subject["grants"]) == (2, 2, 1)
 
 
-@pytest.mark.parametrize("home", ["sqlite-folder"], indirect=True)
+@pytest.mark.parametrize("backend", ["sqlite-folder"], indirect=True)
 def test_an_erasure_records_all_claims_to_wait_for(registry: Registry) -> None:
     seeded, other = seed_source(registry), seed_source(registry)
     shard, sibling = seeded.shards
@@ -295,7 +295,7 @@ def test_only_those_with_the_right_may_forget(registry: Registry) -> None:
     assert forget_source(registry, nobody, seeded.source).requested_by == nobody.user_id
 
 
-@pytest.mark.parametrize("home", ["sqlite-folder"], indirect=True)
+@pytest.mark.parametrize("backend", ["sqlite-folder"], indirect=True)
 def test_an_erasure_is_visible_to_its_requester_and_to_admins(registry: Registry) -> None:
     seeded, other, nobody = seed_source(registry), seed_source(registry), stranger(registry)
     first = forget_source(registry, seeded.owner, seeded.source)

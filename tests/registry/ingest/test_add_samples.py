@@ -17,7 +17,7 @@ from registry.ids import new_id
 from registry.ingest.upload import add_samples
 from tests.registry.ingest.fixtures import Uploader
 
-embedded = pytest.mark.parametrize("home", ["sqlite-folder"], indirect=True)  # independent of database and store
+embedded = pytest.mark.parametrize("backend", ["sqlite-folder"], indirect=True)  # independent of database and store
 
 
 def digest_of(uploader: Uploader, number: int) -> str:

@@ -17,7 +17,7 @@ from registry.storage.store import ObjectStore, RemovedCount, StoreUnreachable
 from tests.registry.ingest.fixtures import AtFailpoint, Uploader
 
 BEFORE_THE_END = ("upload: claimed", "upload: half the objects", "upload: objects written")
-embedded = pytest.mark.parametrize("home", ["sqlite-folder"], indirect=True)  # independent of database and store
+embedded = pytest.mark.parametrize("backend", ["sqlite-folder"], indirect=True)  # independent of database and store
 
 
 class StoreWithFaults:

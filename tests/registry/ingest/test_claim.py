@@ -9,7 +9,7 @@ from registry.errors import LeaseLost
 from registry.storage import write_claims
 from tests.registry.ingest.fixtures import AtFailpoint, Uploader
 
-embedded = pytest.mark.parametrize("home", ["sqlite-folder"], indirect=True)  # independent of database and store
+embedded = pytest.mark.parametrize("backend", ["sqlite-folder"], indirect=True)  # independent of database and store
 
 
 def run_out(uploader: Uploader) -> None:

@@ -42,7 +42,7 @@ def test_only_tombstones_of_this_source_are_found(database: Database) -> None:
     assert {burial.erasure_id for burial in found.values()} == {erasure}
 
 
-@pytest.mark.parametrize("home", ["sqlite-folder"], indirect=True)
+@pytest.mark.parametrize("backend", ["sqlite-folder"], indirect=True)
 def test_removing_one_tombstone_keeps_the_others(database: Database) -> None:
     with database.write_transaction() as session:
         source = make_source(session, make_task(session))

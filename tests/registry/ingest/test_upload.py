@@ -23,7 +23,7 @@ from tests.registry.factories import make_user
 from tests.registry.ingest.fixtures import AtFailpoint, Uploader
 
 NAMES = ["Vögel am Fluß", "鳥", "طيور", "пти́цы", "पक्षी", "🦉 & friends", "a" * 200]
-embedded = pytest.mark.parametrize("home", ["sqlite-folder"], indirect=True)  # independent of database and store
+embedded = pytest.mark.parametrize("backend", ["sqlite-folder"], indirect=True)  # independent of database and store
 
 
 def source_of(uploader: Uploader, source_id: UUID) -> Source:

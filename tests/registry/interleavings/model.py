@@ -1,4 +1,4 @@
-"""A registry beside a plain Python model of it: whatever is done in whichever order, the two agree."""
+"""A random walk over a registry and over a plain Python model of it, which must agree after every step."""
 
 import hashlib
 import shutil
@@ -33,18 +33,18 @@ from registry.training.lease import Lease
 from registry.training.publish import PublishedMetadata, publish
 from registry.training.queue import lease_next_shard
 from tests.registry.conftest import picture
-from tests.registry.interleavings.paused import Paused, reach
+from tests.registry.interleavings.paused import PausedCall, pause_at_failpoint
 
 UPLOAD_POINTS = ("upload: claimed", "upload: half the objects", "upload: objects written", "upload: committed")
 PUBLISH_POINTS = ("publish: object written", "publish: committed")
-FACTS = PublishedMetadata(identity="1d" * 32, labels=("cat",), samples=1, extra={})
+METADATA = PublishedMetadata(identity="1d" * 32, labels=("cat",), samples=1, extra={})
 USERS = ("ann", "bob")
 COMMITTED_UPLOAD, COMMITTED_PUBLISHING = UPLOAD_POINTS[-1], PUBLISH_POINTS[-1]
 
 
 @dataclass
 class ModelShard:
-    """What a shard is: its samples, how often one was forgotten, and whether this generation has its prompt."""
+    """The expected samples and generation of a shard, and whether it has a prompt."""
 
     samples: set[str]
     generation: int = 1
@@ -53,7 +53,7 @@ class ModelShard:
 
 @dataclass
 class ModelSource:
-    """What a source is, and what was forgotten of it."""
+    """The expected owner, shards, forgotten samples and users of a source."""
 
     owner: str | None
     shards: dict[UUID, ModelShard] = field(default_factory=dict)
@@ -67,10 +67,10 @@ class ModelSource:
 
 @dataclass(frozen=True)
 class Upload:
-    """An upload that is under way; one that is committed is in the model already."""
+    """An upload in progress; a committed one is in the model already."""
 
-    paused: Paused[IngestResult]
-    source: UUID | None  # that is extended; None: a new one
+    paused: PausedCall[IngestResult]
+    source: UUID | None  # to which samples are added; None: a new one
     name: str
     owner: str | None
     digests: frozenset[str]
@@ -79,29 +79,29 @@ class Upload:
 
 @dataclass(frozen=True)
 class Publishing:
-    """A prompt that is being published; one that is committed is in the model already."""
+    """A publish call in progress; a committed one is in the model already."""
 
-    paused: Paused[object]
+    paused: PausedCall[object]
     lease: Lease
     is_committed: bool
 
 
-class Orders:
-    """Uploads and publishing that stop half-way, and everything else in between, as dice have it.
+class RandomWalk:
+    """Random steps, of which uploads and publish calls pause half-way while other steps run.
 
-    Every step is checked against the model, and so is everything that must always hold. `history` says what was done.
+    After every step the registry is compared with the model, and the invariants are checked. `history` lists the steps.
     """
 
-    def __init__(self, registry: Registry, dice: Random) -> None:
-        self.registry, self.dice = registry, dice
+    def __init__(self, registry: Registry, rng: Random) -> None:
+        self.registry, self.rng = registry, rng
         self.folder = Path(tempfile.mkdtemp())
         self.history: list[str] = []
         self.model: dict[UUID, ModelSource] = {}
-        self.gone: dict[UUID, UUID] = {}  # sources that were forgotten, and by which erasures
+        self.gone: dict[UUID, UUID] = {}  # forgotten sources, and their erasures
         self.uploads: list[Upload] = []
         self.leases: list[Lease] = []
         self.publishings: list[Publishing] = []
-        self.leased: dict[UUID, UUID] = {}  # by shard, the lease that may publish
+        self.leased: dict[UUID, UUID] = {}  # by shard: the lease that may publish
         self.tokens: dict[str, str] = {}
         self.users: dict[str, UUID] = {}
         self.archives = 0
@@ -112,11 +112,11 @@ class Orders:
                 self.tokens[name] = issue_token(session, OPERATOR, self.users[name]).text
 
     def run(self, steps: int) -> None:
-        """So many steps; what is still half-way is finished at the end."""
-        failpoints.on_hit = reach
+        """Run so many steps, and then finish what is still in progress."""
+        failpoints.on_hit = pause_at_failpoint
         try:
             for _ in range(steps):
-                (step,) = self.dice.choices(list(WEIGHTS), list(WEIGHTS.values()))
+                (step,) = self.rng.choices(list(WEIGHTS), list(WEIGHTS.values()))
                 self.history.append(step.__name__)
                 step(self)
                 self.check()
@@ -133,51 +133,51 @@ class Orders:
 
     def begin_upload(self) -> None:
         path, digests = self._pack()
-        owner, point = self.dice.choice([None, *USERS]), self.dice.choice(UPLOAD_POINTS)
+        owner, point = self.rng.choice([None, *USERS]), self.rng.choice(UPLOAD_POINTS)
         name, owner_id = path.stem, None if owner is None else self.users[owner]
-        paused = Paused(
+        paused = PausedCall(
             lambda: upload_source(self.registry, OPERATOR, self.task, name, path, owner_id=owner_id, shards=2), point
         )
-        self._begun(Upload(paused, None, name, owner, digests, is_committed=point == COMMITTED_UPLOAD))
+        self._start(Upload(paused, None, name, owner, digests, is_committed=point == COMMITTED_UPLOAD))
 
     def begin_addition(self) -> None:
         if (source := self._any_source()) is None:
             return
         path, digests = self._pack()
-        point = self.dice.choice(UPLOAD_POINTS)
-        paused = Paused(lambda: add_samples(self.registry, OPERATOR, source, path, shards=2), point)
+        point = self.rng.choice(UPLOAD_POINTS)
+        paused = PausedCall(lambda: add_samples(self.registry, OPERATOR, source, path, shards=2), point)
         upload = Upload(paused, source, path.stem, None, digests, is_committed=point == COMMITTED_UPLOAD)
-        if paused.has_ended:  # refused at once
-            self._finish(upload)
+        if paused.has_ended:  # refused before it paused
+            self._finish_upload(upload)
         else:
-            self._begun(upload)
+            self._start(upload)
 
     def finish_upload(self) -> None:
         if self.uploads:
-            self._finish(self.uploads.pop(self.dice.randrange(len(self.uploads))))
+            self._finish_upload(self.uploads.pop(self.rng.randrange(len(self.uploads))))
 
-    def _finish(self, upload: Upload) -> None:
+    def _finish_upload(self, upload: Upload) -> None:
         try:
             upload.paused.finish()
-        except (NotFound, LeaseLost):  # its source went meanwhile
+        except (NotFound, LeaseLost):  # its source was forgotten meanwhile
             assert upload.source is not None
             assert upload.source not in self.model
-            self.outcome("an upload lost its source")
-        except DatasetRejected:  # nothing of it is new any more, or some of it was forgotten
+            self.record("an upload lost its source")
+        except DatasetRejected:  # nothing of it is new, or some of it was forgotten
             assert upload.source is not None
             known = self.model.get(upload.source)
             assert known is None or upload.digests & known.forgotten or upload.digests <= known.samples
-            self.outcome("an upload was refused")
+            self.record("an upload was refused")
         else:
             if not upload.is_committed:
-                self._adopt(upload)
+                self._add_to_model(upload)
 
     # Training
 
     def lease(self) -> None:
         lease = lease_next_shard(self.registry, "worker")
         if lease is None:
-            # All that is left is somebody's, who may still publish.
+            # Every untrained shard is leased.
             untrained = [shard_id for (_, shard_id), shard in self._shards() if not shard.is_trained]
             assert set(untrained) <= self.leased.keys()
             return
@@ -192,35 +192,35 @@ class Orders:
     def begin_publishing(self) -> None:
         if not self.leases:
             return
-        lease = self.leases.pop(self.dice.randrange(len(self.leases)))
-        point = self.dice.choice(PUBLISH_POINTS)
-        paused: Paused[object] = Paused(lambda: publish(self.registry, lease, lease.id.bytes, FACTS), point)
+        lease = self.leases.pop(self.rng.randrange(len(self.leases)))
+        point = self.rng.choice(PUBLISH_POINTS)
+        paused: PausedCall[object] = PausedCall(lambda: publish(self.registry, lease, lease.id.bytes, METADATA), point)
         is_committed = point == COMMITTED_PUBLISHING and not paused.has_ended
         if is_committed:
-            self._publish(lease)
+            self._mark_published(lease)
         publishing = Publishing(paused, lease, is_committed)
-        if paused.has_ended:  # refused at once
-            self._end(publishing)
+        if paused.has_ended:  # refused before it paused
+            self._finish_publish(publishing)
         else:
             self.publishings.append(publishing)
 
     def finish_publishing(self) -> None:
         if self.publishings:
-            self._end(self.publishings.pop(self.dice.randrange(len(self.publishings))))
+            self._finish_publish(self.publishings.pop(self.rng.randrange(len(self.publishings))))
 
-    def _end(self, publishing: Publishing) -> None:
+    def _finish_publish(self, publishing: Publishing) -> None:
         try:
             publishing.paused.finish()
         except LeaseLost:
             assert not self._is_current(publishing.lease)
             assert not publishing.is_committed
             assert not list(self.registry.objects.list_all(publishing.lease.prompt_key))
-            self.outcome("a publishing was refused")
+            self.record("a publishing was refused")
         else:
             if not publishing.is_committed:
-                self._publish(publishing.lease)
+                self._mark_published(publishing.lease)
 
-    def let_all_leases_run_out(self) -> None:
+    def expire_all_leases(self) -> None:
         with self.registry.database.write_transaction() as session:
             session.execute(update(Shard).where(Shard.lease_id.is_not(None)).values(expires_at=seconds_from_now(-1)))
         self.leased.clear()
@@ -230,8 +230,8 @@ class Orders:
     def grant_use(self) -> None:
         if (source := self._any_source()) is None:
             return
-        user = self.dice.choice(USERS)
-        with self._expecting(source), self.registry.database.write_transaction() as session:
+        user = self.rng.choice(USERS)
+        with self._expect_source(source), self.registry.database.write_transaction() as session:
             grant_right(session, OPERATOR, self.users[user], source, "use")
         if source in self.model:
             self.model[source].users.add(user)
@@ -239,7 +239,7 @@ class Orders:
     def revoke_use(self) -> None:
         if (source := self._any_source()) is None:
             return
-        user = self.dice.choice(USERS)
+        user = self.rng.choice(USERS)
         is_granted = source in self.model and user in self.model[source].users
         try:
             with self.registry.database.write_transaction() as session:
@@ -256,14 +256,14 @@ class Orders:
         if (source := self._any_source()) is None:
             return
         erasure = forget_source(self.registry, OPERATOR, source).id
-        assert self.gone.setdefault(source, erasure) == erasure  # whoever asks again is told of the same
+        assert self.gone.setdefault(source, erasure) == erasure  # a repeated request returns the same erasure
         for shard in self.model.pop(source, ModelSource(None)).shards:
             self.leased.pop(shard, None)
 
     def forget_one_shard(self) -> None:
         if not (everything := list(self._shards())):
             return
-        (source, shard_id), shard = self.dice.choice(everything)
+        (source, shard_id), shard = self.rng.choice(everything)
         forget_shard(self.registry, OPERATOR, source, shard_id)
         self.model[source].forgotten |= shard.samples
         del self.model[source].shards[shard_id]
@@ -272,8 +272,8 @@ class Orders:
     def forget_one_sample(self) -> None:
         if not (everything := list(self._shards())):
             return
-        (source, shard_id), shard = self.dice.choice(everything)
-        digest = self.dice.choice(sorted(shard.samples))
+        (source, shard_id), shard = self.rng.choice(everything)
+        digest = self.rng.choice(sorted(shard.samples))
         forget_sample(self.registry, OPERATOR, source, digest)
         self.model[source].forgotten.add(digest)
         shard.samples.remove(digest)
@@ -286,49 +286,53 @@ class Orders:
         run_erasures(self.registry)
 
     def check(self) -> None:
-        """Everything that always holds."""
-        self.everybody_may_use_what_the_model_says()
-        self.every_usable_prompt_and_every_sample_has_its_bytes()
+        """Check the invariants."""
+        self.check_usable_prompts()
+        self.check_objects()
 
-    def outcome(self, what: str) -> None:
-        """Notes that something rare has happened."""
-        self.history.append(what)
+    def record(self, event: str) -> None:
+        """Record a rare event."""
+        self.history.append(event)
 
-    # What always holds
+    # Invariants
 
-    def everybody_may_use_what_the_model_says(self) -> None:
+    def check_usable_prompts(self) -> None:
         for user in USERS:
-            found = read_usable_prompts(self.registry.database, parse_token(self.tokens[user]), task=self.task)
-            mine = {source: facts for source, facts in self.model.items() if user == facts.owner or user in facts.users}
-            assert set(found.sources) == set(mine)
-            assert {(prompt.shard_id, prompt.generation) for prompt in found.prompts} == {
+            usable = read_usable_prompts(self.registry.database, parse_token(self.tokens[user]), task=self.task)
+            mine = {
+                source: expected
+                for source, expected in self.model.items()
+                if user == expected.owner or user in expected.users
+            }
+            assert set(usable.sources) == set(mine)
+            assert {(prompt.shard_id, prompt.generation) for prompt in usable.prompts} == {
                 (shard_id, shard.generation)
-                for facts in mine.values()
-                for shard_id, shard in facts.shards.items()
+                for expected in mine.values()
+                for shard_id, shard in expected.shards.items()
                 if shard.is_trained
             }
 
-    def every_usable_prompt_and_every_sample_has_its_bytes(self) -> None:
-        kept = {found.key for found in self.registry.objects.list_objects("sources/")}
+    def check_objects(self) -> None:
+        stored = {item.key for item in self.registry.objects.list_objects("sources/")}
         with self.registry.database.read_transaction() as session:
             named = set(session.scalars(select(Prompt.key)))
             for sample in session.scalars(select(Sample).join(Shard).where(Shard.erasure_id.is_(None))):
                 if sample.source_id in self.model:
                     named.add(sample_key(sample.source_id, sample.shard_id, sample.digest))
-        assert named <= kept
+        assert named <= stored
 
     def _shards(self) -> Iterator[tuple[tuple[UUID, UUID], ModelShard]]:
-        for source, facts in sorted(self.model.items()):
-            for shard_id, shard in sorted(facts.shards.items()):
+        for source, expected in sorted(self.model.items()):
+            for shard_id, shard in sorted(expected.shards.items()):
                 yield (source, shard_id), shard
 
     def _any_source(self) -> UUID | None:
-        """A source, mostly one that there is."""
-        there = sorted(self.model) * 3 + list(self.gone)[-1:]
-        return self.dice.choice(there) if there else None
+        """Return a source, mostly one that exists."""
+        sources = sorted(self.model) * 3 + list(self.gone)[-1:]
+        return self.rng.choice(sources) if sources else None
 
     def _pack(self) -> tuple[Path, frozenset[str]]:
-        pictures = self.dice.sample(range(10), self.dice.randrange(2, 6))
+        pictures = self.rng.sample(range(10), self.rng.randrange(2, 6))
         self.archives += 1
         path = self.folder / f"source {self.archives}.zip"
         bodies = [picture(number) for number in sorted(pictures)]
@@ -337,23 +341,23 @@ class Orders:
                 archive.writestr(f"cat/{number}.png", body)
         return path, frozenset(hashlib.sha256(body).hexdigest() for body in bodies)
 
-    def _begun(self, upload: Upload) -> None:
+    def _start(self, upload: Upload) -> None:
         if upload.is_committed:
-            self._adopt(upload)
+            self._add_to_model(upload)
         self.uploads.append(upload)
 
-    def _adopt(self, upload: Upload) -> None:
-        """Takes a committed upload into the model: which shard a sample fell into is the registry's to say."""
+    def _add_to_model(self, upload: Upload) -> None:
+        """Add a committed upload to the model, with the shards that the registry chose."""
         with self.registry.database.read_transaction() as session:
             source = upload.source or session.scalars(select(Source.id).where(Source.name == upload.name)).one()
-            facts = self.model.setdefault(source, ModelSource(upload.owner))
+            expected = self.model.setdefault(source, ModelSource(upload.owner))
             rows = session.execute(select(Sample.shard_id, Sample.digest).where(Sample.source_id == source)).all()
-        new = {digest for shard, digest in rows if shard not in facts.shards}
-        # What was in the source when it was looked at, and forgotten afterwards, stays out.
-        assert new == upload.digests - facts.samples - facts.forgotten
+        new = {digest for shard, digest in rows if shard not in expected.shards}
+        # Samples that were in the source when the upload was checked, and forgotten afterwards, stay out.
+        assert new == upload.digests - expected.samples - expected.forgotten
         for shard, digest in rows:
             if digest in new:
-                facts.shards.setdefault(shard, ModelShard(set())).samples.add(digest)
+                expected.shards.setdefault(shard, ModelShard(set())).samples.add(digest)
 
     def _is_current(self, lease: Lease) -> bool:
         shard = self.model.get(lease.source_id, ModelSource(None)).shards.get(lease.shard_id)
@@ -361,14 +365,14 @@ class Orders:
             shard is not None and shard.generation == lease.generation and self.leased.get(lease.shard_id) == lease.id
         )
 
-    def _publish(self, lease: Lease) -> None:
+    def _mark_published(self, lease: Lease) -> None:
         assert self._is_current(lease)
         self.model[lease.source_id].shards[lease.shard_id].is_trained = True
         self.leased.pop(lease.shard_id)
 
     @contextmanager
-    def _expecting(self, source: UUID) -> Iterator[None]:
-        """The block succeeds if the model has the source, and finds none otherwise."""
+    def _expect_source(self, source: UUID) -> Iterator[None]:
+        """Expect NotFound from the block if and only if the model does not have the source."""
         try:
             yield
         except NotFound:
@@ -377,19 +381,19 @@ class Orders:
             assert source in self.model
 
 
-# What is done how often.
+# The relative frequency of each step.
 WEIGHTS = {
-    Orders.begin_upload: 2,
-    Orders.begin_addition: 4,
-    Orders.finish_upload: 7,
-    Orders.lease: 7,
-    Orders.begin_publishing: 7,
-    Orders.finish_publishing: 6,
-    Orders.let_all_leases_run_out: 1,
-    Orders.grant_use: 2,
-    Orders.revoke_use: 1,
-    Orders.forget_one_sample: 3,
-    Orders.forget_one_shard: 1,
-    Orders.forget_all: 1,
-    Orders.run_erasures_once: 1,
+    RandomWalk.begin_upload: 2,
+    RandomWalk.begin_addition: 4,
+    RandomWalk.finish_upload: 7,
+    RandomWalk.lease: 7,
+    RandomWalk.begin_publishing: 7,
+    RandomWalk.finish_publishing: 6,
+    RandomWalk.expire_all_leases: 1,
+    RandomWalk.grant_use: 2,
+    RandomWalk.revoke_use: 1,
+    RandomWalk.forget_one_sample: 3,
+    RandomWalk.forget_one_shard: 1,
+    RandomWalk.forget_all: 1,
+    RandomWalk.run_erasures_once: 1,
 }

@@ -1,4 +1,4 @@
-"""Forgetting, publishing, uploading and granting, each begun while others are half-way, against a plain model."""
+"""Random interleavings of uploads, training, grants and erasures agree with a plain model."""
 
 from collections import Counter
 from pathlib import Path
@@ -13,7 +13,7 @@ from registry.storage.folder import FolderStore
 from registry.storage.ownership import mark_store
 from registry.storage.s3 import S3Store
 from registry.storage.scratch import ScratchSpace
-from tests.registry.interleavings.model import WEIGHTS, Orders
+from tests.registry.interleavings.model import WEIGHTS, RandomWalk
 from tests.servers.postgres import PostgresServer
 
 STEPS = 150
@@ -21,14 +21,14 @@ RARE = {"an upload lost its source", "an upload was refused", "a publishing was 
 
 
 def run(registry: Registry, seed: int, steps: int = STEPS) -> Counter[str]:
-    """A walk by this seed; returns what happened how often."""
-    orders = Orders(registry, Random(seed))
+    """Run a walk with this seed; return how often each step and event happened."""
+    walk = RandomWalk(registry, Random(seed))
     try:
-        orders.run(steps)
+        walk.run(steps)
     except BaseException:
-        print(f"seed {seed}:", *orders.history, sep="\n  ")  # noqa: T201  # pytest shows it with the failure
+        print(f"seed {seed}:", *walk.history, sep="\n  ")  # noqa: T201  # pytest shows it with the failure
         raise
-    return Counter(orders.history)
+    return Counter(walk.history)
 
 
 def test_whatever_happens_in_between_the_registry_agrees_with_the_model(sqlite_template: Path, tmp_path: Path) -> None:
@@ -51,7 +51,7 @@ def test_whatever_happens_in_between_the_registry_agrees_with_the_model(sqlite_t
             seed,
         )
 
-    assert happened.keys() == {step.__name__ for step in WEIGHTS} | RARE  # or it would prove little
+    assert happened.keys() == {step.__name__ for step in WEIGHTS} | RARE  # otherwise the walks would prove little
 
 
 @pytest.mark.parametrize("seed", [100, 101])

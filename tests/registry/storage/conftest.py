@@ -11,7 +11,7 @@ import pytest
 from registry.storage.folder import FolderStore
 from registry.storage.s3 import S3Store
 from registry.storage.s3_client import S3Settings
-from tests.registry.storage.store_fixtures import FolderHome, Home, S3Home
+from tests.registry.storage.store_fixtures import FolderFixture, S3Fixture, StoreFixture
 from tests.servers.s3 import S3Server
 
 if TYPE_CHECKING:
@@ -19,8 +19,8 @@ if TYPE_CHECKING:
 
 
 @pytest.fixture
-def folder_home(folder_store: FolderStore, tmp_path: Path) -> FolderHome:
-    return FolderHome(folder_store, tmp_path / "objects")
+def folder_fixture(folder_store: FolderStore, tmp_path: Path) -> FolderFixture:
+    return FolderFixture(folder_store, tmp_path / "objects")
 
 
 @pytest.fixture(scope="session")
@@ -50,37 +50,41 @@ def suspended_bucket(raw_client: "S3Client") -> str:
 
 
 @pytest.fixture
-def s3_home(raw_client: "S3Client", s3_settings: S3Settings, s3_store: S3Store) -> S3Home:
+def s3_fixture(raw_client: "S3Client", s3_settings: S3Settings, s3_store: S3Store) -> S3Fixture:
     """A bucket that keeps the last version alone."""
-    return S3Home(s3_store, raw_client, s3_settings.bucket, f"{s3_settings.prefix}/")
+    return S3Fixture(s3_store, raw_client, s3_settings.bucket, f"{s3_settings.prefix}/")
 
 
 @pytest.fixture
-def versioned_home(s3_home: S3Home, s3_settings: S3Settings, s3_client: "S3Client", versioned_bucket: str) -> S3Home:
+def versioned_fixture(
+    s3_fixture: S3Fixture, s3_settings: S3Settings, s3_client: "S3Client", versioned_bucket: str
+) -> S3Fixture:
     """A bucket that keeps every version."""
     store = S3Store(replace(s3_settings, bucket=versioned_bucket), s3_client)
-    return replace(s3_home, store=store, bucket=versioned_bucket)
+    return replace(s3_fixture, store=store, bucket=versioned_bucket)
 
 
 @pytest.fixture
-def suspended_home(s3_home: S3Home, s3_settings: S3Settings, s3_client: "S3Client", suspended_bucket: str) -> S3Home:
+def suspended_fixture(
+    s3_fixture: S3Fixture, s3_settings: S3Settings, s3_client: "S3Client", suspended_bucket: str
+) -> S3Fixture:
     """A bucket that kept every version until something lay in it."""
     store = S3Store(replace(s3_settings, bucket=suspended_bucket), s3_client)
-    home = replace(s3_home, store=store, bucket=suspended_bucket)
-    home.client.put_bucket_versioning(Bucket=home.bucket, VersioningConfiguration={"Status": "Enabled"})
-    home.overwrite("from/then", b"one")
-    home.overwrite("from/then", b"three")
-    home.client.put_bucket_versioning(Bucket=home.bucket, VersioningConfiguration={"Status": "Suspended"})
-    return home
+    suspended = replace(s3_fixture, store=store, bucket=suspended_bucket)
+    suspended.client.put_bucket_versioning(Bucket=suspended.bucket, VersioningConfiguration={"Status": "Enabled"})
+    suspended.overwrite("from/then", b"one")
+    suspended.overwrite("from/then", b"three")
+    suspended.client.put_bucket_versioning(Bucket=suspended.bucket, VersioningConfiguration={"Status": "Suspended"})
+    return suspended
 
 
 @pytest.fixture(params=["folder", "s3", "versioned", "suspended"])
-def home(request: pytest.FixtureRequest) -> Home:
-    found: Home = request.getfixturevalue(f"{request.param}_home")
+def store_fixture(request: pytest.FixtureRequest) -> StoreFixture:
+    found: StoreFixture = request.getfixturevalue(f"{request.param}_fixture")
     return found
 
 
 @pytest.fixture(params=["s3", "versioned", "suspended"])
-def bucket_home(request: pytest.FixtureRequest) -> S3Home:
-    found: S3Home = request.getfixturevalue(f"{request.param}_home")
+def bucket_fixture(request: pytest.FixtureRequest) -> S3Fixture:
+    found: S3Fixture = request.getfixturevalue(f"{request.param}_fixture")
     return found

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from types_boto3_s3 import S3Client
 
 
-class Home(Protocol):
+class StoreFixture(Protocol):
     """A store, and the back door to it."""
 
     @property
@@ -28,7 +28,7 @@ class Home(Protocol):
 
 
 @dataclass(frozen=True)
-class FolderHome:
+class FolderFixture:
     store: FolderStore
     root: Path
 
@@ -42,7 +42,7 @@ class FolderHome:
 
 
 @dataclass(frozen=True)
-class S3Home:
+class S3Fixture:
     store: S3Store
     client: "S3Client"
     bucket: str
@@ -74,9 +74,9 @@ def digest(body: bytes) -> str:
     return hashlib.sha256(body).hexdigest()
 
 
-def keys(found: Iterable[StoredItem]) -> list[str]:
+def keys_of(found: Iterable[StoredItem]) -> list[str]:
     return [one.key for one in found]
 
 
-def kinds(found: Iterable[StoredItem]) -> list[tuple[str, int, str]]:
+def sorted_items(found: Iterable[StoredItem]) -> list[tuple[str, int, str]]:
     return sorted((one.key, one.size_bytes, one.kind) for one in found)

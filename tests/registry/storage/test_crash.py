@@ -11,8 +11,8 @@ import pytest
 from registry.storage.s3 import PART_BYTES
 from registry.storage.s3_client import S3Settings
 from registry.storage.store import ObjectStore
-from tests.registry.storage.store_fixtures import FolderHome, S3Home, digest, kinds
-from tests.servers.processes import until
+from tests.registry.storage.store_fixtures import FolderFixture, S3Fixture, digest, sorted_items
+from tests.servers.processes import wait_until
 
 KEY = "sources/one/samples/ab"
 WRITER = f"""
@@ -37,7 +37,7 @@ def kill_in_the_middle(
             view = memoryview(given)
             while view:
                 view = view[pipe.write(view) :]
-            until(arrived, "the first bytes in the store")
+            wait_until(arrived, "the first bytes in the store")
             assert writer.poll() is None
             writer.kill()
             writer.wait()
@@ -52,52 +52,52 @@ def traced_bytes(store: ObjectStore) -> int:
 
 def check_aftermath(store: ObjectStore, size_bytes: int) -> None:
     assert list(store.list_objects("")) == []
-    assert kinds(store.list_all("")) == [(KEY, size_bytes, "unfinished")]
-    assert kinds(store.list_all(KEY)) == [(KEY, size_bytes, "unfinished")]
+    assert sorted_items(store.list_all("")) == [(KEY, size_bytes, "unfinished")]
+    assert sorted_items(store.list_all(KEY)) == [(KEY, size_bytes, "unfinished")]
     assert store.remove(KEY).size_bytes == size_bytes
     assert list(store.list_all("")) == []
     store.put(KEY, b"second try")
     assert store.read(KEY, digest(b"second try")) == b"second try"
 
 
-def test_a_killed_writer_to_a_folder_leaves_traces_only(folder_home: FolderHome, tmp_path: Path) -> None:
+def test_a_killed_writer_to_a_folder_leaves_traces_only(folder_fixture: FolderFixture, tmp_path: Path) -> None:
     kill_in_the_middle(
-        [str(folder_home.root), ""],
+        [str(folder_fixture.root), ""],
         {},
         tmp_path / "body",
         b"x" * (1024 * 1024 + 1),
-        lambda: traced_bytes(folder_home.store) == 1024 * 1024,
+        lambda: traced_bytes(folder_fixture.store) == 1024 * 1024,
     )
-    check_aftermath(folder_home.store, 1024 * 1024)
-    assert [path.name for path in folder_home.root.rglob("*") if path.is_file()] == ["ab"]
+    check_aftermath(folder_fixture.store, 1024 * 1024)
+    assert [path.name for path in folder_fixture.root.rglob("*") if path.is_file()] == ["ab"]
 
 
 def test_a_killed_writer_to_a_bucket_leaves_traces_only(
-    versioned_home: S3Home, s3_settings: S3Settings, tmp_path: Path
+    versioned_fixture: S3Fixture, s3_settings: S3Settings, tmp_path: Path
 ) -> None:
-    home = versioned_home
+    store_fixture = versioned_fixture
     assert s3_settings.access_key is not None
     assert s3_settings.secret_key is not None
     kill_in_the_middle(
-        [f"s3://{home.bucket}/{home.prefix}", s3_settings.endpoint or ""],
+        [f"s3://{store_fixture.bucket}/{store_fixture.prefix}", s3_settings.endpoint or ""],
         {"TEST_KEY": s3_settings.access_key, "TEST_SECRET": s3_settings.secret_key},
         tmp_path / "body",
         b"x" * (2 * PART_BYTES + 1),
-        lambda: traced_bytes(home.store) == 2 * PART_BYTES,
+        lambda: traced_bytes(store_fixture.store) == 2 * PART_BYTES,
     )
-    check_aftermath(home.store, 2 * PART_BYTES)
-    assert home.everything() == [f"{home.prefix}{KEY}"]
+    check_aftermath(store_fixture.store, 2 * PART_BYTES)
+    assert store_fixture.everything() == [f"{store_fixture.prefix}{KEY}"]
 
 
 def test_a_body_that_fails_in_the_middle_leaves_nothing(
-    s3_home: S3Home, folder_home: FolderHome, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+    s3_fixture: S3Fixture, folder_fixture: FolderFixture, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     body = tmp_path / "body"
     with body.open("wb") as file:
         file.truncate(3 * PART_BYTES)
     monkeypatch.setattr("registry.storage.s3.iter_chunks", failing)
     monkeypatch.setattr("registry.storage.folder.iter_chunks", failing)
-    for store in (s3_home.store, folder_home.store):
+    for store in (s3_fixture.store, folder_fixture.store):
         with pytest.raises(KeyboardInterrupt):
             store.put(KEY, body)
         assert list(store.list_all("")) == []

@@ -9,97 +9,97 @@ from botocore.exceptions import ClientError
 from registry.storage import folder, s3_versions
 from registry.storage.files import iter_chunks
 from registry.storage.store import ObjectStore, RemovedCount, StoreUnreachable
-from tests.registry.storage.store_fixtures import FolderHome, Home, S3Home, digest, keys, kinds
+from tests.registry.storage.store_fixtures import FolderFixture, S3Fixture, StoreFixture, digest, keys_of, sorted_items
 
 
-def test_what_is_removed_is_counted_and_gone(home: Home) -> None:
-    home.store.put("a/b", b"1")
-    home.store.put("a/c/d", b"22")
-    home.leave_unfinished("a/e", b"333")
-    assert home.store.remove("a/") == RemovedCount(items=3, size_bytes=6)
-    assert list(home.store.list_all("a/")) == []
+def test_what_is_removed_is_counted_and_gone(store_fixture: StoreFixture) -> None:
+    store_fixture.store.put("a/b", b"1")
+    store_fixture.store.put("a/c/d", b"22")
+    store_fixture.leave_unfinished("a/e", b"333")
+    assert store_fixture.store.remove("a/") == RemovedCount(items=3, size_bytes=6)
+    assert list(store_fixture.store.list_all("a/")) == []
 
 
-def test_removing_nothing_is_no_error(home: Home) -> None:
-    assert home.store.remove("a/b") == RemovedCount(0, 0)
-    assert home.store.remove("a/") == RemovedCount(0, 0)
-    home.store.put("a/b", b"1")
-    assert home.store.remove("a/b") == RemovedCount(1, 1)
-    assert home.store.remove("a/b") == RemovedCount(0, 0)
+def test_removing_nothing_is_no_error(store_fixture: StoreFixture) -> None:
+    assert store_fixture.store.remove("a/b") == RemovedCount(0, 0)
+    assert store_fixture.store.remove("a/") == RemovedCount(0, 0)
+    store_fixture.store.put("a/b", b"1")
+    assert store_fixture.store.remove("a/b") == RemovedCount(1, 1)
+    assert store_fixture.store.remove("a/b") == RemovedCount(0, 0)
 
 
-def test_a_sibling_is_never_touched(home: Home) -> None:
+def test_a_sibling_is_never_touched(store_fixture: StoreFixture) -> None:
     for key in ("samples/ab", "samples/abc", "samples/a", "samples-2/ab"):
-        home.store.put(key, b"x")
-        home.leave_unfinished(key, b"yy")
-    assert home.store.remove("samples/ab") == RemovedCount(2, 3)
-    assert keys(home.store.list_objects("samples/")) == ["samples/a", "samples/abc"]
-    home.store.remove("samples/")
-    assert kinds(home.store.list_all("samples-2/")) == [
+        store_fixture.store.put(key, b"x")
+        store_fixture.leave_unfinished(key, b"yy")
+    assert store_fixture.store.remove("samples/ab") == RemovedCount(2, 3)
+    assert keys_of(store_fixture.store.list_objects("samples/")) == ["samples/a", "samples/abc"]
+    store_fixture.store.remove("samples/")
+    assert sorted_items(store_fixture.store.list_all("samples-2/")) == [
         ("samples-2/ab", 1, "object"),
         ("samples-2/ab", 2, "unfinished"),
     ]
 
 
-def test_a_prefix_that_is_no_whole_key_removes_nothing(home: Home) -> None:
-    home.store.put("samples/ab", b"x")
-    assert home.store.remove("samples") == RemovedCount(0, 0)
-    assert home.store.remove("samples/a") == RemovedCount(0, 0)
-    assert home.store.remove("sam/") == RemovedCount(0, 0)
-    assert home.store.read("samples/ab", digest(b"x")) == b"x"
+def test_a_prefix_that_is_no_whole_key_removes_nothing(store_fixture: StoreFixture) -> None:
+    store_fixture.store.put("samples/ab", b"x")
+    assert store_fixture.store.remove("samples") == RemovedCount(0, 0)
+    assert store_fixture.store.remove("samples/a") == RemovedCount(0, 0)
+    assert store_fixture.store.remove("sam/") == RemovedCount(0, 0)
+    assert store_fixture.store.read("samples/ab", digest(b"x")) == b"x"
 
 
-def test_every_version_and_marker_goes(bucket_home: S3Home) -> None:
+def test_every_version_and_marker_goes(bucket_fixture: S3Fixture) -> None:
     for body in (b"1", b"22", b"333"):
-        bucket_home.overwrite("a/b", body)
-        bucket_home.delete("a/b")
-    bucket_home.overwrite("a/b", b"4444")
-    bucket_home.overwrite("a/bc", b"5")
-    bucket_home.leave_unfinished("a/b", b"66")
-    bucket_home.store.remove("a/b")
-    assert [key for key in bucket_home.everything() if "from/then" not in key] == [f"{bucket_home.prefix}a/bc"]
+        bucket_fixture.overwrite("a/b", body)
+        bucket_fixture.delete("a/b")
+    bucket_fixture.overwrite("a/b", b"4444")
+    bucket_fixture.overwrite("a/bc", b"5")
+    bucket_fixture.leave_unfinished("a/b", b"66")
+    bucket_fixture.store.remove("a/b")
+    assert [key for key in bucket_fixture.everything() if "from/then" not in key] == [f"{bucket_fixture.prefix}a/bc"]
 
 
-def test_what_was_kept_before_versions_were_suspended_goes(suspended_home: S3Home) -> None:
-    suspended_home.overwrite("from/then", b"two of two")
-    assert suspended_home.store.remove("from/") == RemovedCount(3, 18)
-    assert suspended_home.everything() == []
+def test_what_was_kept_before_versions_were_suspended_goes(suspended_fixture: S3Fixture) -> None:
+    suspended_fixture.overwrite("from/then", b"two of two")
+    assert suspended_fixture.store.remove("from/") == RemovedCount(3, 18)
+    assert suspended_fixture.everything() == []
 
 
-def test_removal_crosses_pages(bucket_home: S3Home, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_removal_crosses_pages(bucket_fixture: S3Fixture, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(s3_versions, "PAGE_SIZE", 3)
     for number in range(8):
-        bucket_home.store.put(f"d/{number}", b"1")
-        bucket_home.overwrite(f"d/{number}", b"22")
+        bucket_fixture.store.put(f"d/{number}", b"1")
+        bucket_fixture.overwrite(f"d/{number}", b"22")
     for number in range(4):
-        bucket_home.leave_unfinished(f"d/{number}", b"333")
-    bucket_home.store.remove("")
-    assert bucket_home.everything() == []
+        bucket_fixture.leave_unfinished(f"d/{number}", b"333")
+    bucket_fixture.store.remove("")
+    assert bucket_fixture.everything() == []
 
 
-def test_emptied_folders_go_and_the_root_stays(folder_home: FolderHome) -> None:
-    folder_home.store.put("a/b/c", b"1")
-    folder_home.store.put("a/d", b"1")
-    folder_home.store.remove("a/b/c")
-    assert sorted(path.name for path in (folder_home.root / "a").iterdir()) == ["d"]
-    folder_home.store.remove("a/d")
-    assert list(folder_home.root.iterdir()) == []
+def test_emptied_folders_go_and_the_root_stays(folder_fixture: FolderFixture) -> None:
+    folder_fixture.store.put("a/b/c", b"1")
+    folder_fixture.store.put("a/d", b"1")
+    folder_fixture.store.remove("a/b/c")
+    assert sorted(path.name for path in (folder_fixture.root / "a").iterdir()) == ["d"]
+    folder_fixture.store.remove("a/d")
+    assert list(folder_fixture.root.iterdir()) == []
 
 
-def test_empty_folders_that_a_killed_writer_left_go(folder_home: FolderHome) -> None:
-    (folder_home.root / "a/b/c/d").mkdir(parents=True)
-    (folder_home.root / "e/f").mkdir(parents=True)
-    folder_home.store.remove("a/b/")
-    folder_home.store.remove("e/f/g/h")
-    assert list(folder_home.root.iterdir()) == []
+def test_empty_folders_that_a_killed_writer_left_go(folder_fixture: FolderFixture) -> None:
+    (folder_fixture.root / "a/b/c/d").mkdir(parents=True)
+    (folder_fixture.root / "e/f").mkdir(parents=True)
+    folder_fixture.store.remove("a/b/")
+    folder_fixture.store.remove("e/f/g/h")
+    assert list(folder_fixture.root.iterdir()) == []
 
 
-def test_strangers_files_below_a_prefix_go_too(folder_home: FolderHome) -> None:
-    folder_home.store.put("a/b", b"1")
-    (folder_home.root / "a/.copy of b").mkdir()
-    (folder_home.root / "a/.copy of b/b~").write_bytes(b"22")
-    assert folder_home.store.remove("a/") == RemovedCount(2, 3)
-    assert list(folder_home.root.iterdir()) == []
+def test_strangers_files_below_a_prefix_go_too(folder_fixture: FolderFixture) -> None:
+    folder_fixture.store.put("a/b", b"1")
+    (folder_fixture.root / "a/.copy of b").mkdir()
+    (folder_fixture.root / "a/.copy of b/b~").write_bytes(b"22")
+    assert folder_fixture.store.remove("a/") == RemovedCount(2, 3)
+    assert list(folder_fixture.root.iterdir()) == []
 
 
 def test_everything_can_be_removed(object_store: ObjectStore) -> None:
@@ -110,22 +110,22 @@ def test_everything_can_be_removed(object_store: ObjectStore) -> None:
 
 
 def test_a_put_goes_on_when_its_folder_is_removed_under_it(
-    folder_home: FolderHome, monkeypatch: pytest.MonkeyPatch
+    folder_fixture: FolderFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     removals: list[RemovedCount] = []
 
     def pieces_meanwhile(file: BinaryIO) -> Iterator[bytes]:
         # The body is read after its folder is made, and before its object is there.
         if len(removals) < 3:
-            removals.append(folder_home.store.remove("a/"))
+            removals.append(folder_fixture.store.remove("a/"))
         yield from iter_chunks(file)
 
     monkeypatch.setattr(folder, "iter_chunks", pieces_meanwhile)
-    folder_home.store.put("a/b/c", b"pixels")
+    folder_fixture.store.put("a/b/c", b"pixels")
     monkeypatch.undo()
     assert [removed.items for removed in removals] == [1, 1, 1]
-    assert folder_home.store.read("a/b/c", digest(b"pixels")) == b"pixels"
-    assert kinds(folder_home.store.list_all("")) == [("a/b/c", 6, "object")]
+    assert folder_fixture.store.read("a/b/c", digest(b"pixels")) == b"pixels"
+    assert sorted_items(folder_fixture.store.list_all("")) == [("a/b/c", 6, "object")]
 
 
 def answering(answer: Callable[[], Any]) -> Callable[..., Any]:
@@ -133,27 +133,27 @@ def answering(answer: Callable[[], Any]) -> Callable[..., Any]:
     return lambda **_: answer()
 
 
-def test_an_object_that_the_service_keeps_is_told(s3_home: S3Home, monkeypatch: pytest.MonkeyPatch) -> None:
-    s3_home.store.put("a/b", b"1")
+def test_an_object_that_the_service_keeps_is_told(s3_fixture: S3Fixture, monkeypatch: pytest.MonkeyPatch) -> None:
+    s3_fixture.store.put("a/b", b"1")
     refusal = {"Errors": [{"Key": "a/b", "Code": "AccessDenied"}]}
-    monkeypatch.setattr(s3_home.store._client, "delete_objects", answering(lambda: refusal))
+    monkeypatch.setattr(s3_fixture.store._client, "delete_objects", answering(lambda: refusal))
     with pytest.raises(StoreUnreachable, match=r"did not delete 1 of 1 objects, a/b first \(AccessDenied\)"):
-        s3_home.store.remove("a/")
+        s3_fixture.store.remove("a/")
 
 
-def test_a_service_that_forgets_to_delete_is_told(s3_home: S3Home, monkeypatch: pytest.MonkeyPatch) -> None:
-    s3_home.store.put("a/b", b"1")
-    monkeypatch.setattr(s3_home.store._client, "delete_objects", answering(dict))
+def test_a_service_that_forgets_to_delete_is_told(s3_fixture: S3Fixture, monkeypatch: pytest.MonkeyPatch) -> None:
+    s3_fixture.store.put("a/b", b"1")
+    monkeypatch.setattr(s3_fixture.store._client, "delete_objects", answering(dict))
     with pytest.raises(StoreUnreachable, match="fills as fast as it is emptied"):
-        s3_home.store.remove("a/")
+        s3_fixture.store.remove("a/")
 
 
 def test_a_service_without_versions_is_emptied_of_what_is_visible(
-    s3_home: S3Home, monkeypatch: pytest.MonkeyPatch
+    s3_fixture: S3Fixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    s3_home.store.put("a/b", b"1")
-    s3_home.leave_unfinished("a/c", b"22")
-    real = s3_home.store._client.get_paginator
+    s3_fixture.store.put("a/b", b"1")
+    s3_fixture.leave_unfinished("a/c", b"22")
+    real = s3_fixture.store._client.get_paginator
 
     def refuse() -> None:
         raise ClientError({"Error": {"Code": "NotImplemented"}}, "ListObjectVersions")
@@ -162,9 +162,9 @@ def test_a_service_without_versions_is_emptied_of_what_is_visible(
         paginate = staticmethod(answering(refuse))
 
     monkeypatch.setattr(
-        s3_home.store._client,
+        s3_fixture.store._client,
         "get_paginator",
         lambda name: Refusing() if name == "list_object_versions" else real(name),
     )
-    assert s3_home.store.remove("a/") == RemovedCount(2, 3)
-    assert s3_home.everything() == []
+    assert s3_fixture.store.remove("a/") == RemovedCount(2, 3)
+    assert s3_fixture.everything() == []

@@ -8,7 +8,7 @@ import pytest
 
 from registry.storage.folder import FolderStore
 from registry.storage.store import ObjectDamaged, ObjectExists, RemovedCount, StoreUnreachable
-from tests.registry.storage.store_fixtures import FolderHome, digest, keys, kinds
+from tests.registry.storage.store_fixtures import FolderFixture, digest, keys_of, sorted_items
 
 
 @pytest.fixture
@@ -20,9 +20,9 @@ def outside(tmp_path: Path) -> Path:
     return folder
 
 
-def test_a_link_to_a_folder_is_never_followed(folder_home: FolderHome, outside: Path) -> None:
-    (folder_home.root / "a").symlink_to(outside)
-    store = folder_home.store
+def test_a_link_to_a_folder_is_never_followed(folder_fixture: FolderFixture, outside: Path) -> None:
+    (folder_fixture.root / "a").symlink_to(outside)
+    store = folder_fixture.store
     with pytest.raises(StoreUnreachable, match="remove the link or file"):
         store.put("a/b/new", b"mine")
     assert list(store.list_objects("")) == []
@@ -34,15 +34,15 @@ def test_a_link_to_a_folder_is_never_followed(folder_home: FolderHome, outside: 
     ):
         with pytest.raises(StoreUnreachable, match="remove the link or file"):
             ask()
-    assert kinds(store.list_all("")) == [("a", 0, "unfinished")]
+    assert sorted_items(store.list_all("")) == [("a", 0, "unfinished")]
     assert store.remove("") == RemovedCount(1, 0)
     assert sorted(path.name for path in outside.rglob("*")) == ["b", "c"]
 
 
-def test_a_link_in_the_place_of_an_object_is_never_followed(folder_home: FolderHome, outside: Path) -> None:
-    (folder_home.root / "a").mkdir()
-    (folder_home.root / "a/b").symlink_to(outside / "b/c")
-    store = folder_home.store
+def test_a_link_in_the_place_of_an_object_is_never_followed(folder_fixture: FolderFixture, outside: Path) -> None:
+    (folder_fixture.root / "a").mkdir()
+    (folder_fixture.root / "a/b").symlink_to(outside / "b/c")
+    store = folder_fixture.store
     with pytest.raises(ObjectDamaged):
         store.read("a/b", digest(b"theirs"))
     with pytest.raises(ObjectExists):
@@ -50,24 +50,24 @@ def test_a_link_in_the_place_of_an_object_is_never_followed(folder_home: FolderH
     assert list(store.list_objects("a/")) == []
     assert store.remove("a/b") == RemovedCount(1, 0)
     assert (outside / "b/c").read_bytes() == b"theirs"
-    assert list(folder_home.root.iterdir()) == []
+    assert list(folder_fixture.root.iterdir()) == []
 
 
-def test_a_link_that_dangles_is_no_way_out(folder_home: FolderHome, tmp_path: Path) -> None:
-    (folder_home.root / "a").symlink_to(tmp_path / "planted")
+def test_a_link_that_dangles_is_no_way_out(folder_fixture: FolderFixture, tmp_path: Path) -> None:
+    (folder_fixture.root / "a").symlink_to(tmp_path / "planted")
     with pytest.raises(ObjectExists):
-        folder_home.store.put("a", b"mine")
+        folder_fixture.store.put("a", b"mine")
     assert not (tmp_path / "planted").exists()
 
 
 @pytest.mark.parametrize("make", [os.mkfifo, os.mkdir])
-def test_what_is_no_ordinary_file_is_damage_and_does_not_hang(folder_home: FolderHome, make: type) -> None:
-    make(folder_home.root / "a")
+def test_what_is_no_ordinary_file_is_damage_and_does_not_hang(folder_fixture: FolderFixture, make: type) -> None:
+    make(folder_fixture.root / "a")
     with pytest.raises(ObjectDamaged):
-        folder_home.store.read("a", digest(b""))
+        folder_fixture.store.read("a", digest(b""))
     with pytest.raises(ObjectExists):
-        folder_home.store.put("a", b"")
-    assert list(folder_home.store.list_objects("")) == []
+        folder_fixture.store.put("a", b"")
+    assert list(folder_fixture.store.list_objects("")) == []
 
 
 def test_the_root_itself_may_be_a_link(outside: Path, tmp_path: Path) -> None:
@@ -75,56 +75,56 @@ def test_the_root_itself_may_be_a_link(outside: Path, tmp_path: Path) -> None:
     store = FolderStore(tmp_path / "link")
     store.check()
     store.put("b/d", b"mine")
-    assert keys(store.list_objects("")) == ["b/c", "b/d"]
+    assert keys_of(store.list_objects("")) == ["b/c", "b/d"]
 
 
-def test_a_key_below_an_object_is_refused(folder_home: FolderHome) -> None:
-    folder_home.store.put("a/b", b"1")
+def test_a_key_below_an_object_is_refused(folder_fixture: FolderFixture) -> None:
+    folder_fixture.store.put("a/b", b"1")
     with pytest.raises(StoreUnreachable, match="where a folder should be"):
-        folder_home.store.put("a/b/c", b"2")
-    assert kinds(folder_home.store.list_all("")) == [("a/b", 1, "object")]
+        folder_fixture.store.put("a/b/c", b"2")
+    assert sorted_items(folder_fixture.store.list_all("")) == [("a/b", 1, "object")]
 
 
 @pytest.mark.parametrize("number", [errno.ENOSPC, errno.EDQUOT])
 def test_a_full_disk_is_told_and_leaves_nothing(
-    folder_home: FolderHome, monkeypatch: pytest.MonkeyPatch, number: int
+    folder_fixture: FolderFixture, monkeypatch: pytest.MonkeyPatch, number: int
 ) -> None:
     def write(descriptor: int, piece: memoryview) -> int:
         raise OSError(number, os.strerror(number))
 
     monkeypatch.setattr(os, "write", write)
     with pytest.raises(StoreUnreachable, match="no space left: make room") as caught:
-        folder_home.store.put("a/b", b"1")
+        folder_fixture.store.put("a/b", b"1")
     assert caught.value.status == 503
-    assert list(folder_home.store.list_all("")) == []
+    assert list(folder_fixture.store.list_all("")) == []
 
 
 def test_a_disk_that_takes_a_little_at_a_time_gets_all(
-    folder_home: FolderHome, monkeypatch: pytest.MonkeyPatch
+    folder_fixture: FolderFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     real = os.write
     monkeypatch.setattr(os, "write", lambda descriptor, piece: real(descriptor, piece[:3]))
-    folder_home.store.put("a/b", b"0123456789")
-    assert folder_home.store.read("a/b", digest(b"0123456789")) == b"0123456789"
+    folder_fixture.store.put("a/b", b"0123456789")
+    assert folder_fixture.store.read("a/b", digest(b"0123456789")) == b"0123456789"
 
 
 def test_a_full_scratch_disk_is_told_and_leaves_nothing(
-    folder_home: FolderHome, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+    folder_fixture: FolderFixture, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     def write(descriptor: int, piece: memoryview) -> int:
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
-    folder_home.store.put("a/b", b"1")
+    folder_fixture.store.put("a/b", b"1")
     monkeypatch.setattr(os, "write", write)
     with pytest.raises(StoreUnreachable, match="No space left"):
-        folder_home.store.download("a/b", digest(b"1"), tmp_path / "fetched")
+        folder_fixture.store.download("a/b", digest(b"1"), tmp_path / "fetched")
     assert [path.name for path in tmp_path.iterdir()] == ["objects"]
 
 
-def test_a_fetch_into_no_folder_is_told(folder_home: FolderHome, tmp_path: Path) -> None:
-    folder_home.store.put("a/b", b"1")
+def test_a_fetch_into_no_folder_is_told(folder_fixture: FolderFixture, tmp_path: Path) -> None:
+    folder_fixture.store.put("a/b", b"1")
     with pytest.raises(StoreUnreachable, match="check its folder"):
-        folder_home.store.download("a/b", digest(b"1"), tmp_path / "nowhere" / "fetched")
+        folder_fixture.store.download("a/b", digest(b"1"), tmp_path / "nowhere" / "fetched")
 
 
 def test_nothing_is_put_where_a_disk_may_be_away(tmp_path: Path) -> None:
@@ -162,7 +162,7 @@ def test_a_root_that_is_a_file_is_told(tmp_path: Path) -> None:
 
 
 def test_everything_on_the_way_to_an_object_is_flushed(
-    folder_home: FolderHome, monkeypatch: pytest.MonkeyPatch
+    folder_fixture: FolderFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     flushed: list[str] = []
     real = os.fsync
@@ -172,13 +172,13 @@ def test_everything_on_the_way_to_an_object_is_flushed(
         real(descriptor)
 
     monkeypatch.setattr(os, "fsync", fsync)
-    folder_home.store.put("a/b/c", b"1")
-    root = folder_home.root
+    folder_fixture.store.put("a/b/c", b"1")
+    root = folder_fixture.root
     assert flushed[0].startswith(f"{root}/a/b/.c.")
     assert flushed[1:] == [f"{root}/a/b", f"{root}/a", str(root)]
     flushed.clear()
-    folder_home.store.remove("a/b/c")
+    folder_fixture.store.remove("a/b/c")
     assert flushed[-1] == str(root)
     flushed.clear()
-    folder_home.store.remove("a/b/c")
+    folder_fixture.store.remove("a/b/c")
     assert flushed == [str(root)]

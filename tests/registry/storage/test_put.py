@@ -8,7 +8,7 @@ import pytest
 from registry.storage.keys import InvalidKey
 from registry.storage.s3 import PART_BYTES
 from registry.storage.store import ObjectDamaged, ObjectExists, ObjectMissing, ObjectStore
-from tests.registry.storage.store_fixtures import FolderHome, Home, digest, keys, kinds
+from tests.registry.storage.store_fixtures import FolderFixture, StoreFixture, digest, keys_of, sorted_items
 
 KEY = "sources/one/samples/ab"
 
@@ -27,14 +27,14 @@ def test_a_file_is_put_as_its_bytes_are(object_store: ObjectStore, tmp_path: Pat
     assert object_store.read(KEY, digest(b"pixels")) == b"pixels"
 
 
-def test_a_body_of_many_parts_arrives_whole(home: Home, tmp_path: Path) -> None:
+def test_a_body_of_many_parts_arrives_whole(store_fixture: StoreFixture, tmp_path: Path) -> None:
     body = b"".join(bytes([part]) * PART_BYTES for part in range(2)) + b"end"
     (tmp_path / "large").write_bytes(body)
-    home.store.put(KEY, tmp_path / "large")
-    home.store.put(KEY, body)
-    home.store.download(KEY, digest(body), tmp_path / "fetched")
+    store_fixture.store.put(KEY, tmp_path / "large")
+    store_fixture.store.put(KEY, body)
+    store_fixture.store.download(KEY, digest(body), tmp_path / "fetched")
     assert (tmp_path / "fetched").read_bytes() == body
-    assert kinds(home.store.list_all(KEY)) == [(KEY, len(body), "object")]
+    assert sorted_items(store_fixture.store.list_all(KEY)) == [(KEY, len(body), "object")]
 
 
 @pytest.mark.parametrize("size_bytes", [PART_BYTES, PART_BYTES + 1])
@@ -44,27 +44,27 @@ def test_a_body_at_the_edge_of_a_part_arrives_whole(object_store: ObjectStore, s
     assert object_store.read(KEY, digest(body)) == body
 
 
-def test_the_same_bytes_may_be_put_again(home: Home) -> None:
-    home.store.put(KEY, b"same")
-    home.store.put(KEY, b"same")
-    assert kinds(home.store.list_all(KEY)) == [(KEY, 4, "object")]
+def test_the_same_bytes_may_be_put_again(store_fixture: StoreFixture) -> None:
+    store_fixture.store.put(KEY, b"same")
+    store_fixture.store.put(KEY, b"same")
+    assert sorted_items(store_fixture.store.list_all(KEY)) == [(KEY, 4, "object")]
 
 
 @pytest.mark.parametrize("other", [b"diff", b"o" * (PART_BYTES + 1)])
-def test_other_bytes_are_refused_and_leave_nothing_behind(home: Home, other: bytes) -> None:
-    home.store.put(KEY, b"mine")
+def test_other_bytes_are_refused_and_leave_nothing_behind(store_fixture: StoreFixture, other: bytes) -> None:
+    store_fixture.store.put(KEY, b"mine")
     with pytest.raises(ObjectExists, match="never overwritten") as caught:
-        home.store.put(KEY, other)
+        store_fixture.store.put(KEY, other)
     assert caught.value.status == 409
-    assert home.store.read(KEY, digest(b"mine")) == b"mine"
-    assert kinds(home.store.list_all(KEY)) == [(KEY, 4, "object")]
+    assert store_fixture.store.read(KEY, digest(b"mine")) == b"mine"
+    assert sorted_items(store_fixture.store.list_all(KEY)) == [(KEY, 4, "object")]
 
 
-def test_a_key_can_be_put_again_after_its_removal(home: Home) -> None:
-    home.store.put(KEY, b"first")
-    home.store.remove(KEY)
-    home.store.put(KEY, b"second")
-    assert home.store.read(KEY, digest(b"second")) == b"second"
+def test_a_key_can_be_put_again_after_its_removal(store_fixture: StoreFixture) -> None:
+    store_fixture.store.put(KEY, b"first")
+    store_fixture.store.remove(KEY)
+    store_fixture.store.put(KEY, b"second")
+    assert store_fixture.store.read(KEY, digest(b"second")) == b"second"
 
 
 def test_a_missing_body_is_the_callers_fault_and_leaves_nothing_behind(
@@ -72,7 +72,7 @@ def test_a_missing_body_is_the_callers_fault_and_leaves_nothing_behind(
 ) -> None:
     with pytest.raises(FileNotFoundError):
         object_store.put(KEY, tmp_path / "nowhere")
-    assert keys(object_store.list_all("")) == []
+    assert keys_of(object_store.list_all("")) == []
 
 
 def test_a_missing_object_is_told(object_store: ObjectStore, tmp_path: Path) -> None:
@@ -87,13 +87,13 @@ def test_a_missing_object_is_told(object_store: ObjectStore, tmp_path: Path) -> 
 
 
 @pytest.mark.parametrize("damaged", [b"pixelz", b""])
-def test_damaged_bytes_are_never_handed_out(home: Home, tmp_path: Path, damaged: bytes) -> None:
-    home.store.put(KEY, b"pixels")
-    home.overwrite(KEY, damaged)
+def test_damaged_bytes_are_never_handed_out(store_fixture: StoreFixture, tmp_path: Path, damaged: bytes) -> None:
+    store_fixture.store.put(KEY, b"pixels")
+    store_fixture.overwrite(KEY, damaged)
     with pytest.raises(ObjectDamaged) as caught:
-        home.store.read(KEY, digest(b"pixels"))
+        store_fixture.store.read(KEY, digest(b"pixels"))
     with pytest.raises(ObjectDamaged):
-        home.store.download(KEY, digest(b"pixels"), tmp_path / "fetched")
+        store_fixture.store.download(KEY, digest(b"pixels"), tmp_path / "fetched")
     assert caught.value.status == 500
     assert [path for path in tmp_path.iterdir() if "fetched" in path.name] == []
 
@@ -112,11 +112,11 @@ def test_a_fetched_file_is_private(object_store: ObjectStore, tmp_path: Path) ->
     assert stat.S_IMODE((tmp_path / "fetched").stat().st_mode) == 0o600
 
 
-def test_what_a_folder_holds_is_private(folder_home: FolderHome) -> None:
-    folder_home.store.put(KEY, b"pixels")
-    path = folder_home.root / KEY
+def test_what_a_folder_holds_is_private(folder_fixture: FolderFixture) -> None:
+    folder_fixture.store.put(KEY, b"pixels")
+    path = folder_fixture.root / KEY
     assert stat.S_IMODE(path.stat().st_mode) == 0o600
-    assert {stat.S_IMODE(above.stat().st_mode) for above in (path.parent, folder_home.root)} == {0o700}
+    assert {stat.S_IMODE(above.stat().st_mode) for above in (path.parent, folder_fixture.root)} == {0o700}
 
 
 def test_no_store_takes_a_key_that_leads_elsewhere(object_store: ObjectStore, tmp_path: Path) -> None:

@@ -6,7 +6,7 @@ from threading import Barrier
 from registry.storage.folder import FolderStore
 from registry.storage.s3 import PART_BYTES, S3Store
 from registry.storage.store import ObjectDamaged, ObjectExists, ObjectStore
-from tests.registry.storage.store_fixtures import Home, digest, kinds
+from tests.registry.storage.store_fixtures import StoreFixture, digest, sorted_items
 
 WRITERS = 3
 
@@ -27,10 +27,10 @@ def put_at_once(store: ObjectStore, key: str, bodies: list[bytes]) -> list[bytes
         return [body for body, won in zip(bodies, threads.map(put, bodies), strict=True) if won]
 
 
-def test_of_different_bytes_exactly_one_wins(home: Home) -> None:
-    [winner] = put_at_once(home.store, "a/b/c", [bytes([number]) * 100 for number in range(WRITERS)])
-    assert home.store.read("a/b/c", digest(winner)) == winner
-    assert kinds(home.store.list_all("a/")) == [("a/b/c", 100, "object")]
+def test_of_different_bytes_exactly_one_wins(store_fixture: StoreFixture) -> None:
+    [winner] = put_at_once(store_fixture.store, "a/b/c", [bytes([number]) * 100 for number in range(WRITERS)])
+    assert store_fixture.store.read("a/b/c", digest(winner)) == winner
+    assert sorted_items(store_fixture.store.list_all("a/")) == [("a/b/c", 100, "object")]
 
 
 def test_of_different_bytes_exactly_one_wins_in_a_folder_every_time(folder_store: FolderStore) -> None:
@@ -44,7 +44,7 @@ def test_of_different_bytes_in_many_parts_a_winner_is_whole(s3_store: S3Store) -
     """Not exactly one: the service looks whether the key is free a moment before it takes it, if there are parts."""
     winners = put_at_once(s3_store, "a/b/c", [bytes([number]) * (PART_BYTES + 1) for number in range(2)])
     assert any(is_paused(s3_store, "a/b/c", winner) for winner in winners)
-    assert kinds(s3_store.list_all("a/")) == [("a/b/c", PART_BYTES + 1, "object")]
+    assert sorted_items(s3_store.list_all("a/")) == [("a/b/c", PART_BYTES + 1, "object")]
 
 
 def is_paused(store: ObjectStore, key: str, body: bytes) -> bool:
@@ -54,9 +54,9 @@ def is_paused(store: ObjectStore, key: str, body: bytes) -> bool:
         return False
 
 
-def test_of_the_same_bytes_everyone_wins(home: Home) -> None:
-    assert len(put_at_once(home.store, "a/b/c", [b"same"] * WRITERS)) == WRITERS
-    assert kinds(home.store.list_all("a/")) == [("a/b/c", 4, "object")]
+def test_of_the_same_bytes_everyone_wins(store_fixture: StoreFixture) -> None:
+    assert len(put_at_once(store_fixture.store, "a/b/c", [b"same"] * WRITERS)) == WRITERS
+    assert sorted_items(store_fixture.store.list_all("a/")) == [("a/b/c", 4, "object")]
 
 
 def test_puts_survive_removals_of_their_neighbours(folder_store: FolderStore) -> None:

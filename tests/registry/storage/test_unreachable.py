@@ -13,7 +13,7 @@ from registry.storage import s3
 from registry.storage.s3 import S3Store
 from registry.storage.s3_client import S3Settings, make_client
 from registry.storage.store import ObjectStore, StoreUnreachable
-from tests.registry.storage.store_fixtures import Home, S3Home, kinds
+from tests.registry.storage.store_fixtures import S3Fixture, StoreFixture, sorted_items
 
 if TYPE_CHECKING:
     from types_boto3_s3 import S3Client
@@ -40,11 +40,11 @@ def refusals(store: ObjectStore, folder: Path) -> list[str]:
     return said
 
 
-def test_a_store_that_works_says_nothing_and_keeps_nothing(home: Home) -> None:
-    before = kinds(home.store.list_all(""))
-    home.store.prepare()
-    home.store.check()
-    assert kinds(home.store.list_all("")) == before
+def test_a_store_that_works_says_nothing_and_keeps_nothing(store_fixture: StoreFixture) -> None:
+    before = sorted_items(store_fixture.store.list_all(""))
+    store_fixture.store.prepare()
+    store_fixture.store.check()
+    assert sorted_items(store_fixture.store.list_all("")) == before
 
 
 def test_a_wrong_secret_is_told_without_it(s3_settings: S3Settings, tmp_path: Path) -> None:
@@ -80,8 +80,8 @@ def test_a_missing_bucket_is_made_by_prepare(s3_settings: S3Settings, s3_client:
     store.check()
 
 
-def test_a_service_that_overwrites_is_told(s3_home: S3Home, monkeypatch: pytest.MonkeyPatch) -> None:
-    client = s3_home.store._single_attempt_client
+def test_a_service_that_overwrites_is_told(s3_fixture: S3Fixture, monkeypatch: pytest.MonkeyPatch) -> None:
+    client = s3_fixture.store._single_attempt_client
     real = client.put_object
 
     def put_anyway(**request: Any) -> Any:
@@ -89,7 +89,7 @@ def test_a_service_that_overwrites_is_told(s3_home: S3Home, monkeypatch: pytest.
 
     monkeypatch.setattr(client, "put_object", put_anyway)
     with pytest.raises(StoreUnreachable, match="overwrites objects despite If-None-Match"):
-        s3_home.store.check()
+        s3_fixture.store.check()
 
 
 def test_an_endpoint_that_is_none_is_told(s3_settings: S3Settings) -> None:

@@ -25,7 +25,7 @@ from registry.training.lease import Lease, renew_lease
 from registry.training.publish import publish
 from registry.training.queue import lease_next_shard
 from tests.registry.training.fixtures import METADATA, add_shard, lease_one
-from tests.servers.processes import until
+from tests.servers.processes import wait_until
 
 
 @pytest.fixture
@@ -55,7 +55,7 @@ def await_waiting(database: Database) -> None:
         with database.read_transaction() as session:
             return bool(session.execute(waiting).scalar_one())
 
-    until(is_waiting, "somebody who waits for a lock")
+    wait_until(is_waiting, "somebody who waits for a lock")
 
 
 def shorten(database: Database, lease: Lease) -> None:
@@ -166,7 +166,7 @@ def test_clean_up_keeps_the_object_of_a_commit_that_is_under_way_when_its_claim_
 
     def commit_late(*args: object) -> None:
         commit(*args)
-        until(lambda: is_late(registry.database, lease), "the end of the lease")
+        wait_until(lambda: is_late(registry.database, lease), "the end of the lease")
         write_claims.clean_up_abandoned(registry.database, registry.objects, registry.scratch)
 
     monkeypatch.setattr("registry.training.publish.write_claims.commit_objects", commit_late)

@@ -17,7 +17,7 @@ from registry.registry import Registry
 from registry.storage import write_claims
 from tests.registry.factories import make_shard, make_source, make_task
 from tests.registry.training.worker_process import KILLS
-from tests.servers.processes import until
+from tests.servers.processes import wait_until
 
 ROOT = Path(__file__).parents[3]
 SOURCES = 4
@@ -45,7 +45,7 @@ def test_each_shard_is_published_once_whichever_worker_dies(
     story = json.loads(told.read_text())
     assert story["failed"] == 0, ended.stderr
     assert story["killed"] > KILLS, "some shall die while they publish"
-    until(lambda: is_cleared_up(registry), "the end of all holdings", wait_s=60)
+    wait_until(lambda: is_cleared_up(registry), "the end of all holdings", wait_s=60)
     with registry.database.read_transaction() as session:
         prompts = {prompt.shard_id: prompt for prompt in session.scalars(select(Prompt))}
         lines = session.scalars(select(LogEntry).where(LogEntry.action == "prompt.published")).all()

@@ -13,7 +13,7 @@ from registry.access import usable_prompts
 from registry.settings import InvalidSettings
 from service.prediction import rights_recheck
 from service.settings import read_service_settings
-from tests.servers.processes import until
+from tests.servers.processes import wait_until
 from tests.service.auth.issuer_fixture import AUDIENCE, DISCOVERY, LocalIssuer, by_hand, jwk_of, new_key, run_issuer
 from tests.service.conftest import MakeDeployment
 from tests.service.deployment import GARBAGE, TASK, Deployment, picture
@@ -201,7 +201,7 @@ def test_a_jwt_that_expires_in_flight_gets_no_answer(
     def read_slowly(*given: Any, **options: Any) -> Any:
         allowed = usable_prompts.read_usable_prompts(*given, **options)
         reads.append(True)
-        until(lambda: time.time() > expires_at + 0.1)  # valid at the first read, expired at the recheck
+        wait_until(lambda: time.time() > expires_at + 0.1)  # valid at the first read, expired at the recheck
         return allowed
 
     monkeypatch.setattr(rights_recheck, "read_usable_prompts", read_slowly)
@@ -219,7 +219,7 @@ def test_a_new_key_is_accepted_beside_the_old_one(issuer: LocalIssuer, trusting:
     issuer.add_key("newer", "ES256")
     after = issuer.sign(issuer.claims(SUBJECT), "newer")
 
-    until(lambda: status(trusting, after) == 200)
+    wait_until(lambda: status(trusting, after) == 200)
     assert status(trusting, before) == 200
 
 
@@ -255,11 +255,11 @@ def test_keys_stay_while_the_issuer_is_down_and_without_keys_no_jwt_is_accepted(
         assert status(deployment, "user") == 200
 
         issuer.is_up = True
-        until(lambda: status(deployment, text) == 200)
+        wait_until(lambda: status(deployment, text) == 200)
         issuer.is_up = False
         unknown = issuer.sign(issuer.claims(SUBJECT), "only", kid="unknown")
         requests = len(issuer.requests)
-        until(lambda: status(deployment, unknown) == 401 and len(issuer.requests) > requests)
+        wait_until(lambda: status(deployment, unknown) == 401 and len(issuer.requests) > requests)
         assert status(deployment, text) == 200
 
 

@@ -9,7 +9,7 @@ from registry.access.caller import OPERATOR
 from registry.catalog.releases import pin_release, remove_release
 from service.background import release_pinner
 from service.settings import read_service_settings
-from tests.servers.processes import until
+from tests.servers.processes import wait_until
 from tests.service.conftest import MakeDeployment
 from tests.service.deployment import TASK, Deployment, backbone, picture
 from tests.service.engine.fixtures import slot_bytes
@@ -53,13 +53,13 @@ def test_the_prompts_of_a_pinned_release_are_evicted_last_until_it_is_removed(
     for seed, source in enumerate(others, start=1):
         deployment.publish(source, seed)
 
-    until(lambda: stays_cached(deployment, deployment.source, others), "the pinning")
+    wait_until(lambda: stays_cached(deployment, deployment.source, others), "the pinning")
     for _ in range(3):
         assert stays_cached(deployment, deployment.source, others)
 
     with deployment.registry.database.write_transaction() as session:
         remove_release(session, OPERATOR, release.id)
-    until(lambda: not stays_cached(deployment, deployment.source, others), "the end of the pinning")
+    wait_until(lambda: not stays_cached(deployment, deployment.source, others), "the end of the pinning")
 
 
 @pytest.mark.parametrize("pinned", ["stable", "animals/", "/stable", "animals/stable,birds"])

@@ -6,7 +6,7 @@ from threading import Event
 
 from playwright.sync_api import FilePayload, expect
 
-from tests.servers.processes import until
+from tests.servers.processes import wait_until
 from tests.service.console.browser import ConsoleTab
 from tests.service.deployment import TASK, archive, backbone
 from tests.trainer.worker.fixtures import WorkerThread, make_worker
@@ -132,5 +132,5 @@ def test_one_picture_is_forgotten_and_its_shard_is_trained_again(tab: ConsoleTab
     tab.dialog().get_by_role("button", name="Forget permanently").click()
 
     expect(tab.dialog().locator(".steps > li").first).to_be_visible()
-    until(lambda: deployment.request("owner", "GET", f"/sources/{source}").json()["samples"] == 5)
+    wait_until(lambda: deployment.request("owner", "GET", f"/sources/{source}").json()["samples"] == 5)
     expect(pictures.locator(".samples > li")).to_have_count(5)

@@ -12,7 +12,7 @@ from starlette.types import Receive, Scope, Send
 
 from service.server import make_server
 from service.settings import ServiceSettings
-from tests.servers.processes import until
+from tests.servers.processes import wait_until
 
 GET = b"GET /x HTTP/1.1\r\nHost: x\r\n\r\n"
 LARGE = b"GET /large HTTP/1.1\r\nHost: x\r\n\r\n"
@@ -48,7 +48,7 @@ class LimitedServer:
         """Open a connection, and wait until the server has accepted it."""
         before = self.connections
         sock = self.connect(sent)
-        until(lambda: self.connections > before)
+        wait_until(lambda: self.connections > before)
         return sock
 
     async def answer(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -81,7 +81,7 @@ def run_limited_server(**settings: float) -> Iterator[LimitedServer]:
     thread = threading.Thread(target=server.run)
     thread.start()
     try:
-        until(lambda: server.started)
+        wait_until(lambda: server.started)
         with limited.stack:
             yield limited
     finally:

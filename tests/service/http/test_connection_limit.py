@@ -7,7 +7,7 @@ from select import select
 import pytest
 
 from service.http.connection_limit import MAX_HEAD_BYTES, ConnectionLimit
-from tests.servers.processes import until
+from tests.servers.processes import wait_until
 from tests.service.http.limited_server import (
     GET,
     HELD,
@@ -45,7 +45,7 @@ def test_a_head_that_does_not_end_times_out(start_server: StartServer, begun: by
     server = start_server(head_timeout_s=SHORT)
 
     assert status_of(read_all(server.connect(begun))) == 408
-    until(lambda: server.connections == 0)
+    wait_until(lambda: server.connections == 0)
 
 
 def test_a_silent_connection_is_closed_without_a_response(start_server: StartServer) -> None:
@@ -68,14 +68,14 @@ def test_a_head_that_trickles_times_out(start_server: StartServer, before: bytes
             return True
         return False
 
-    until(is_closed)
-    until(lambda: server.connections == 0)
+    wait_until(is_closed)
+    wait_until(lambda: server.connections == 0)
 
 
 def test_the_head_timeout_does_not_apply_to_the_body(start_server: StartServer) -> None:
     server = start_server(head_timeout_s=SHORT)
     sock = server.connect(b"POST /x HTTP/1.1\r\nHost: x\r\nContent-Length: 4\r\n\r\n12")
-    until(lambda: server.requests == 1)
+    wait_until(lambda: server.requests == 1)
     late = server.connect(GET[:5])
 
     assert status_of(read_all(late)) == 408  # so the head timeout has passed
@@ -87,7 +87,7 @@ def test_the_head_timeout_does_not_apply_to_the_body(start_server: StartServer) 
 def test_a_half_sent_request_does_not_end_the_one_before(start_server: StartServer) -> None:
     server = start_server(head_timeout_s=SHORT)
     sock = server.connect(HELD + GET[:9])
-    until(lambda: server.requests == 1)
+    wait_until(lambda: server.requests == 1)
 
     assert status_of(read_all(server.connect(GET[:5]))) == 408
     server.may_answer.set()
@@ -116,11 +116,11 @@ def test_a_head_without_an_end_is_refused_before_it_fills_the_memory(
             sent += sock.send(head[sent : sent + 8192])
         return bool(readable)
 
-    until(is_refused)
+    wait_until(is_refused)
 
     assert status_of(read_all(sock)) in (431, 0)  # a reset may overtake the response
     assert sent > MAX_HEAD_BYTES // 2
-    until(lambda: server.connections == 0)
+    wait_until(lambda: server.connections == 0)
 
 
 def test_a_head_just_below_the_limit_is_read(start_server: StartServer) -> None:
@@ -141,9 +141,9 @@ def test_the_head_limit_applies_to_each_request(start_server: StartServer) -> No
 def test_a_client_that_does_not_read_its_response_is_disconnected(start_server: StartServer) -> None:
     server = start_server(send_timeout_s=SHORT, keep_alive_s=3600)
     server.connect(LARGE)
-    until(lambda: server.connections == 1)
+    wait_until(lambda: server.connections == 1)
 
-    until(lambda: server.connections == 0)
+    wait_until(lambda: server.connections == 0)
     assert server.requests == 0
 
 
@@ -152,13 +152,13 @@ def test_a_disconnect_ends_the_first_of_pipelined_requests(
 ) -> None:
     server = start_server()
     sock = server.connect(HELD + GET)
-    until(lambda: server.requests == 1 and len(server.bodies) == 1)
+    wait_until(lambda: server.requests == 1 and len(server.bodies) == 1)
 
     sock.close()
-    until(lambda: server.connections == 0)
+    wait_until(lambda: server.connections == 0)
     server.may_answer.set()
 
-    until(lambda: server.requests == 0)
+    wait_until(lambda: server.requests == 0)
     assert [record.getMessage() for record in caplog.records if record.levelname == "ERROR"] == []
     assert server.bodies == [b""]  # the second was not begun
 
@@ -177,8 +177,8 @@ def test_a_client_that_sends_requests_and_reads_nothing_is_disconnected(start_se
             return True
         return False
 
-    until(is_closed)
-    until(lambda: server.connections == 0 and server.requests == 0)
+    wait_until(is_closed)
+    wait_until(lambda: server.connections == 0 and server.requests == 0)
 
 
 @pytest.mark.e2e  # a busy machine may stall the reader
@@ -197,7 +197,7 @@ def test_a_slow_reader_gets_the_whole_response(start_server: StartServer) -> Non
 def test_at_the_limit_the_longest_idle_connection_is_closed(start_server: StartServer) -> None:
     server = start_server(max_connections=3)
     busy = server.connect_and_wait(HELD)
-    until(lambda: server.requests == 1)
+    wait_until(lambda: server.requests == 1)
     first, second = server.connect_and_wait(GET[:5]), server.connect_and_wait()
 
     third = server.connect(GET)
@@ -213,7 +213,7 @@ def test_at_the_limit_the_longest_idle_connection_is_closed(start_server: StartS
 def test_a_connection_beyond_the_limit_gets_503_if_none_is_idle(start_server: StartServer) -> None:
     server = start_server(max_connections=2)
     busy = [server.connect_and_wait(HELD) for _ in range(2)]
-    until(lambda: server.requests == 2)
+    wait_until(lambda: server.requests == 2)
 
     refused = read_all(server.connect())
 
@@ -221,7 +221,7 @@ def test_a_connection_beyond_the_limit_gets_503_if_none_is_idle(start_server: St
     assert b"retry-after: 2\r\n" in refused
     server.may_answer.set()
     assert [status_of(read_response(sock)) for sock in busy] == [200, 200]
-    until(lambda: server.connections == 2)
+    wait_until(lambda: server.connections == 2)
     assert status_of(read_response(server.connect(GET))) == 200
 
 
@@ -231,13 +231,13 @@ def test_an_upgrade_to_another_protocol_is_ignored(start_server: StartServer, pr
     upgrade = b"Connection: Upgrade\r\nUpgrade: " + protocol + b"\r\n"
     head = b"POST /x HTTP/1.1\r\nHost: x\r\nContent-Length: 4\r\n" + upgrade + b"\r\n"
     sock = server.connect(head + b"12")
-    until(lambda: server.requests == 1)
+    wait_until(lambda: server.requests == 1)
     sock.sendall(b"34")
 
     assert status_of(read_response(sock)) == 200
     sock.sendall(head + b"5678" + GET)
     assert status_of(read_response(sock)) == 200
-    until(lambda: len(server.bodies) == 3)
+    wait_until(lambda: len(server.bodies) == 3)
     assert server.bodies == [b"1234", b"5678", b""]
 
 

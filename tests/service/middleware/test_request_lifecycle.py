@@ -12,7 +12,7 @@ from service.background.readiness import Readiness
 from service.middleware import authentication
 from service.observability.logging import LOGGER, JsonLines, log
 from service.settings import read_service_settings
-from tests.servers.processes import until
+from tests.servers.processes import wait_until
 from tests.service.conftest import MakeDeployment
 from tests.service.deployment import GARBAGE, TASK, Deployment, picture
 
@@ -154,7 +154,7 @@ def test_a_request_is_one_log_line_without_secrets(deployment: Deployment, caplo
     def logged() -> list[str]:
         return [JsonLines().format(record) for record in caplog.records if record.name == LOGGER]
 
-    until(lambda: any('"request"' in line for line in logged()))  # it is written after the response is sent
+    wait_until(lambda: any('"request"' in line for line in logged()))  # it is written after the response is sent
     lines = logged()
     line = next(json.loads(line) for line in lines if '"request"' in line)
     assert (line["method"], line["route"], line["status"]) == ("POST", "/predict", 404)

@@ -7,7 +7,7 @@ from uuid import UUID
 import pytest
 
 from service.background.maintenance import ServiceMaintenance
-from tests.servers.processes import until
+from tests.servers.processes import wait_until
 from tests.service.conftest import MakeDeployment
 from tests.service.deployment import TASK, Deployment, picture, prompt_bytes
 
@@ -30,7 +30,7 @@ def wait_until_complete(deployment: Deployment, who: str, path: str) -> Any:
         erasure.update(deployment.request(who, "GET", path).json())
         return bool(erasure["state"] == "complete")
 
-    until(is_complete)
+    wait_until(is_complete)
     return erasure
 
 
@@ -51,7 +51,7 @@ def test_a_forgotten_source_is_gone_from_predictions_memory_and_stores(make_depl
     verification = deployment.request("forgetter", "GET", f"/erasures/{erasure['id']}/verification").json()
     assert verification["holds"], verification
     assert metric(deployment, "alacarte_cached_prompts") == 1
-    until(lambda: metric(deployment, "alacarte_erasure_seconds_count") == 1)
+    wait_until(lambda: metric(deployment, "alacarte_erasure_seconds_count") == 1)
     assert deployment.request("owner", "GET", f"/sources/{source}").status_code == 404
     prompt = prompt_bytes(5)
     stored = deployment.registry.scratch.folder.parent / "objects"

@@ -15,7 +15,7 @@ import httpx
 import pytest
 
 from service.middleware import body_limit
-from tests.servers.processes import until
+from tests.servers.processes import wait_until
 from tests.service.conftest import MakeDeployment
 from tests.service.deployment import TASK, Deployment, archive, picture
 
@@ -62,7 +62,7 @@ def partial_upload(deployment: Deployment, size_bytes: int = 100) -> Iterator[so
     with connection(deployment) as wire:
         wire.sendall(head(deployment, "POST", path, "Content-Type: application/zip", f"Content-Length: {size_bytes}"))
         wire.sendall(b"PK")
-        until(lambda: scratch_files(deployment) != [])
+        wait_until(lambda: scratch_files(deployment) != [])
         yield wire
 
 
@@ -336,14 +336,14 @@ def test_a_very_slow_upload_times_out(make_deployment: MakeDeployment, monkeypat
         answer = wire.recv(4096)
 
     assert b" 408 " in answer
-    until(lambda: scratch_files(deployment) == [])
+    wait_until(lambda: scratch_files(deployment) == [])
 
 
 def test_an_aborted_upload_leaves_nothing(small: Deployment) -> None:
     with partial_upload(small):
         pass
 
-    until(lambda: scratch_files(small) == [])
+    wait_until(lambda: scratch_files(small) == [])
 
 
 def test_an_archive_is_refused_as_a_prompt(deployment: Deployment) -> None:

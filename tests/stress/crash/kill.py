@@ -9,7 +9,7 @@ from typing import Literal
 
 from tests.e2e.cluster import Cluster
 from tests.e2e.process import ManagedProcess, answers, has_logged
-from tests.servers.processes import until
+from tests.servers.processes import wait_until
 
 Kind = Literal["worker", "replica", "postgres", "s3"]
 KINDS: tuple[Kind, ...] = ("worker", "replica", "postgres", "s3")
@@ -72,7 +72,7 @@ class Killer:
             self._restart_ended()
             return condition()
 
-        until(holds, what, wait_s=wait_s)
+        wait_until(holds, what, wait_s=wait_s)
 
     def _choose(self, kind: Kind) -> str:
         """Choose a part that is not down, if there is one."""

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 
-from tests.servers.processes import until
+from tests.servers.processes import wait_until
 
 ADDRESSES = 100  # source addresses on loopback, because the proxy limits connections per address
 SPARE_FILES = 500  # descriptors for everything else
@@ -58,7 +58,7 @@ class OpenConnections:
         with select.epoll() as polling:
             for descriptor in self.connections:
                 polling.register(descriptor, events)
-            until(is_over, "the end of every connection", wait_s=WAIT_SECONDS)
+            wait_until(is_over, "the end of every connection", wait_s=WAIT_SECONDS)
 
     def _read(self, descriptor: int) -> None:
         try:

@@ -9,7 +9,7 @@ from contextlib import contextmanager
 
 import httpx
 
-from tests.servers.processes import until
+from tests.servers.processes import wait_until
 from tests.service.deployment import TASK, picture
 from tests.stress.limits.memory import Memory
 from tests.stress.limits.server import ServerProcess
@@ -95,7 +95,7 @@ class Flood:
     def await_more(self) -> None:
         """Wait for as many further answers as there are threads."""
         target = self.outcomes.total() + len(self._threads)
-        until(lambda: self.outcomes.total() >= target, "answers to the flood", wait_s=300)
+        wait_until(lambda: self.outcomes.total() >= target, "answers to the flood", wait_s=300)
 
     def _predict_until_stopped(self) -> None:
         with client_of(self._server, self._who) as client:

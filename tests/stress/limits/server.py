@@ -16,7 +16,7 @@ from registry.storage.scratch import ScratchSpace
 from service.settings import ServiceSettings
 from tests.e2e.cluster import ROOT, SERVE
 from tests.e2e.process import ManagedProcess, answers
-from tests.servers.processes import free_ports
+from tests.servers.processes import find_free_ports
 from tests.service.deployment import Deployment
 from tests.stress.limits.memory import Memory, memory_of
 
@@ -67,7 +67,7 @@ def start_server(
     mark_store(database, objects)
     signer = open_signer(service_settings.signing_key_file)
     deployment = Deployment(Registry(database, objects, ScratchSpace(service_settings.scratch_folder), signer))
-    [port] = free_ports(1)
+    [port] = find_free_ports(1)
     deployment.url = f"http://127.0.0.1:{port}"
     part = ManagedProcess(
         "service", command, folder, _environment(home, port, settings), answers(f"{deployment.url}/readyz")

@@ -6,7 +6,7 @@ import pytest
 
 from tests.cli.fixtures import draw
 
-on_sqlite = pytest.mark.parametrize("home", ["sqlite-folder"], indirect=True)
+on_sqlite = pytest.mark.parametrize("backend", ["sqlite-folder"], indirect=True)
 
 
 @pytest.fixture

@@ -24,7 +24,7 @@ from registry.db.models.catalog import Shard, Task
 from registry.db.models.prompts import Prompt
 from registry.ingest.upload import upload_source
 from registry.registry import Registry
-from tests.servers.processes import until
+from tests.servers.processes import wait_until
 from tests.trainer.pictures import as_sample
 from trainer.recipe import recipe_from_settings
 from trainer.train import train_shard
@@ -155,4 +155,4 @@ def run_in_thread(worker: Worker) -> Iterator[WorkerThread]:
 
 
 def wait_for(condition: Callable[[], bool], what: str) -> None:
-    until(condition, what, wait_s=TIMEOUT_SECONDS)
+    wait_until(condition, what, wait_s=TIMEOUT_SECONDS)
