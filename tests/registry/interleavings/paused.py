@@ -54,7 +54,7 @@ class PausedCall(Generic[T]):
 
 
 def pause_at_failpoint(point: str) -> None:
-    """What `registry.failpoints.on_reach` is set to: only threads of `PausedCall` stop."""
+    """Pause a thread of a `PausedCall`; tests set `registry.failpoints.on_hit` to this."""
     pause = getattr(PausedCall._local, "pause", None)
     if pause is not None:
         pause(point)
