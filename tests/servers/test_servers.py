@@ -83,8 +83,8 @@ def test_two_s3_servers_live_side_by_side_and_leave_nothing(no_servers_named: Pa
 
 @pytest.mark.skipif(shutil.which("setpriv") is None, reason="the system cannot end a child with its parent")
 def test_a_server_does_not_outlive_its_killed_parent(tmp_path: Path) -> None:
-    script = "import signal, sys\nfrom pathlib import Path\nfrom tests.servers.processes import start\n"
-    script += "print(start(['sleep', '600'], Path(sys.argv[1])).pid, flush=True)\nsignal.pause()"
+    script = "import signal, sys\nfrom pathlib import Path\nfrom tests.servers.processes import start_process\n"
+    script += "print(start_process(['sleep', '600'], Path(sys.argv[1])).pid, flush=True)\nsignal.pause()"
     command = [sys.executable, "-c", script, str(tmp_path / "log")]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as parent:
         try:
