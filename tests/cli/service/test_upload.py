@@ -94,7 +94,7 @@ def test_an_upload_for_somebody_else_is_an_admins(
     )
     made = json_as("admin", "source", "add", deployment.new_name(), folder, "--task", TASK, "--owner", "owner")
 
-    assert "for admins" in refused.error
+    assert "only admins" in refused.error
     assert json_as("admin", "source", "show", made["source_id"])["owner_id"] == str(deployment.users["owner"])
 
 
