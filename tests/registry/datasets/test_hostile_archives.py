@@ -1,4 +1,4 @@
-"""What is refused alike in every kind of archive, and that nothing is left behind."""
+"""Attacks that every kind of archive rejects alike, without leaving a file behind."""
 
 from __future__ import annotations
 
@@ -51,14 +51,14 @@ def test_every_limit_holds(builder: DatasetBuilder, pack: str) -> None:
     path = builder.pack(pack, files)
     size_bytes = max(map(len, files.values()))
 
-    for limits, words in [
+    for limits, message in [
         (DatasetLimits(max_files=9), "more than 9 files"),
         (DatasetLimits(max_file_bytes=size_bytes - 1), "'a/big.png' is larger than"),
         (DatasetLimits(max_total_bytes=sum(map(len, files.values())) - 1), "bytes in total"),
         (DatasetLimits(max_name_length=8), "longer than 8 characters"),
         (DatasetLimits(max_depth=1), "deeper than 1 levels"),
     ]:
-        assert words in builder.rejection(path, limits=limits, error=LimitExceeded)
+        assert message in builder.rejection(path, limits=limits, error=LimitExceeded)
 
 
 @pytest.mark.parametrize("pack", ["zip", "tar"])

@@ -1,4 +1,4 @@
-"""Labels, tables and label files that are wrong are refused, and the message says where."""
+"""Wrong labels, CSV files and label files are rejected, and the message says where."""
 
 from __future__ import annotations
 
@@ -47,12 +47,12 @@ TABLES = {
 }
 
 
-@pytest.mark.parametrize(("table", "words"), TABLES.values(), ids=TABLES.keys())
-def test_a_wrong_csv_is_refused(builder: DatasetBuilder, table: str, words: str) -> None:
+@pytest.mark.parametrize(("table", "message"), TABLES.values(), ids=TABLES.keys())
+def test_a_wrong_csv_is_refused(builder: DatasetBuilder, table: str, message: str) -> None:
     files = {"labels.csv": table.encode(), "1.png": builder.picture(1), "2.png": builder.picture(2)}
 
-    assert words in builder.rejection(builder.zip(files), skip=True)
-    assert words in builder.rejection(builder.tree(files), skip=True)
+    assert message in builder.rejection(builder.zip(files), skip=True)
+    assert message in builder.rejection(builder.tree(files), skip=True)
 
 
 @pytest.mark.parametrize("encoding", ["latin-1", "utf-16"])

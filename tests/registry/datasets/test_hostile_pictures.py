@@ -1,4 +1,4 @@
-"""Pictures and folders that are wrong are refused by name; what is right is kept."""
+"""Wrong pictures and folders are rejected by name; the others are read."""
 
 from __future__ import annotations
 

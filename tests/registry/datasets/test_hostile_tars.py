@@ -1,4 +1,4 @@
-"""Tars made to hurt are refused as a whole, by name, and leave nothing behind."""
+"""Malicious tars are rejected as a whole, by name, and leave nothing behind."""
 
 from __future__ import annotations
 

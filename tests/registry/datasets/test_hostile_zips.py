@@ -1,4 +1,4 @@
-"""Zips made to hurt are refused as a whole, by name, and leave nothing behind."""
+"""Malicious zips are rejected as a whole, by name, and leave nothing behind."""
 
 from __future__ import annotations
 

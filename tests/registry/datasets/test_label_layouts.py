@@ -1,4 +1,4 @@
-"""Every way in which a collection may say its labels yields the same samples."""
+"""Every layout of labels gives the same samples."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A receipt proves what it says: it cannot be edited, and whoever checks it looks again."""
+"""A receipt cannot be edited, and its verification checks rows, objects, claims and the log again."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ if TYPE_CHECKING:
 Document = dict[str, Any]
 
 
-def forgotten(registry: Registry, scope: str = "source") -> tuple[SeededSource, Document]:
+def forget_and_finish(registry: Registry, scope: str = "source") -> tuple[SeededSource, Document]:
     seeded = seed_source(registry, name="the album of Ada")
     if scope == "source":
         erasure = forget_source(registry, seeded.owner, seeded.source)
@@ -55,18 +55,18 @@ def forgotten(registry: Registry, scope: str = "source") -> tuple[SeededSource, 
     return seeded, json.loads(json.dumps(receipt))
 
 
-def failed(verdict: ReceiptVerification) -> list[ReceiptCheck]:
-    return [check for check in verdict.checks if not check.ok]
+def failed_checks(verification: ReceiptVerification) -> list[ReceiptCheck]:
+    return [check for check in verification.checks if not check.ok]
 
 
 @pytest.mark.parametrize("scope", ["source", "shard", "sample"])
 def test_a_receipt_holds(registry: Registry, scope: str) -> None:
-    seeded, receipt = forgotten(registry, scope)
+    seeded, receipt = forget_and_finish(registry, scope)
 
-    verdict = verify_receipt(registry, receipt)
+    verification = verify_receipt(registry, receipt)
 
-    assert verdict.holds, failed(verdict)
-    assert {"signature", "objects", "rows", "write_claims", "log"} <= {check.name for check in verdict.checks}
+    assert verification.holds, failed_checks(verification)
+    assert {"signature", "objects", "rows", "write_claims", "log"} <= {check.name for check in verification.checks}
     assert (receipt["scope"], receipt["source"]) == (scope, str(seeded.source))
     assert receipt["requested_by"] == str(seeded.owner.user_id)
     assert receipt["not_covered"] == NOT_COVERED
@@ -90,7 +90,7 @@ def test_a_receipt_with_earlier_names_of_steps_still_verifies(registry: Registry
 
 
 def test_a_receipt_has_no_name_label_or_credential(registry: Registry) -> None:
-    seeded, receipt = forgotten(registry)
+    seeded, receipt = forget_and_finish(registry)
     url = registry.database.engine.url
 
     text = json.dumps(receipt)
@@ -105,7 +105,7 @@ def test_a_receipt_has_no_name_label_or_credential(registry: Registry) -> None:
 
 @pytest.mark.parametrize("backend", ["sqlite-folder"], indirect=True)
 def test_the_log_is_intact_and_names_the_receipt(registry: Registry) -> None:
-    _, receipt = forgotten(registry)
+    _, receipt = forget_and_finish(registry)
 
     with registry.database.read_transaction() as session:
         assert list(chain.find_breaks(session)) == []
@@ -150,7 +150,7 @@ GARBAGE: dict[str, Callable[[Document], object]] = {
 
 @pytest.mark.parametrize("backend", ["sqlite-folder"], indirect=True)
 def test_an_edited_receipt_is_not_genuine_and_garbage_is_refused(registry: Registry) -> None:
-    _, receipt = forgotten(registry)
+    _, receipt = forget_and_finish(registry)
 
     for edit in EDITS.values():
         edited = copy.deepcopy(receipt)
@@ -187,29 +187,32 @@ def test_a_document_that_is_not_a_receipt_is_refused_in_one_line(registry: Regis
 @pytest.mark.parametrize("backend", ["sqlite-folder"], indirect=True)
 def test_a_signature_by_an_unknown_key_is_refused(registry: Registry, tmp_path: Path) -> None:
     stranger = open_signer(tmp_path / "stranger.pem")
-    _, receipt = forgotten(registry)
+    _, receipt = forget_and_finish(registry)
     forged = receipt | {"key": stranger.fingerprint}
     forged["signature"] = stranger.sign(canonical_json(forged))
 
-    assert "not known here" in failed(verify_receipt(registry, forged))[0].detail
-    assert "not signed by the key given" in failed(verify_receipt(registry, receipt, public=stranger.public))[0].detail
+    assert "not known here" in failed_checks(verify_receipt(registry, forged))[0].detail
+    assert (
+        "not signed by the key given"
+        in failed_checks(verify_receipt(registry, receipt, public=stranger.public))[0].detail
+    )
     # Its own key makes it genuine, and the log still knows nothing of it.
-    assert [check.name for check in failed(verify_receipt(registry, forged, public=stranger.public))] == ["log"]
+    assert [check.name for check in failed_checks(verify_receipt(registry, forged, public=stranger.public))] == ["log"]
 
 
 @pytest.mark.parametrize("backend", ["sqlite-folder"], indirect=True)
 def test_a_receipt_signed_on_another_host_verifies(registry: Registry, tmp_path: Path) -> None:
     host = replace(registry, signer=open_signer(tmp_path / "host.pem"))
-    _, receipt = forgotten(host)
+    _, receipt = forget_and_finish(host)
 
     assert verify_receipt(registry, receipt).holds
 
 
 def test_a_leftover_object_is_found(registry: Registry) -> None:
-    seeded, receipt = forgotten(registry)
+    seeded, receipt = forget_and_finish(registry)
     registry.objects.put(sample_key(seeded.source, seeded.first_shard, seeded.first_sample), b"back from a backup")
 
-    checks = failed(verify_receipt(registry, receipt))
+    checks = failed_checks(verify_receipt(registry, receipt))
 
     assert [check.name for check in checks] == ["objects"]
     assert seeded.first_sample in checks[0].detail
@@ -223,19 +226,19 @@ def test_a_hidden_old_version_is_found(registry: Registry, s3_server: S3Server, 
     store = S3Store(s3_server.settings(bucket=bucket, prefix=""), s3_client)
     mark_store(registry.database, store)
     registry = replace(registry, objects=store)
-    seeded, receipt = forgotten(registry)
+    seeded, receipt = forget_and_finish(registry)
     assert verify_receipt(registry, receipt).holds
     key = sample_key(seeded.source, seeded.first_shard, seeded.first_sample)
     store.put(key, b"once more")
     s3_client.delete_object(Bucket=bucket, Key=key)
     assert list(store.list_objects("sources/")) == []
 
-    assert [check.name for check in failed(verify_receipt(registry, receipt))] == ["objects"]
+    assert [check.name for check in failed_checks(verify_receipt(registry, receipt))] == ["objects"]
 
 
 @pytest.mark.parametrize("scope", ["source", "shard", "sample"])
 def test_a_row_that_is_back_is_found(registry: Registry, scope: str) -> None:
-    seeded, receipt = forgotten(registry, scope)
+    seeded, receipt = forget_and_finish(registry, scope)
     with registry.database.write_transaction() as session:
         if scope == "source":
             source = Source(id=seeded.source, task_id=seeded.task, name="back", key=b"k", created_at=now())
@@ -253,13 +256,13 @@ def test_a_row_that_is_back_is_found(registry: Registry, scope: str) -> None:
             again = make_shard(session, source)
             session.execute(update(Shard).where(Shard.id == again.id).values(id=seeded.first_shard))
 
-    names = [check.name for check in failed(verify_receipt(registry, receipt))]
+    names = [check.name for check in failed_checks(verify_receipt(registry, receipt))]
 
     assert names == (["rows", "sample"] if scope == "sample" else ["rows"])
 
 
 def test_a_picture_that_was_uploaded_again_is_reported_but_no_failure(registry: Registry) -> None:
-    seeded, receipt = forgotten(registry, "sample")
+    seeded, receipt = forget_and_finish(registry, "sample")
     body = f"picture 0 of {seeded.first_shard}".encode()
     with registry.database.write_transaction() as session:
         session.query(Tombstone).delete()
@@ -267,25 +270,25 @@ def test_a_picture_that_was_uploaded_again_is_reported_but_no_failure(registry: 
         make_sample(session, shard, body)
         registry.objects.put(sample_key(seeded.source, shard.id, seeded.first_sample), body)
 
-    verdict = verify_receipt(registry, receipt)
+    verification = verify_receipt(registry, receipt)
 
-    assert verdict.holds
-    assert "uploaded again" in next(check.detail for check in verdict.checks if check.name == "sample")
+    assert verification.holds
+    assert "uploaded again" in next(check.detail for check in verification.checks if check.name == "sample")
 
 
 @pytest.mark.parametrize("backend", ["sqlite-folder"], indirect=True)
 def test_a_changed_log_is_found(registry: Registry) -> None:
-    _, receipt = forgotten(registry)
+    _, receipt = forget_and_finish(registry)
     with registry.database.write_transaction() as session:
         last = LogEntry.number == receipt["audit"]["head"] + 1
         session.execute(update(LogEntry).where(last).values(subject={"erasure": receipt["erasure"], "receipt": "0"}))
 
-    assert [check.name for check in failed(verify_receipt(registry, receipt))] == ["log"]
+    assert [check.name for check in failed_checks(verify_receipt(registry, receipt))] == ["log"]
 
 
 @pytest.mark.parametrize("backend", ["sqlite-folder"], indirect=True)
 def test_later_receipts_leave_earlier_ones_as_they_were(registry: Registry) -> None:
-    _, first = forgotten(registry)
+    _, first = forget_and_finish(registry)
     seeded = seed_source(registry)
     finish_erasure(registry, forget_source(registry, OPERATOR, seeded.source).id)
 

@@ -1,4 +1,4 @@
-"""An erasure waits for whoever still holds bytes: writers, scratch folders of other machines, replicas' memory."""
+"""An erasure waits for every process with bytes of its target: writers, scratch folders, the memory of replicas."""
 
 from dataclasses import replace
 from pathlib import Path
@@ -24,7 +24,9 @@ from registry.storage.scratch import ScratchSpace
 from tests.registry.erasure.fixtures import SeededSource, list_keys, seed_source
 
 
-def hold(registry: Registry, seeded: SeededSource, home: UUID | None = None, prefixes: tuple[str, ...] = ()) -> UUID:
+def add_claim(
+    registry: Registry, seeded: SeededSource, home: UUID | None = None, prefixes: tuple[str, ...] = ()
+) -> UUID:
     claim = new_id()
     with registry.database.write_transaction() as session:
         shard = seeded.first_shard
@@ -40,7 +42,7 @@ def kill(registry: Registry, claim: UUID) -> None:
 
 def test_an_erasure_waits_for_a_live_claim(registry: Registry) -> None:
     seeded = seed_source(registry)
-    claim = hold(registry, seeded)
+    claim = add_claim(registry, seeded)
     erasure = forget_source(registry, seeded.owner, seeded.source)
 
     waiting = finish_erasure(registry, erasure.id)
@@ -56,7 +58,7 @@ def test_an_erasure_waits_for_a_live_claim(registry: Registry) -> None:
 def test_objects_of_a_dead_claim_are_removed(registry: Registry) -> None:
     seeded = seed_source(registry)
     prefix = prompts_prefix(seeded.source, seeded.first_shard, 1)
-    claim = hold(registry, seeded, registry.scratch.id, (prefix,))
+    claim = add_claim(registry, seeded, registry.scratch.id, (prefix,))
     erasure = forget_sample(registry, seeded.owner, seeded.source, seeded.first_sample)
     kill(registry, claim)
 
@@ -71,7 +73,7 @@ def test_objects_of_a_dead_claim_are_removed(registry: Registry) -> None:
 def test_an_erasure_does_not_wait_for_later_claims(registry: Registry) -> None:
     seeded = seed_source(registry)
     erasure = forget_sample(registry, seeded.owner, seeded.source, seeded.first_sample)
-    hold(registry, seeded)  # trains the next generation
+    add_claim(registry, seeded)  # trains the next generation
 
     assert finish_erasure(registry, erasure.id).state == "complete"
 
@@ -81,10 +83,10 @@ def test_an_erasure_waits_for_a_scratch_folder_on_another_host_until_a_worker_st
 ) -> None:
     seeded = seed_source(registry)
     there = ScratchSpace(tmp_path / "another machine")
-    claim = hold(registry, seeded, there.id)
-    room = there.folder / str(claim)
-    room.mkdir()
-    (room / "picture").write_bytes(b"fetched")
+    claim = add_claim(registry, seeded, there.id)
+    folder = there.folder / str(claim)
+    folder.mkdir()
+    (folder / "picture").write_bytes(b"fetched")
     (there.folder / f"{claim}.lock").touch()
     erasure = forget_source(registry, seeded.owner, seeded.source)
     kill(registry, claim)
@@ -94,13 +96,13 @@ def test_an_erasure_waits_for_a_scratch_folder_on_another_host_until_a_worker_st
     assert waiting.state == "running"
     assert f"`alacarte erasure confirm {erasure.id}`" in waiting.waits_for[0]
     assert finish_erasure(replace(registry, scratch=there), erasure.id).state == "complete"
-    assert not room.exists()
+    assert not folder.exists()
 
 
 @pytest.mark.parametrize("backend", ["sqlite-folder"], indirect=True)
 def test_an_erasure_waits_for_a_scratch_folder_that_is_in_use_here(registry: Registry) -> None:
     seeded = seed_source(registry)
-    claim = hold(registry, seeded, registry.scratch.id)
+    claim = add_claim(registry, seeded, registry.scratch.id)
     erasure = forget_source(registry, seeded.owner, seeded.source)
     kill(registry, claim)
 
@@ -112,7 +114,7 @@ def test_an_erasure_waits_for_a_scratch_folder_that_is_in_use_here(registry: Reg
 
 def test_a_lost_disk_is_confirmed_by_hand_and_the_receipt_says_so(registry: Registry) -> None:
     seeded = seed_source(registry)
-    claim = hold(registry, seeded, new_id())
+    claim = add_claim(registry, seeded, new_id())
     erasure = forget_source(registry, seeded.owner, seeded.source)
     with registry.database.write_transaction() as session, pytest.raises(Conflict, match="is alive or has finished"):
         confirm_scratch(session, OPERATOR, erasure.id)

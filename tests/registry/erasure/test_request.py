@@ -1,4 +1,4 @@
-"""The transaction that begins an erasure stops serving, and nobody else loses anything by it."""
+"""The transaction that requests an erasure stops serving, and nobody else loses anything."""
 
 import threading
 from uuid import UUID
@@ -34,12 +34,12 @@ from tests.registry.erasure.fixtures import (
 from tests.registry.factories import make_sample, make_user
 
 
-def stranger(registry: Registry) -> Caller:
+def another_owner(registry: Registry) -> Caller:
     with registry.database.write_transaction() as session:
         return Caller(make_user(session).id, "predictor")
 
 
-def lease(registry: Registry, shard: UUID) -> None:
+def lease_directly(registry: Registry, shard: UUID) -> None:
     with registry.database.write_transaction() as session:
         session.execute(
             update(Shard)
@@ -50,19 +50,19 @@ def lease(registry: Registry, shard: UUID) -> None:
         )
 
 
-def losses(registry: Registry, seeded: SeededSource) -> set[UUID]:
+def list_losses(registry: Registry, seeded: SeededSource) -> set[UUID]:
     with registry.database.read_transaction() as session:
         mine = select(ReleaseLoss.shard_id).where(ReleaseLoss.release_id == seeded.release)
         return set(session.scalars(mine))
 
 
-def pinned(registry: Registry, seeded: SeededSource) -> int:
+def count_pins(registry: Registry, seeded: SeededSource) -> int:
     with registry.database.read_transaction() as session:
         mine = select(func.count()).select_from(ReleasePrompt).where(ReleasePrompt.release_id == seeded.release)
         return session.scalar(mine) or 0
 
 
-def marks(registry: Registry) -> set[str]:
+def list_tombstones(registry: Registry) -> set[str]:
     with registry.database.read_transaction() as session:
         return set(session.scalars(select(Tombstone.hash)))
 
@@ -75,7 +75,7 @@ def erasures(registry: Registry, seeded: SeededSource) -> set[UUID]:
 def test_a_forgotten_source_is_gone_for_everyone_at_once(registry: Registry) -> None:
     seeded, other = seed_source(registry), seed_source(registry)
     before = count_target_rows(registry, other.target), list_keys(registry, source_prefix(other.source))
-    lease(registry, seeded.first_shard)
+    lease_directly(registry, seeded.first_shard)
 
     erasure = forget_source(registry, seeded.owner, seeded.source)
 
@@ -85,14 +85,14 @@ def test_a_forgotten_source_is_gone_for_everyone_at_once(registry: Registry) -> 
     assert list_served_shards(registry, seeded) == []
     with registry.database.read_transaction() as session:
         assert session.scalars(select(Grant).where(Grant.source_id == seeded.source)).all() == []
-    assert losses(registry, seeded) == set(seeded.shards)
-    assert pinned(registry, seeded) == 0
+    assert list_losses(registry, seeded) == set(seeded.shards)
+    assert count_pins(registry, seeded) == 0
     shard = read_shard(registry, seeded.first_shard)
     assert shard is not None
     assert shard.lease_id is None
     assert (count_target_rows(registry, other.target), list_keys(registry, source_prefix(other.source))) == before
-    assert pinned(registry, other) == 2
-    assert losses(registry, other) == set()
+    assert count_pins(registry, other) == 2
+    assert list_losses(registry, other) == set()
 
 
 def test_a_forgotten_shard_leaves_its_source_to_serve(registry: Registry) -> None:
@@ -102,21 +102,21 @@ def test_a_forgotten_shard_leaves_its_source_to_serve(registry: Registry) -> Non
     erasure = forget_shard(registry, seeded.owner, seeded.source, gone)
 
     assert list_served_shards(registry, seeded) == [kept]
-    assert losses(registry, seeded) == {gone}
+    assert list_losses(registry, seeded) == {gone}
     assert erasure.prefixes == [shard_prefix(seeded.source, gone)]
     shard, source = read_shard(registry, gone), read_source(registry, seeded)
     assert shard is not None
     assert shard.erasure_id == erasure.id
     assert source is not None
     assert source.name is not None
-    assert marks(registry) == {tombstone_hash(source.key, digest) for digest in seeded.shards[gone]}
+    assert list_tombstones(registry) == {tombstone_hash(source.key, digest) for digest in seeded.shards[gone]}
 
 
 def test_a_forgotten_sample_sends_its_shard_back_to_training_ahead_of_others(registry: Registry) -> None:
     seeded = seed_source(registry)
     gone, kept = seeded.shards
     digest = seeded.first_sample
-    lease(registry, gone)
+    lease_directly(registry, gone)
 
     erasure = forget_sample(registry, seeded.owner, seeded.source, digest)
 
@@ -127,7 +127,7 @@ def test_a_forgotten_sample_sends_its_shard_back_to_training_ahead_of_others(reg
     assert (shard.generation, shard.attempts, shard.error, shard.lease_id) == (2, 0, None, None)
     assert shard.priority == RETRAIN_PRIORITY
     assert source is not None
-    assert marks(registry) == {tombstone_hash(source.key, digest)}
+    assert list_tombstones(registry) == {tombstone_hash(source.key, digest)}
     with registry.database.read_transaction() as session:
         left = session.scalars(select(Sample.digest).where(Sample.shard_id == gone)).all()
     assert left == seeded.shards[gone][1:]
@@ -225,7 +225,7 @@ def test_a_readmitted_picture_is_forgotten_by_a_new_erasure(registry: Registry) 
 
 
 def test_what_another_user_has_forgotten_is_not_found(registry: Registry) -> None:
-    seeded, other, nobody = seed_source(registry, shards=3), seed_source(registry), stranger(registry)
+    seeded, other, nobody = seed_source(registry, shards=3), seed_source(registry), another_owner(registry)
     first, second, third = seeded.shards
     forget_sample(registry, seeded.owner, seeded.source, seeded.shards[third][0])
     forget_shard(registry, OPERATOR, seeded.source, first)
@@ -246,10 +246,10 @@ def test_what_another_user_has_forgotten_is_not_found(registry: Registry) -> Non
 def test_several_requests_at_once_return_one_erasure(registry: Registry) -> None:
     seeded = seed_source(registry)
     outcomes: list[UUID] = []
-    gate = threading.Barrier(4)
+    barrier = threading.Barrier(4)
 
     def forget() -> None:
-        gate.wait()
+        barrier.wait()
         outcomes.append(forget_source(registry, seeded.owner, seeded.source).id)
 
     threads = [threading.Thread(target=forget) for _ in range(4)]
@@ -264,7 +264,7 @@ def test_several_requests_at_once_return_one_erasure(registry: Registry) -> None
 
 
 def test_only_those_with_the_right_may_forget(registry: Registry) -> None:
-    seeded, nobody = seed_source(registry), stranger(registry)
+    seeded, nobody = seed_source(registry), another_owner(registry)
     before = count_target_rows(registry, seeded.target)
 
     with pytest.raises(NotFound):
@@ -297,7 +297,7 @@ def test_only_those_with_the_right_may_forget(registry: Registry) -> None:
 
 @pytest.mark.parametrize("backend", ["sqlite-folder"], indirect=True)
 def test_an_erasure_is_visible_to_its_requester_and_to_admins(registry: Registry) -> None:
-    seeded, other, nobody = seed_source(registry), seed_source(registry), stranger(registry)
+    seeded, other, nobody = seed_source(registry), seed_source(registry), another_owner(registry)
     first = forget_source(registry, seeded.owner, seeded.source)
     second = forget_source(registry, OPERATOR, other.source)
 

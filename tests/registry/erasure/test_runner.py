@@ -45,7 +45,7 @@ def make_due(registry: Registry) -> None:
         session.execute(update(Erasure).values(not_before=now()))
 
 
-def left_of(registry: Registry, erasure: Erasure) -> tuple[list[str], dict[str, int]]:
+def count_left(registry: Registry, erasure: Erasure) -> tuple[list[str], dict[str, int]]:
     """All keys and rows of what was to be forgotten."""
     keys = [key for prefix in erasure.prefixes for key in list_keys(registry, prefix)]
     return keys, count_target_rows(registry, target_of(erasure))
@@ -56,11 +56,11 @@ def test_nothing_is_left_and_nothing_else_is_touched(registry: Registry, scope: 
     seeded, other = seed_source(registry), seed_source(registry)
     before = count_target_rows(registry, other.target), list_keys(registry, source_prefix(other.source))
     erasure = FORGET[scope](registry, seeded)
-    assert left_of(registry, erasure)[0] != []
+    assert count_left(registry, erasure)[0] != []
 
     assert run_erasures(registry) == 1
 
-    assert left_of(registry, erasure) == ([], {})
+    assert count_left(registry, erasure) == ([], {})
     progress = finish_erasure(registry, erasure.id)
     assert progress.state == "complete"
     assert [step.name for step in progress.steps] == list(steps.STEPS)
@@ -151,12 +151,12 @@ def test_an_erasure_completes_after_a_kill_at_any_failpoint(registry: Registry, 
     with registry.database.read_transaction() as session:
         erasure = session.query(Erasure).one()
     if point == "erasure: half the objects":
-        assert 0 < len(left_of(registry, erasure)[0]) < keys
+        assert 0 < len(count_left(registry, erasure)[0]) < keys
 
     progress = finish_erasure(registry, erasure.id)
 
     assert progress.state == "complete"
-    assert left_of(registry, erasure) == ([], {})
+    assert count_left(registry, erasure) == ([], {})
     assert {step.name: step.found for step in progress.steps}["objects"]["objects"] == {
         "source": 6,
         "shard": 3,
@@ -219,11 +219,11 @@ def test_the_verify_step_removes_what_a_late_writer_left(registry: Registry) -> 
 def test_two_runners_of_the_same_erasure_do_no_harm(registry: Registry) -> None:
     seeded = seed_source(registry, shards=3, samples=3)
     erasure = forget_source(registry, seeded.owner, seeded.source)
-    gate = threading.Barrier(3)
+    barrier = threading.Barrier(3)
     failures: list[BaseException] = []
 
     def run() -> None:
-        gate.wait()
+        barrier.wait()
         try:
             finish_erasure(registry, erasure.id, timeout=20)
         except BaseException as error:
@@ -290,18 +290,18 @@ def test_no_byte_of_names_labels_or_pictures_is_left_in_any_file(
 ) -> None:
     seeded = seed_source(registry, name="the album of Ada", samples=50)
     other = seed_source(registry)
-    words = [f"label of {seeded.source}".encode(), *_pictures(seeded, seeded.first_shard)]
-    words += [b"the album of Ada"] if scope == "source" else []
+    texts = [f"label of {seeded.source}".encode(), *_pictures(seeded, seeded.first_shard)]
+    texts += [b"the album of Ada"] if scope == "source" else []
     before = bytes_below(tmp_path)
-    assert all(word in before for word in words)
+    assert all(word in before for word in texts)
 
     progress = finish_erasure(registry, FORGET[scope](registry, seeded).id)
 
     assert progress.state == "complete"
     after = bytes_below(tmp_path)
     if scope == "shard":  # the other shard has the same label
-        words.pop(0)
-    assert [word for word in words if word in after] == []
+        texts.pop(0)
+    assert [word for word in texts if word in after] == []
     assert f"label of {other.source}".encode() in after
 
 

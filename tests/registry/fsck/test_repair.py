@@ -1,4 +1,4 @@
-"""Mending leaves a registry in which the doctor finds nothing more, and takes nothing that is well."""
+"""After a repair the scan finds nothing more, and nothing intact was removed."""
 
 import pytest
 from sqlalchemy import delete, select, update
@@ -36,9 +36,9 @@ from tests.registry.factories import make_shard
 DIGEST = "ab" * 32
 
 
-def mend(registry: Registry) -> list[str]:
+def scan_and_repair(registry: Registry) -> list[str]:
     """What was done; afterwards nothing is left to do."""
-    actions = [mended.action for mended in repair(registry, OPERATOR, list(scan(registry)))]
+    actions = [repaired.action for repaired in repair(registry, OPERATOR, list(scan(registry)))]
     assert [finding for finding in scan(registry) if finding.is_fault] == []
     return actions
 
@@ -56,7 +56,7 @@ def test_nothing_is_done_where_nothing_is_wrong(registry: Registry) -> None:
     seeded = seed_source(registry)
     before = count_target_rows(registry, seeded.target), list_keys(registry)
 
-    assert mend(registry) == []
+    assert scan_and_repair(registry) == []
     assert (count_target_rows(registry, seeded.target), list_keys(registry)) == before
 
 
@@ -73,7 +73,7 @@ def test_orphans_are_removed_and_all_else_stays(registry: Registry) -> None:
     before = list_keys(registry)
     registry.objects.put(sample_key(seeded.source, seeded.first_shard, DIGEST), b"left behind")
 
-    assert mend(registry) == ["removed (11 bytes)"]
+    assert scan_and_repair(registry) == ["removed (11 bytes)"]
     assert list_keys(registry) == before
 
 
@@ -84,7 +84,7 @@ def test_an_old_leftover_of_a_store_check_is_removed(registry: Registry, monkeyp
     assert list_keys(registry, "") != before
     monkeypatch.setattr(orphan_objects, "PROBE_SECONDS", -1.0)
 
-    assert mend(registry) == ["removed (0 bytes)"]
+    assert scan_and_repair(registry) == ["removed (0 bytes)"]
     assert list_keys(registry, "") == before
 
 
@@ -93,23 +93,23 @@ def test_an_object_of_a_running_store_check_is_kept(registry: Registry) -> None:
     key = probe_key()
     registry.objects.put(key, b"")
 
-    [mended] = repair(registry, OPERATOR, [Finding("orphan object", key, "", True)])
+    [repaired] = repair(registry, OPERATOR, [Finding("orphan object", key, "", True)])
 
-    assert mended.action == NOTHING_TO_REPAIR
+    assert repaired.action == NOTHING_TO_REPAIR
     assert key in list_keys(registry, "")
 
 
 def test_an_object_that_is_no_orphan_any_more_is_kept(registry: Registry) -> None:
     seeded, shard = seed_source(registry), new_id()
-    held, named = sample_key(seeded.source, shard, DIGEST), picture_key(seeded)
-    registry.objects.put(held, b"on its way")
+    claimed, named = sample_key(seeded.source, shard, DIGEST), picture_key(seeded)
+    registry.objects.put(claimed, b"on its way")
     with registry.database.write_transaction() as session:
         prefix = shard_prefix(seeded.source, shard)
         write_claims.add_claim(session, new_id(), "upload", seeded.source, prefixes=[prefix])
-    stale = [Finding("orphan object", key, "", True) for key in (held, named, f"{named[:-64]}{DIGEST}")]
+    stale = [Finding("orphan object", key, "", True) for key in (claimed, named, f"{named[:-64]}{DIGEST}")]
 
-    assert [mended.action for mended in repair(registry, OPERATOR, stale)] == [NOTHING_TO_REPAIR] * 3
-    assert {held, named} <= set(list_keys(registry))
+    assert [repaired.action for repaired in repair(registry, OPERATOR, stale)] == [NOTHING_TO_REPAIR] * 3
+    assert {claimed, named} <= set(list_keys(registry))
 
 
 @pytest.mark.parametrize("fault", ["lost", "damaged", "stale"])
@@ -125,7 +125,7 @@ def test_a_prompt_that_cannot_be_served_is_dropped_and_trained_again(registry: R
         if fault == "stale":
             session.execute(update(Shard).where(Shard.id == seeded.first_shard).values(generation=2))
 
-    assert mend(registry) == ["dropped, also from 1 releases; its shard is trained again"]
+    assert scan_and_repair(registry) == ["dropped, also from 1 releases; its shard is trained again"]
 
     with registry.database.read_transaction() as session:
         assert session.scalars(select(Prompt).where(Prompt.shard_id == seeded.first_shard)).all() == []
@@ -146,7 +146,7 @@ def test_a_remote_shard_goes_with_its_lost_prompt(registry: Registry) -> None:
         session.execute(update(Shard).where(Shard.id == seeded.first_shard).values(is_remote=True))
     registry.objects.remove(shard_prefix(seeded.source, seeded.first_shard))
 
-    assert mend(registry) == [
+    assert scan_and_repair(registry) == [
         "dropped, also from 1 releases; its shard was removed: publish the prompt again if you have it"
     ]
     assert read_shard(registry, seeded.first_shard) is None
@@ -159,7 +159,7 @@ def test_a_lost_picture_is_dropped_loudly_and_its_shard_is_trained_again(registr
     if fault == "DAMAGED":
         registry.objects.put(picture_key(seeded), b"other bytes")
 
-    (action,) = [action for action in mend(registry) if fault in action]
+    (action,) = [action for action in scan_and_repair(registry) if fault in action]
     assert action == (
         f"THE PICTURE IS {fault}: its row was dropped, and its shard is trained again. Upload it again if you have it"
     )
@@ -183,7 +183,7 @@ def test_a_shard_goes_with_its_last_picture(registry: Registry, is_trained: bool
         with registry.database.write_transaction() as session:
             session.execute(delete(Prompt).where(Prompt.shard_id == seeded.first_shard))
 
-    mend(registry)
+    scan_and_repair(registry)
 
     assert read_shard(registry, seeded.first_shard) is None
 
@@ -217,7 +217,7 @@ def test_intact_or_forgotten_rows_are_not_dropped(registry: Registry) -> None:
     before = count_target_rows(registry, seeded.target)
     forget_source(registry, gone.owner, gone.source)
 
-    assert [mended.action for mended in repair(registry, OPERATOR, stale)] == [NOTHING_TO_REPAIR] * 6
+    assert [repaired.action for repaired in repair(registry, OPERATOR, stale)] == [NOTHING_TO_REPAIR] * 6
     assert count_target_rows(registry, seeded.target) == before
 
 
@@ -236,7 +236,7 @@ def test_leftovers_of_dead_processes_are_removed(registry: Registry) -> None:
     (registry.scratch.folder / str(dead)).mkdir()
     (registry.scratch.folder / f"{dead}.lock").touch()
 
-    assert mend(registry) == ["cleaned up", "removed", "removed"]
+    assert scan_and_repair(registry) == ["cleaned up", "removed", "removed"]
 
     assert key not in list_keys(registry)
     assert read_shard(registry, bare) is None
@@ -288,8 +288,8 @@ def test_a_log_gap_is_acknowledged_once_and_the_log_works_again(registry: Regist
     is_healed = tamper in (lose_the_head, set_the_head_back)  # the lines themselves were whole
     assert [finding.kind for finding in scan(registry)] == ([] if is_healed else ["acknowledged log gap"])
     with registry.database.read_transaction() as session:
-        examined = session.scalars(select(LogEntry).where(LogEntry.action == "log.examined")).one()
-    assert examined.subject["breaks"] == [[int(broken[0].subject), broken[0].detail]]
+        entries = session.scalars(select(LogEntry).where(LogEntry.action == "log.examined")).one()
+    assert entries.subject["breaks"] == [[int(broken[0].subject), broken[0].detail]]
 
 
 @pytest.mark.parametrize("backend", ["sqlite-folder"], indirect=True)
@@ -298,7 +298,7 @@ def test_an_entry_that_is_changed_again_is_a_new_gap(registry: Registry) -> None
         for _ in range(3):
             chain.append_entry(session, None, "test")
         change_a_line(session)
-    mend(registry)
+    scan_and_repair(registry)
 
     with registry.database.write_transaction() as session:
         session.execute(update(LogEntry).where(LogEntry.number == 2).values(action="something else"))

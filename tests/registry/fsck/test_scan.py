@@ -1,4 +1,4 @@
-"""The doctor finds what is wrong, and nothing where nothing is."""
+"""The scan finds every fault, and none in a healthy registry."""
 
 from uuid import UUID
 

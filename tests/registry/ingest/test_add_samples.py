@@ -1,4 +1,4 @@
-"""More pictures for a source: duplicates, forgotten ones that come again, and shards that stay as they are."""
+"""More pictures for a source: duplicates, forgotten pictures that come back, and shards that stay as they are."""
 
 import hashlib
 from datetime import UTC, datetime
@@ -39,16 +39,16 @@ def source_id(uploader: Uploader) -> UUID:
     return uploader.upload(uploader.pictures(range(5)), shards=2).source_id
 
 
-def facts(uploader: Uploader, source_id: UUID) -> list[tuple[object, ...]]:
+def sample_columns(uploader: Uploader, source_id: UUID) -> list[tuple[object, ...]]:
     return [(s.id, s.number, s.generation, s.seed, s.attempts) for s in uploader.shards(source_id)]
 
 
 def test_added_pictures_form_new_shards_and_leave_the_old_alone(uploader: Uploader, source_id: UUID) -> None:
-    shards, samples = facts(uploader, source_id), {(s.digest, s.shard_id) for s in uploader.samples(source_id)}
+    shards, samples = sample_columns(uploader, source_id), {(s.digest, s.shard_id) for s in uploader.samples(source_id)}
 
     result = uploader.add(source_id, uploader.pictures(range(10, 40)), shards=3)
 
-    assert facts(uploader, source_id)[: len(shards)] == shards
+    assert sample_columns(uploader, source_id)[: len(shards)] == shards
     assert samples < {(s.digest, s.shard_id) for s in uploader.samples(source_id)}
     added = uploader.shards(source_id)[len(shards) :]
     assert [shard.id for shard in added] == list(result.shards)

@@ -1,4 +1,4 @@
-"""Whatever goes wrong, and wherever: an upload that fails leaves no row, no object, no claim and no file."""
+"""An upload that fails anywhere leaves no row, no object, no claim and no file."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ BEFORE_THE_END = ("upload: claimed", "upload: half the objects", "upload: object
 embedded = pytest.mark.parametrize("backend", ["sqlite-folder"], indirect=True)  # independent of database and store
 
 
-class StoreWithFaults:
+class FailingUploadStore:
     """A real store whose puts fail after so many, and whose removals fail if they shall."""
 
     @classmethod
@@ -101,7 +101,7 @@ def test_adding_that_is_interrupted_leaves_the_source_as_it_was(uploader: Upload
 def test_a_store_that_fails_in_the_middle_leaves_nothing(uploader: Uploader) -> None:
     before = uploader.rows()
     real = uploader.registry
-    uploader.registry = StoreWithFaults.around(real, puts=25)
+    uploader.registry = FailingUploadStore.around(real, puts=25)
 
     with pytest.raises(StoreUnreachable):
         uploader.upload(uploader.pictures(range(40)), shards=2)
@@ -113,7 +113,7 @@ def test_a_store_that_fails_in_the_middle_leaves_nothing(uploader: Uploader) -> 
 
 def test_objects_in_an_unreachable_store_are_removed_once_it_is_back(uploader: Uploader) -> None:
     real = uploader.registry
-    uploader.registry = StoreWithFaults.around(real, puts=5, removes=False)
+    uploader.registry = FailingUploadStore.around(real, puts=5, removes=False)
     with pytest.raises(StoreUnreachable):
         uploader.upload(uploader.pictures(range(20)))
     uploader.registry = real
@@ -127,11 +127,11 @@ def test_objects_in_an_unreachable_store_are_removed_once_it_is_back(uploader: U
 def test_a_commit_whose_result_was_lost_keeps_its_objects(uploader: Uploader, monkeypatch: pytest.MonkeyPatch) -> None:
     commit = upload._commit
 
-    def commit_and_lose_the_answer(*arguments: object) -> None:
+    def commit_and_fail(*arguments: object) -> None:
         commit(*arguments)  # type: ignore[arg-type]
         raise DatabaseUnreachable("the database does not answer: the connection broke")
 
-    monkeypatch.setattr(upload, "_commit", commit_and_lose_the_answer)
+    monkeypatch.setattr(upload, "_commit", commit_and_fail)
 
     with pytest.raises(DatabaseUnreachable):
         uploader.upload(uploader.pictures(range(4)), shards=2)
@@ -145,13 +145,13 @@ def test_a_file_that_changes_while_its_folder_is_read_refuses_the_whole(
     uploader: Uploader, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     folder = uploader.builder.tree({f"cat/{number}.png": uploader.builder.picture(number) for number in range(5)})
-    choose = upload._select
+    select = upload._select
 
-    def change_and_choose(*arguments: object, **options: object) -> object:
+    def change_and_select(*arguments: object, **options: object) -> object:
         (folder / "cat" / "3.png").write_bytes(uploader.builder.picture(99))
-        return choose(*arguments, **options)  # type: ignore[arg-type]
+        return select(*arguments, **options)  # type: ignore[arg-type]
 
-    monkeypatch.setattr(upload, "_select", change_and_choose)
+    monkeypatch.setattr(upload, "_select", change_and_select)
 
     with pytest.raises(DatasetRejected, match=r"'cat/3\.png' has changed"):
         uploader.upload(folder)
@@ -165,11 +165,11 @@ def test_a_name_that_was_taken_while_the_pictures_were_written_is_a_conflict(
 ) -> None:
     first = uploader.pictures([1])
 
-    def be_faster() -> None:
+    def take_the_name() -> None:
         failpoints.on_hit = None
         uploader.upload(first)
 
-    at_failpoint("upload: objects written", be_faster)
+    at_failpoint("upload: objects written", take_the_name)
 
     with pytest.raises(Conflict, match="'birds'"):
         uploader.upload(uploader.pictures([2, 3]))

@@ -1,4 +1,4 @@
-"""The claim of an upload: it says what to clear up after a dead holder, and a holder who is late is refused."""
+"""The write claim of an upload says what to clean up after a dead process, and an expired claim cannot commit."""
 
 import pytest
 from sqlalchemy import select, update
@@ -12,22 +12,22 @@ from tests.registry.ingest.fixtures import AtFailpoint, Uploader
 embedded = pytest.mark.parametrize("backend", ["sqlite-folder"], indirect=True)  # independent of database and store
 
 
-def run_out(uploader: Uploader) -> None:
-    """As if no heartbeat had come for long."""
+def expire_claims(uploader: Uploader) -> None:
+    """Expire all claims, as if no heartbeat had come for long."""
     with uploader.registry.database.write_transaction() as session:
         session.execute(update(WriteClaim).values(expires_at=seconds_from_now(-1)))
 
 
-def take_for_dead(uploader: Uploader) -> None:
-    """What another process does about a write claim that ran out."""
-    run_out(uploader)
+def clean_up_expired(uploader: Uploader) -> None:
+    """Expire all claims, and clean up as another process does."""
+    expire_claims(uploader)
     write_claims.clean_up_abandoned(uploader.registry.database, uploader.registry.objects, uploader.registry.scratch)
 
 
 def test_an_expired_claim_cannot_commit(uploader: Uploader, at_failpoint: AtFailpoint) -> None:
     before = uploader.rows()
 
-    at_failpoint("upload: objects written", lambda: run_out(uploader))
+    at_failpoint("upload: objects written", lambda: expire_claims(uploader))
 
     with pytest.raises(LeaseLost):
         uploader.upload(uploader.pictures(range(4)))
@@ -39,7 +39,7 @@ def test_an_expired_claim_cannot_commit(uploader: Uploader, at_failpoint: AtFail
 def test_an_upload_whose_claim_was_cleaned_up_removes_what_it_wrote_later(
     uploader: Uploader, at_failpoint: AtFailpoint
 ) -> None:
-    at_failpoint("upload: claimed", lambda: take_for_dead(uploader))
+    at_failpoint("upload: claimed", lambda: clean_up_expired(uploader))
 
     with pytest.raises(LeaseLost):
         uploader.upload(uploader.pictures(range(4)))
@@ -50,18 +50,18 @@ def test_an_upload_whose_claim_was_cleaned_up_removes_what_it_wrote_later(
 
 @embedded
 def test_a_claim_names_every_prefix_before_anything_is_written(uploader: Uploader, at_failpoint: AtFailpoint) -> None:
-    seen: list[tuple[list[str], bool]] = []
+    claims_seen: list[tuple[list[str], bool]] = []
 
-    def look() -> None:
+    def read_claim() -> None:
         with uploader.registry.database.read_transaction() as session:
             claim = session.scalars(select(WriteClaim)).one()
-        seen.append((claim.prefixes, claim.scratch_id == uploader.registry.scratch.id))
+        claims_seen.append((claim.prefixes, claim.scratch_id == uploader.registry.scratch.id))
 
-    at_failpoint("upload: claimed", look)
+    at_failpoint("upload: claimed", read_claim)
 
     result = uploader.upload(uploader.pictures(range(30)), shards=3)
 
-    ((prefixes, is_here),) = seen
+    ((prefixes, is_here),) = claims_seen
     assert is_here
     found = [found.key for found in uploader.registry.objects.list_objects("sources/")]
     assert len(found) == result.samples
@@ -71,7 +71,7 @@ def test_a_claim_names_every_prefix_before_anything_is_written(uploader: Uploade
 def test_a_claim_that_is_cleaned_up_after_the_commit_loses_nothing(
     uploader: Uploader, at_failpoint: AtFailpoint
 ) -> None:
-    at_failpoint("upload: committed", lambda: take_for_dead(uploader))
+    at_failpoint("upload: committed", lambda: clean_up_expired(uploader))
 
     assert uploader.upload(uploader.pictures(range(4)), shards=2).samples == 4
 

@@ -1,4 +1,4 @@
-"""How much an owner may store: what counts, who is refused, and that no two uploads slip through together."""
+"""Quotas: what counts, who is refused, and that concurrent uploads cannot exceed one together."""
 
 from dataclasses import replace
 from uuid import UUID
@@ -18,12 +18,12 @@ from registry.ids import new_id
 from registry.ingest.upload import IngestResult
 from registry.training.publish import PublishedMetadata, publish_remote
 from tests.registry.ingest.fixtures import Uploader
-from tests.registry.ingest.test_races import meanwhile, together
+from tests.registry.ingest.test_races import run_at_failpoint, run_together
 
 FACTS = PublishedMetadata(identity="1d" * 32, labels=("cat",), samples=1, extra={})
 
 
-def limited(uploader: Uploader, quota_bytes: int | None) -> Uploader:
+def set_owner_quota(uploader: Uploader, quota_bytes: int | None) -> Uploader:
     """The uploader, whose owner may store so much."""
     assert uploader.owner.user_id is not None
     with uploader.registry.database.write_transaction() as session:
@@ -42,24 +42,26 @@ def size_of(uploader: Uploader, *numbers: int) -> int:
 
 
 def test_a_quota_can_be_used_up_exactly_and_no_further(uploader: Uploader) -> None:
-    room = size_of(uploader, 0, 1, 2)
-    limited(uploader, room)
+    quota_bytes = size_of(uploader, 0, 1, 2)
+    set_owner_quota(uploader, quota_bytes)
 
     source = uploader.upload(uploader.pictures(range(3))).source_id
 
-    assert quota(uploader) == QuotaUsage(room, room, is_default=False)
-    with pytest.raises(QuotaExceeded, match=f"uses {room} of {room} bytes: forget a source .* larger quota"):
+    assert quota(uploader) == QuotaUsage(quota_bytes, quota_bytes, is_default=False)
+    with pytest.raises(
+        QuotaExceeded, match=f"uses {quota_bytes} of {quota_bytes} bytes: forget a source .* larger quota"
+    ):
         uploader.add(source, uploader.pictures([3]))
     with pytest.raises(QuotaExceeded):
         uploader.upload(uploader.pictures([4]), "others")
-    assert quota(uploader).used_bytes == room
+    assert quota(uploader).used_bytes == quota_bytes
     uploader.assert_tidy()
 
 
 def test_an_upload_over_the_quota_is_refused_before_anything_is_written(
     uploader: Uploader, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    limited(uploader, size_of(uploader, 0, 1, 2) - 1)
+    set_owner_quota(uploader, size_of(uploader, 0, 1, 2) - 1)
     monkeypatch.setattr("registry.ingest.upload.store_samples", lambda *_, **__: pytest.fail("objects were written"))
 
     with pytest.raises(QuotaExceeded, match=f"and this needs {size_of(uploader, 0, 1, 2)} more"):
@@ -71,13 +73,13 @@ def test_an_upload_over_the_quota_is_refused_before_anything_is_written(
 
 def test_only_new_pictures_count_towards_the_quota(uploader: Uploader) -> None:
     source = uploader.upload(uploader.pictures(range(3))).source_id
-    limited(uploader, size_of(uploader, 0, 1, 2, 3))
+    set_owner_quota(uploader, size_of(uploader, 0, 1, 2, 3))
 
     assert uploader.add(source, uploader.pictures(range(4))).samples == 1
 
 
 def test_forgetting_frees_the_quota(uploader: Uploader) -> None:
-    limited(uploader, size_of(uploader, 0, 1))
+    set_owner_quota(uploader, size_of(uploader, 0, 1))
     source = uploader.upload(uploader.pictures([0, 1])).source_id
 
     forget_sample(uploader.registry, uploader.owner, source, uploader.samples(source)[0].digest)
@@ -89,10 +91,12 @@ def test_forgetting_frees_the_quota(uploader: Uploader) -> None:
 
 
 def test_of_two_uploads_at_once_that_fit_alone_one_is_refused(uploader: Uploader) -> None:
-    limited(uploader, size_of(uploader, 0, 1, 2, 3) - 1)
+    set_owner_quota(uploader, size_of(uploader, 0, 1, 2, 3) - 1)
     paths = [uploader.pictures([0, 1]), uploader.pictures([2, 3])]
 
-    outcomes = together(*(lambda path=path, n=n: uploader.upload(path, f"source {n}") for n, path in enumerate(paths)))
+    outcomes = run_together(
+        *(lambda path=path, n=n: uploader.upload(path, f"source {n}") for n, path in enumerate(paths))
+    )
 
     assert [type(outcome) for outcome in outcomes if not isinstance(outcome, IngestResult)] == [QuotaExceeded]
     assert quota(uploader).used_bytes == size_of(uploader, 0, 1)
@@ -103,10 +107,12 @@ def test_of_two_uploads_at_once_that_fit_alone_one_is_refused(uploader: Uploader
 def test_of_many_uploads_at_once_into_several_sources_as_many_are_taken_in_as_fit(uploader: Uploader) -> None:
     sources = [uploader.upload(uploader.pictures([100 + n]), f"source {n}").source_id for n in range(2)]
     used = quota(uploader).used_bytes
-    limited(uploader, used + size_of(uploader, 0, 1, 2))
+    set_owner_quota(uploader, used + size_of(uploader, 0, 1, 2))
 
     paths = [uploader.pictures([n]) for n in range(6)]
-    outcomes = together(*(lambda path=path, n=n: uploader.add(sources[n % 2], path) for n, path in enumerate(paths)))
+    outcomes = run_together(
+        *(lambda path=path, n=n: uploader.add(sources[n % 2], path) for n, path in enumerate(paths))
+    )
 
     assert sum(isinstance(outcome, IngestResult) for outcome in outcomes) == 3
     assert quota(uploader).used_bytes == used + size_of(uploader, 0, 1, 2)
@@ -114,10 +120,10 @@ def test_of_many_uploads_at_once_into_several_sources_as_many_are_taken_in_as_fi
 
 
 def test_a_quota_that_shrinks_meanwhile_counts(uploader: Uploader, monkeypatch: pytest.MonkeyPatch) -> None:
-    def shrink() -> None:
-        limited(uploader, 1)
+    def lower_quota() -> None:
+        set_owner_quota(uploader, 1)
 
-    meanwhile(monkeypatch, shrink)
+    run_at_failpoint(monkeypatch, lower_quota)
 
     with pytest.raises(QuotaExceeded):
         uploader.upload(uploader.pictures([0, 1]))
@@ -131,9 +137,9 @@ def test_the_default_quota_applies_to_users_without_their_own(uploader: Uploader
         uploader.upload(uploader.pictures([0]))
     assert quota(uploader) == QuotaUsage(0, 1, is_default=True)
 
-    limited(uploader, size_of(uploader, 0))
+    set_owner_quota(uploader, size_of(uploader, 0))
     uploader.upload(uploader.pictures([0]))
-    limited(uploader, None)
+    set_owner_quota(uploader, None)
     assert quota(uploader).is_default
     uploader.registry = replace(uploader.registry, default_quota_bytes=None)
     uploader.upload(uploader.pictures(range(1, 9)), "more")
@@ -151,19 +157,19 @@ def test_a_source_without_an_owner_has_no_quota(uploader: Uploader) -> None:
 
 
 def test_remote_prompts_count_towards_the_quota(uploader: Uploader) -> None:
-    limited(uploader, 10)
+    set_owner_quota(uploader, 10)
     with uploader.registry.database.write_transaction() as session:
         source: UUID = create_source(session, uploader.owner, uploader.task_id, "remote").id
 
-    kept = publish_remote(uploader.registry, uploader.owner, source, b"12345678", FACTS)
+    published = publish_remote(uploader.registry, uploader.owner, source, b"12345678", FACTS)
 
     assert quota(uploader).used_bytes == 8
     with pytest.raises(QuotaExceeded, match="needs 3 more"):
         publish_remote(uploader.registry, uploader.owner, source, b"abc", FACTS)
-    limited(uploader, 8)
+    set_owner_quota(uploader, 8)
     assert (
-        publish_remote(uploader.registry, uploader.owner, source, b"12345678", FACTS).id == kept.id
-    )  # sent twice, kept once
+        publish_remote(uploader.registry, uploader.owner, source, b"12345678", FACTS).id == published.id
+    )  # sent twice, published once
 
 
 def test_admins_set_quotas_and_users_see_their_own(uploader: Uploader) -> None:

@@ -1,4 +1,4 @@
-"""Uploads beside uploads, and beside forgetting: in every order, each picture is there once or not at all."""
+"""Uploads concurrent with uploads and with forgetting: each picture is stored once or not at all."""
 
 import hashlib
 import threading
@@ -21,13 +21,13 @@ from tests.registry.ingest.fixtures import Uploader
 PATIENCE_SECONDS = 30
 
 
-def together(*acts: Callable[[], IngestResult]) -> list[IngestResult | DomainError]:
+def run_together(*acts: Callable[[], IngestResult]) -> list[IngestResult | DomainError]:
     """What came of each; all of them stand before their commit, with their objects written, when the first goes on."""
-    gate = threading.Barrier(len(acts))
+    barrier = threading.Barrier(len(acts))
 
-    def meet(point: str) -> None:
+    def wait_for_all(point: str) -> None:
         if point == "upload: objects written":
-            gate.wait(PATIENCE_SECONDS)
+            barrier.wait(PATIENCE_SECONDS)
 
     def outcome(act: Callable[[], IngestResult]) -> IngestResult | DomainError:
         try:
@@ -35,7 +35,7 @@ def together(*acts: Callable[[], IngestResult]) -> list[IngestResult | DomainErr
         except DomainError as error:
             return error
 
-    failpoints.on_hit = meet
+    failpoints.on_hit = wait_for_all
     try:
         with ThreadPoolExecutor(len(acts)) as pool:
             return list(pool.map(outcome, acts))
@@ -43,7 +43,7 @@ def together(*acts: Callable[[], IngestResult]) -> list[IngestResult | DomainErr
         failpoints.on_hit = None
 
 
-def meanwhile(monkeypatch: pytest.MonkeyPatch, act: Callable[[], None]) -> None:
+def run_at_failpoint(monkeypatch: pytest.MonkeyPatch, act: Callable[[], None]) -> None:
     """Has something happen once, when an upload has written its objects and not its rows."""
     is_over = False
 
@@ -69,7 +69,7 @@ def source_id(uploader: Uploader) -> UUID:
 def test_of_two_new_sources_with_one_name_one_is_refused(uploader: Uploader) -> None:
     paths = [uploader.pictures(range(4)), uploader.pictures(range(4, 8))]
 
-    outcomes = together(*(lambda path=path: uploader.upload(path) for path in paths))
+    outcomes = run_together(*(lambda path=path: uploader.upload(path) for path in paths))
 
     (won,) = [outcome for outcome in outcomes if isinstance(outcome, IngestResult)]
     (lost,) = [outcome for outcome in outcomes if not isinstance(outcome, IngestResult)]
@@ -82,7 +82,7 @@ def test_of_two_new_sources_with_one_name_one_is_refused(uploader: Uploader) -> 
 def test_two_uploads_of_the_same_pictures_at_once_store_each_picture_once(uploader: Uploader, source_id: UUID) -> None:
     paths = [uploader.pictures(range(10, 16)), uploader.pictures(range(13, 20))]
 
-    outcomes = together(*(lambda path=path: uploader.add(source_id, path, shards=2) for path in paths))
+    outcomes = run_together(*(lambda path=path: uploader.add(source_id, path, shards=2) for path in paths))
 
     first, second = outcomes
     assert isinstance(first, IngestResult)
@@ -98,7 +98,7 @@ def test_two_uploads_of_the_same_pictures_at_once_store_each_picture_once(upload
 def test_of_two_identical_uploads_at_once_one_is_refused(uploader: Uploader, source_id: UUID) -> None:
     paths = [uploader.pictures([10, 11]), uploader.pictures([10, 11])]
 
-    outcomes = together(*(lambda path=path: uploader.add(source_id, path) for path in paths))
+    outcomes = run_together(*(lambda path=path: uploader.add(source_id, path) for path in paths))
 
     assert sorted(isinstance(outcome, IngestResult) for outcome in outcomes) == [False, True]
     assert any(isinstance(outcome, DatasetRejected) for outcome in outcomes)
@@ -113,7 +113,7 @@ def test_an_upload_to_a_source_that_is_forgotten_meanwhile_stores_nothing(
         with uploader.registry.database.write_transaction() as session:
             session.execute(update(Source).values(name=None, erasure_id=new_id()))
 
-    meanwhile(monkeypatch, forget)
+    run_at_failpoint(monkeypatch, forget)
 
     with pytest.raises(NotFound):
         uploader.add(source_id, uploader.pictures([10, 11]))
@@ -135,7 +135,7 @@ def test_a_right_that_is_revoked_meanwhile_refuses_the_upload(
         with uploader.registry.database.write_transaction() as session:
             session.execute(delete(Grant).where(Grant.right == "manage"))
 
-    meanwhile(monkeypatch, revoke)
+    run_at_failpoint(monkeypatch, revoke)
 
     with pytest.raises(Forbidden):
         add_samples(uploader.registry, caller, source_id, uploader.pictures([10]))
@@ -146,7 +146,7 @@ def test_a_right_that_is_revoked_meanwhile_refuses_the_upload(
 def test_a_picture_that_is_forgotten_meanwhile_is_left_out(
     uploader: Uploader, source_id: UUID, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    meanwhile(monkeypatch, lambda: uploader.forget(source_id, digest_of(uploader, 11), new_id()))
+    run_at_failpoint(monkeypatch, lambda: uploader.forget(source_id, digest_of(uploader, 11), new_id()))
 
     result = uploader.add(source_id, uploader.pictures([10, 11, 12]), unreadable="skip")
 
@@ -159,7 +159,7 @@ def test_a_picture_that_is_forgotten_meanwhile_is_left_out(
 def test_a_picture_that_is_forgotten_meanwhile_refuses_the_whole_unless_it_may_be_skipped(
     uploader: Uploader, source_id: UUID, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    meanwhile(monkeypatch, lambda: uploader.forget(source_id, digest_of(uploader, 11), new_id()))
+    run_at_failpoint(monkeypatch, lambda: uploader.forget(source_id, digest_of(uploader, 11), new_id()))
 
     with pytest.raises(DatasetRejected, match="forgotten"):
         uploader.add(source_id, uploader.pictures([10, 11, 12]))
@@ -174,11 +174,11 @@ def test_readmitting_does_not_undo_a_later_erasure(
     digest = digest_of(uploader, 11)
     uploader.forget(source_id, digest, new_id())
 
-    def come_back_and_be_forgotten_again() -> None:
+    def readmit_and_forget_again() -> None:
         uploader.add(source_id, uploader.pictures([11]), readmit=True)
         uploader.forget(source_id, digest, new_id())
 
-    meanwhile(monkeypatch, come_back_and_be_forgotten_again)
+    run_at_failpoint(monkeypatch, readmit_and_forget_again)
 
     with pytest.raises(DatasetRejected, match="forgotten"):
         uploader.add(source_id, uploader.pictures([11]), readmit=True)

@@ -1,4 +1,4 @@
-"""Marks recognise a forgotten picture within its source, and nowhere else."""
+"""Tombstones recognise a forgotten picture within its source, and nowhere else."""
 
 import pytest
 from hypothesis import given
@@ -39,7 +39,7 @@ def test_only_tombstones_of_this_source_are_found(database: Database) -> None:
         found = find_tombstones(session, source, DIGESTS)
 
     assert set(found) == {DIGESTS[1], DIGESTS[3]}
-    assert {burial.erasure_id for burial in found.values()} == {erasure}
+    assert {tombstone.erasure_id for tombstone in found.values()} == {erasure}
 
 
 @pytest.mark.parametrize("backend", ["sqlite-folder"], indirect=True)

@@ -1,4 +1,4 @@
-"""A new source: what comes in is all there, whose it is, and what is refused before or while it is read."""
+"""A new source: what is stored, who owns it, and what is refused before or while the archive is read."""
 
 import hashlib
 from typing import Any
@@ -26,7 +26,7 @@ NAMES = ["Vögel am Fluß", "鳥", "طيور", "пти́цы", "पक्षी"
 embedded = pytest.mark.parametrize("backend", ["sqlite-folder"], indirect=True)  # independent of database and store
 
 
-def source_of(uploader: Uploader, source_id: UUID) -> Source:
+def read_source(uploader: Uploader, source_id: UUID) -> Source:
     with uploader.registry.database.read_transaction() as session:
         return session.get_one(Source, source_id)
 
@@ -53,7 +53,7 @@ def test_every_picture_has_its_row_and_its_object(uploader: Uploader) -> None:
 def test_the_keyed_hash_of_a_picture_chooses_its_shard(uploader: Uploader) -> None:
     result = uploader.upload(uploader.pictures(range(40)), shards=4)
 
-    key = source_of(uploader, result.source_id).key
+    key = read_source(uploader, result.source_id).key
     shards = uploader.shards(result.source_id)
     assert [shard.id for shard in shards] == list(result.shards)
     assert [shard.number for shard in shards] == list(range(len(shards)))
@@ -75,7 +75,7 @@ def test_a_shard_without_pictures_is_not_made(uploader: Uploader) -> None:
 
 @embedded
 def test_the_uploader_owns_the_source(uploader: Uploader) -> None:
-    assert source_of(uploader, uploader.upload(uploader.pictures([1])).source_id).owner_id == uploader.owner.user_id
+    assert read_source(uploader, uploader.upload(uploader.pictures([1])).source_id).owner_id == uploader.owner.user_id
 
 
 @embedded
@@ -89,14 +89,14 @@ def test_an_admin_may_upload_for_another_and_an_owner_may_not(uploader: Uploader
         uploader.registry, uploader.user("admin"), uploader.task_id, "birds", path, owner_id=other.user_id
     )
 
-    assert source_of(uploader, result.source_id).owner_id == other.user_id
+    assert read_source(uploader, result.source_id).owner_id == other.user_id
 
 
 @embedded
 def test_the_operator_needs_no_user(uploader: Uploader) -> None:
     result = upload_source(uploader.registry, OPERATOR, uploader.task_id, "birds", uploader.pictures([1]))
 
-    assert source_of(uploader, result.source_id).owner_id is None
+    assert read_source(uploader, result.source_id).owner_id is None
     assert uploader.log()[-1].actor is None
 
 
@@ -116,7 +116,7 @@ def test_a_source_can_have_a_name_in_any_script(uploader: Uploader) -> None:
 
     made = [uploader.upload(path, name).source_id for name in NAMES]
 
-    assert [source_of(uploader, source_id).name for source_id in made] == [normalize("NFC", name) for name in NAMES]
+    assert [read_source(uploader, source_id).name for source_id in made] == [normalize("NFC", name) for name in NAMES]
 
 
 @embedded
@@ -140,7 +140,7 @@ def test_a_taken_name_is_refused_before_the_archive_is_read(uploader: Uploader) 
     uploader.assert_tidy()
 
 
-def refused(uploader: Uploader, error: type[DomainError], **wrong: Any) -> str:  # Any: of `upload_source`
+def assert_refused(uploader: Uploader, error: type[DomainError], **wrong: Any) -> str:  # Any: of `upload_source`
     """The message; nothing may have come of it."""
     before = uploader.rows()
     good: dict[str, Any] = {"caller": uploader.owner, "task_id": uploader.task_id, "name": "birds"}
@@ -153,17 +153,17 @@ def refused(uploader: Uploader, error: type[DomainError], **wrong: Any) -> str: 
 
 @embedded
 def test_a_predictor_makes_no_source(uploader: Uploader) -> None:
-    assert "role 'owner'" in refused(uploader, Forbidden, caller=uploader.user("predictor"))
+    assert "role 'owner'" in assert_refused(uploader, Forbidden, caller=uploader.user("predictor"))
 
 
 @embedded
 def test_an_unknown_task_is_not_found(uploader: Uploader) -> None:
-    refused(uploader, NotFound, task_id=new_id())
+    assert_refused(uploader, NotFound, task_id=new_id())
 
 
 @embedded
 def test_a_caller_whose_user_is_gone_owns_nothing(uploader: Uploader) -> None:
-    refused(uploader, NotFound, caller=Caller(new_id(), "owner"))
+    assert_refused(uploader, NotFound, caller=Caller(new_id(), "owner"))
 
 
 @embedded
@@ -171,25 +171,25 @@ def test_a_group_owns_nothing(uploader: Uploader) -> None:
     with uploader.registry.database.write_transaction() as session:
         group = make_user(session, is_group=True)
 
-    assert "group" in refused(uploader, Invalid, caller=OPERATOR, owner_id=group.id)
+    assert "group" in assert_refused(uploader, Invalid, caller=OPERATOR, owner_id=group.id)
 
 
 @embedded
 @pytest.mark.parametrize("shards", [0, -1, 3, 1001])
 def test_more_shards_than_pictures_or_none_are_refused(uploader: Uploader, shards: int) -> None:
-    refused(uploader, Invalid, shards=shards)
+    assert_refused(uploader, Invalid, shards=shards)
 
 
 @embedded
 def test_a_file_over_a_limit_is_refused(uploader: Uploader) -> None:
-    refused(uploader, LimitExceeded, limits=DatasetLimits(max_files=1))
+    assert_refused(uploader, LimitExceeded, limits=DatasetLimits(max_files=1))
 
 
 @embedded
 def test_labels_that_the_task_does_not_have_are_named(registry: Registry, uploader: Uploader) -> None:
     strict = Uploader(registry, uploader.builder, labels=["cat", "dog"])
 
-    message = refused(strict, DatasetRejected, path=strict.pictures([1], label="wolf"))
+    message = assert_refused(strict, DatasetRejected, path=strict.pictures([1], label="wolf"))
     result = strict.upload(strict.pictures([2], label="dog"))
 
     assert "'wolf'" in message
@@ -200,7 +200,7 @@ def test_labels_that_the_task_does_not_have_are_named(registry: Registry, upload
 def test_a_broken_picture_refuses_the_whole_unless_it_may_be_skipped(uploader: Uploader) -> None:
     path = uploader.builder.zip({"cat/1.png": uploader.builder.picture(1), "cat/2.png": b"no picture"})
 
-    assert "'cat/2.png'" in refused(uploader, DatasetRejected, path=path)
+    assert "'cat/2.png'" in assert_refused(uploader, DatasetRejected, path=path)
     result = uploader.upload(path, unreadable="skip")
 
     assert result.samples == 1
@@ -219,11 +219,11 @@ def test_a_duplicate_within_the_upload_is_stored_once_and_reported(uploader: Upl
 
 @embedded
 def test_progress_is_reported_up_to_the_last_picture(uploader: Uploader) -> None:
-    told: list[tuple[int, int]] = []
+    reported: list[tuple[int, int]] = []
 
-    uploader.upload(uploader.pictures(range(30)), report=lambda done, total: told.append((done, total)))
+    uploader.upload(uploader.pictures(range(30)), report=lambda done, total: reported.append((done, total)))
 
-    assert told == [(number, 30) for number in range(1, 31)]
+    assert reported == [(number, 30) for number in range(1, 31)]
 
 
 @embedded

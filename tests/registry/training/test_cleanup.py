@@ -1,4 +1,4 @@
-"""Clearing up after workers: the dead leave nothing behind, and the living lose nothing."""
+"""Clean-up after workers: dead ones leave nothing behind, and live ones lose nothing."""
 
 from uuid import UUID
 
@@ -16,7 +16,7 @@ from registry.training.queue import lease_next_shard
 from tests.registry.training.fixtures import METADATA, add_shard, expire_lease, lease_one, read_claim
 
 
-def clear_up(registry: Registry) -> None:
+def clean_up(registry: Registry) -> None:
     write_claims.clean_up_abandoned(registry.database, registry.objects, registry.scratch)
 
 
@@ -26,7 +26,7 @@ def test_a_dead_workers_object_and_claim_are_removed(registry: Registry) -> None
     registry.objects.put(lease.prompt_key, b"numbers")
     expire_lease(registry.database, lease)
 
-    clear_up(registry)
+    clean_up(registry)
 
     assert list(registry.objects.list_all("sources/")) == []
     assert read_claim(registry.database, lease) is None
@@ -38,7 +38,7 @@ def test_a_published_object_stays_when_its_worker_dies_before_releasing_its_clai
     prompt = publish(registry, lease, b"numbers", METADATA)
     expire_lease(registry.database, lease)
 
-    clear_up(registry)
+    clean_up(registry)
 
     assert registry.objects.read(prompt.key, prompt.digest) == b"numbers"
     assert read_claim(registry.database, lease) is None
@@ -51,7 +51,7 @@ def test_an_expired_claim_of_a_live_process_stays_until_its_scratch_folder_is_go
         lease = lease_next_shard(registry, "ann", lease_id=lease_id)
         assert lease is not None
         expire_lease(registry.database, lease)
-        clear_up(registry)
+        clean_up(registry)
         registry.objects.put(lease.prompt_key, b"written all the same")
         with pytest.raises(LeaseLost):
             renew_lease(registry.database, lease, progress=0.5)
@@ -59,7 +59,7 @@ def test_an_expired_claim_of_a_live_process_stays_until_its_scratch_folder_is_go
         assert late is not None
         assert late.prefixes == [lease.prompt_key]
 
-    clear_up(registry)
+    clean_up(registry)
 
     assert list(registry.objects.list_all("sources/")) == []
     assert read_claim(registry.database, lease) is None
@@ -79,7 +79,7 @@ def test_a_scratch_folder_that_is_made_during_the_sweep_keeps_its_claim(
 
     monkeypatch.setattr(ScratchSpace, "sweep", sweep_and_then_lease)
 
-    clear_up(registry)
+    clean_up(registry)
 
     with registry.database.read_transaction() as session:
         claim = session.get_one(WriteClaim, lease_id)

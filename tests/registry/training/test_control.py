@@ -1,4 +1,4 @@
-"""Whoever manages a source can stop its training and let it go on."""
+"""Users who manage a source can cancel and resume its training."""
 
 import pytest
 from sqlalchemy import select
@@ -48,8 +48,8 @@ def test_cancelling_touches_no_other_source_and_nothing_that_is_trained(registry
 
     assert cancel(registry, untrained) == 1
 
-    held = {shard.id: read_shard(registry.database, shard.id).is_paused for shard in (other, trained, untrained)}
-    assert held == {other.id: False, trained.id: False, untrained.id: True}
+    paused = {shard.id: read_shard(registry.database, shard.id).is_paused for shard in (other, trained, untrained)}
+    assert paused == {other.id: False, trained.id: False, untrained.id: True}
 
 
 def test_resumed_shards_are_due_at_once_whatever_failed_before(registry: Registry) -> None:
@@ -70,8 +70,11 @@ def test_cancel_and_resume_are_logged_by_ids_and_counts(registry: Registry) -> N
 
     with registry.database.read_transaction() as session:
         lines = session.scalars(select(LogEntry).order_by(LogEntry.number)).all()
-    told = {"source": str(shard.source_id), "shards": 1}
-    assert [(line.action, line.subject) for line in lines] == [("training.cancelled", told), ("training.resumed", told)]
+    subject = {"source": str(shard.source_id), "shards": 1}
+    assert [(line.action, line.subject) for line in lines] == [
+        ("training.cancelled", subject),
+        ("training.resumed", subject),
+    ]
 
 
 def test_only_who_manages_a_source_may_stop_its_training(registry: Registry) -> None:

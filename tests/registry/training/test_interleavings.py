@@ -1,4 +1,4 @@
-"""Leasing, publishing, forgetting and clearing up at the same moment, step by step, where each row has its lock."""
+"""Leasing, publishing, forgetting and cleaning up at the same moment, step by step, with row locks (PostgreSQL)."""
 
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -45,20 +45,20 @@ def pool() -> Iterator[ThreadPoolExecutor]:
         yield pool
 
 
-def await_waiting(database: Database) -> None:
+def wait_until_blocked(database: Database) -> None:
     """Returns once somebody waits for a lock in this database."""
     waiting = text(
         "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'"
     )
 
-    def is_waiting() -> bool:
+    def is_blocked() -> bool:
         with database.read_transaction() as session:
             return bool(session.execute(waiting).scalar_one())
 
-    wait_until(is_waiting, "somebody who waits for a lock")
+    wait_until(is_blocked, "somebody who waits for a lock")
 
 
-def shorten(database: Database, lease: Lease) -> None:
+def shorten_lease(database: Database, lease: Lease) -> None:
     renew_lease(database, lease, 1.0, seconds=0.5)
 
 
@@ -83,10 +83,10 @@ def test_a_lease_waits_for_a_locked_source_if_nothing_else_is_due(registry: Regi
 
     with registry.database.write_transaction() as session:
         lock_source(session, shard.source_id)
-        asked = pool.submit(lease_next_shard, registry, "ann")
-        await_waiting(registry.database)
+        submitted = pool.submit(lease_next_shard, registry, "ann")
+        wait_until_blocked(registry.database)
 
-    lease = asked.result()
+    lease = submitted.result()
     assert lease is not None
     assert lease.shard_id == shard.id
 
@@ -96,18 +96,18 @@ def test_no_lease_slips_into_a_source_that_is_just_being_forgotten(
 ) -> None:
     shard = add_shard(registry.database)
     record: Callable[..., Erasure] = request._new_erasure
-    asked: list[Future[Lease | None]] = []
+    submitted: list[Future[Lease | None]] = []
 
-    def ask_meanwhile(*args: object, **kwargs: object) -> Erasure:
+    def lease_meanwhile(*args: object, **kwargs: object) -> Erasure:
         # The source is locked, and nothing else has been touched yet.
-        asked.append(pool.submit(lease_next_shard, registry, "ann"))
-        await_waiting(registry.database)
+        submitted.append(pool.submit(lease_next_shard, registry, "ann"))
+        wait_until_blocked(registry.database)
         return record(*args, **kwargs)
 
-    monkeypatch.setattr("registry.erasure.request._new_erasure", ask_meanwhile)
+    monkeypatch.setattr("registry.erasure.request._new_erasure", lease_meanwhile)
     erasure = forget_source(registry, OPERATOR, shard.source_id)
 
-    assert asked[0].result() is None
+    assert submitted[0].result() is None
     assert erasure.write_claims == []
     with registry.database.read_transaction() as session:
         assert session.scalars(select(WriteClaim)).all() == []
@@ -118,22 +118,22 @@ def test_locking_a_source_waits_for_leases_that_are_being_written_and_sees_their
 ) -> None:
     shard = add_shard(registry.database)
     write: Callable[..., None] = write_claims.add_claim
-    asked: list[Future[list[str]]] = []
+    submitted: list[Future[list[str]]] = []
 
-    def lock_and_look() -> list[str]:
+    def lock_and_list_claims() -> list[str]:
         with registry.database.write_transaction() as session:
             lock_source(session, shard.source_id)
             return [str(claim) for claim in session.scalars(select(WriteClaim.id))]
 
     def lock_meanwhile(*args: object, **kwargs: object) -> None:
-        asked.append(pool.submit(lock_and_look))
-        await_waiting(registry.database)
+        submitted.append(pool.submit(lock_and_list_claims))
+        wait_until_blocked(registry.database)
         write(*args, **kwargs)
 
     monkeypatch.setattr("registry.training.queue.write_claims.add_claim", lock_meanwhile)
     lease = lease_one(registry)
 
-    assert asked[0].result() == [str(lease.id)]
+    assert submitted[0].result() == [str(lease.id)]
 
 
 def test_a_heartbeat_during_publishing_waits_and_neither_is_refused_wrongly(
@@ -144,12 +144,12 @@ def test_a_heartbeat_during_publishing_waits_and_neither_is_refused_wrongly(
     commit: Callable[..., None] = write_claims.commit_objects
     beats = []
 
-    def beat_meanwhile(*args: object) -> None:
+    def renew_meanwhile(*args: object) -> None:
         beats.append(pool.submit(renew_lease, registry.database, lease, 0.9))
-        await_waiting(registry.database)
+        wait_until_blocked(registry.database)
         commit(*args)
 
-    monkeypatch.setattr("registry.training.publish.write_claims.commit_objects", beat_meanwhile)
+    monkeypatch.setattr("registry.training.publish.write_claims.commit_objects", renew_meanwhile)
 
     prompt = publish(registry, lease, b"numbers", METADATA)
 
@@ -170,7 +170,9 @@ def test_clean_up_keeps_the_object_of_a_commit_that_is_under_way_when_its_claim_
         write_claims.clean_up_abandoned(registry.database, registry.objects, registry.scratch)
 
     monkeypatch.setattr("registry.training.publish.write_claims.commit_objects", commit_late)
-    monkeypatch.setattr("registry.training.publish.renew_lease", lambda *_, **__: shorten(registry.database, lease))
+    monkeypatch.setattr(
+        "registry.training.publish.renew_lease", lambda *_, **__: shorten_lease(registry.database, lease)
+    )
 
     with registry.scratch.job_folder(lease.id):
         prompt = publish(registry, lease, b"numbers", METADATA)

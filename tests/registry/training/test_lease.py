@@ -1,4 +1,4 @@
-"""Each shard without a prompt goes to one worker at a time, in order, for as long as the worker shows that it lives."""
+"""Each shard without a prompt is leased to one worker at a time, in order, until its heartbeat stops."""
 
 import threading
 from collections import Counter
@@ -47,8 +47,8 @@ def test_a_lease_has_everything_that_training_needs(registry: Registry) -> None:
     assert (lease.task.id, lease.task.name, lease.task.backbone) == (task.id, "pets", "vit_tiny_patch16_224")
     assert (lease.task.size, lease.task.identity) == (160, "b" * 64)
     assert (lease.task.recipe, lease.task.labels) == ({"epochs": 7}, ("cat", "dog"))
-    told = [(sample.digest, sample.label, sample.key, sample.size_bytes) for sample in lease.samples]
-    assert told == [
+    listed = [(sample.digest, sample.label, sample.key, sample.size_bytes) for sample in lease.samples]
+    assert listed == [
         (sample.digest, sample.label, sample_key(shard.source_id, shard.id, sample.digest), 1)
         for sample in sorted(samples, key=lambda sample: sample.digest)
     ]
@@ -118,15 +118,15 @@ def test_shards_are_leased_by_priority_then_fewest_attempts_and_often_failed_one
 
 
 def test_a_worker_can_be_limited_to_some_tasks(registry: Registry) -> None:
-    wanted, other = add_task(registry.database), add_task(registry.database)
+    tasks, other = add_task(registry.database), add_task(registry.database)
     add_shard(registry.database, add_source(registry.database, other), priority=5)
-    shard = add_shard(registry.database, add_source(registry.database, wanted))
+    shard = add_shard(registry.database, add_source(registry.database, tasks))
 
-    lease = lease_next_shard(registry, "ann", tasks={wanted.id})
+    lease = lease_next_shard(registry, "ann", tasks={tasks.id})
 
     assert lease is not None
     assert lease.shard_id == shard.id
-    assert lease_next_shard(registry, "ann", tasks={wanted.id}) is None
+    assert lease_next_shard(registry, "ann", tasks={tasks.id}) is None
     assert lease_next_shard(registry, "ann", tasks=()) is None
 
 
@@ -188,9 +188,9 @@ def test_progress_is_clamped_to_0_and_1(registry: Registry) -> None:
     add_shard(registry.database)
     lease = lease_one(registry)
 
-    for told, kept in [(-1.0, 0.0), (7.0, 1.0), (float("nan"), 0.0)]:
-        renew_lease(registry.database, lease, progress=told)
-        assert read_shard(registry.database, lease.shard_id).progress == kept
+    for listed, before in [(-1.0, 0.0), (7.0, 1.0), (float("nan"), 0.0)]:
+        renew_lease(registry.database, lease, progress=listed)
+        assert read_shard(registry.database, lease.shard_id).progress == before
 
 
 def test_a_lost_lease_cannot_be_renewed(registry: Registry) -> None:
@@ -202,10 +202,10 @@ def test_a_lost_lease_cannot_be_renewed(registry: Registry) -> None:
         with pytest.raises(LeaseLost):
             renew_lease(registry.database, lease, progress=0.5)
 
-        kept = read_shard(registry.database, lease.shard_id)
-        was, now_is = (before.lease_id, before.expires_at), (kept.lease_id, kept.expires_at)
+        before = read_shard(registry.database, lease.shard_id)
+        was, now_is = (before.lease_id, before.expires_at), (before.lease_id, before.expires_at)
         assert now_is == was, loss
-        assert kept.progress == before.progress, loss
+        assert before.progress == before.progress, loss
 
 
 def test_workers_at_once_get_different_shards(registry: Registry) -> None:

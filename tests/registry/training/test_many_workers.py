@@ -24,7 +24,7 @@ SOURCES = 4
 SHARDS = 200
 
 
-def is_cleared_up(registry: Registry) -> bool:
+def is_cleaned_up(registry: Registry) -> bool:
     write_claims.clean_up_abandoned(registry.database, registry.objects, registry.scratch)
     with registry.database.read_transaction() as session:
         return session.scalar(select(func.count()).select_from(WriteClaim)) == 0
@@ -36,16 +36,16 @@ def test_each_shard_is_published_once_whichever_worker_dies(
     with registry.database.write_transaction() as session:
         sources = [make_source(session, make_task(session)) for _ in range(SOURCES)]
         shards = [make_shard(session, sources[n % SOURCES], samples=1) for n in range(SHARDS)]
-    told = tmp_path / "story.json"
+    output = tmp_path / "story.json"
 
-    crowd = [sys.executable, "-m", "tests.registry.training.worker_process", "7", str(told)]
+    crowd = [sys.executable, "-m", "tests.registry.training.worker_process", "7", str(output)]
     ended = subprocess.run(crowd, cwd=ROOT, env=environment, capture_output=True, text=True, timeout=300, check=False)
 
     assert ended.returncode == 0, ended.stderr
-    story = json.loads(told.read_text())
+    story = json.loads(output.read_text())
     assert story["failed"] == 0, ended.stderr
     assert story["killed"] > KILLS, "some shall die while they publish"
-    wait_until(lambda: is_cleared_up(registry), "the end of all holdings", wait_s=60)
+    wait_until(lambda: is_cleaned_up(registry), "the end of all write claims", wait_s=60)
     with registry.database.read_transaction() as session:
         prompts = {prompt.shard_id: prompt for prompt in session.scalars(select(Prompt))}
         lines = session.scalars(select(LogEntry).where(LogEntry.action == "prompt.published")).all()
@@ -54,8 +54,8 @@ def test_each_shard_is_published_once_whichever_worker_dies(
     assert prompts.keys() == {shard.id for shard in shards}
     published = Counter((line.subject["shard"], line.subject["generation"]) for line in lines)
     assert published == Counter((str(shard.id), 1) for shard in shards)
-    kept = [found.key for found in registry.objects.list_all("sources/")]
-    assert sorted(kept) == sorted(prompt.key for prompt in prompts.values())
+    stored = [found.key for found in registry.objects.list_all("sources/")]
+    assert sorted(stored) == sorted(prompt.key for prompt in prompts.values())
     for shard in shards:
         prompt = prompts[shard.id]
         assert registry.objects.read(prompt.key, prompt.digest) == f"{shard.id} of {shard.seed}".encode()

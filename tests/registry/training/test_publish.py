@@ -1,4 +1,4 @@
-"""A prompt is published once, by who has the work, and only if it fits; what is refused leaves nothing behind."""
+"""A prompt is published once, by the worker with the lease, and only if it fits; otherwise nothing is left."""
 
 import pytest
 from sqlalchemy import select
@@ -25,7 +25,7 @@ from tests.registry.training.fixtures import (
 )
 
 
-def published_lines(database: Database) -> list[LogEntry]:
+def published_entries(database: Database) -> list[LogEntry]:
     with database.read_transaction() as session:
         return list(session.scalars(select(LogEntry).where(LogEntry.action == "prompt.published")))
 
@@ -63,7 +63,7 @@ def test_publishing_is_logged_by_ids_and_counts(registry: Registry) -> None:
 
     prompt = publish(registry, lease, b"numbers", METADATA)
 
-    [line] = published_lines(registry.database)
+    [line] = published_entries(registry.database)
     assert line.actor is None
     assert line.subject == {
         "prompt": str(prompt.id),
@@ -95,12 +95,12 @@ def test_a_worker_that_loses_its_lease_after_writing_publishes_nothing(
 ) -> None:
     leases: list[Lease] = []
 
-    def lose_now(point: str) -> None:
+    def lose_lease(point: str) -> None:
         assert point == "publish: object written"
         assert list_keys(registry) == [leases[-1].prompt_key]
         WAYS_TO_LOSE_A_LEASE[loss](registry, leases[-1])
 
-    monkeypatch.setattr(failpoints, "on_hit", lose_now)
+    monkeypatch.setattr(failpoints, "on_hit", lose_lease)
     for loss in WAYS_TO_LOSE_A_LEASE:
         leases.append(lease_urgent_shard(registry))
 
@@ -109,7 +109,7 @@ def test_a_worker_that_loses_its_lease_after_writing_publishes_nothing(
 
         assert list_keys(registry) == [], loss
         assert list_prompts(registry.database) == [], loss
-        assert published_lines(registry.database) == [], loss
+        assert published_entries(registry.database) == [], loss
 
 
 def test_the_next_worker_publishes_what_the_lost_one_could_not(registry: Registry) -> None:
@@ -134,7 +134,7 @@ def test_publishing_again_gives_the_same_prompt(registry: Registry) -> None:
     second = publish(registry, lease, b"numbers", METADATA)
 
     assert second.id == first.id
-    assert len(published_lines(registry.database)) == 1
+    assert len(published_entries(registry.database)) == 1
     assert list_keys(registry) == [first.key]
 
 
@@ -155,7 +155,7 @@ def test_publishing_again_after_a_lost_result_returns_the_prompt(
     prompt = publish(registry, lease, b"numbers", METADATA)
 
     assert registry.objects.read(prompt.key, prompt.digest) == b"numbers"
-    assert len(published_lines(registry.database)) == 1
+    assert len(published_entries(registry.database)) == 1
 
 
 def test_the_object_stays_when_it_is_unknown_whether_the_commit_succeeded(
@@ -174,7 +174,7 @@ def test_the_object_stays_when_it_is_unknown_whether_the_commit_succeeded(
     prompt = publish(registry, lease, b"numbers", METADATA)
 
     assert list_keys(registry) == [prompt.key]
-    assert len(published_lines(registry.database)) == 1
+    assert len(published_entries(registry.database)) == 1
 
 
 def test_an_attempt_that_ends_there_removes_the_uncommitted_object(

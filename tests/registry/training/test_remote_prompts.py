@@ -21,7 +21,7 @@ from tests.registry.training.fixtures import METADATA, add_shard, add_source, le
 REFUSALS: dict[str | None, type[DomainError]] = {None: NotFound, "use": Forbidden, "forget": Forbidden}
 
 
-def assert_nothing_is_there(registry: Registry) -> None:
+def assert_nothing_is_left(registry: Registry) -> None:
     assert list(registry.objects.list_all("sources/")) == []
     assert registry.scratch.sweep() == set()
     with registry.database.read_transaction() as session:
@@ -74,7 +74,7 @@ def test_a_remote_prompt_that_fits_no_task_is_refused(registry: Registry) -> Non
         with pytest.raises(Invalid):
             publish_remote(registry, OPERATOR, source.id, b"numbers", facts)
 
-    assert_nothing_is_there(registry)
+    assert_nothing_is_left(registry)
 
 
 def test_a_remote_prompt_needs_the_right_to_manage(registry: Registry) -> None:
@@ -84,7 +84,7 @@ def test_a_remote_prompt_needs_the_right_to_manage(registry: Registry) -> None:
         with pytest.raises(refusal):
             publish_remote(registry, user_with_right(registry, source, right), source.id, b"numbers", METADATA)
 
-    assert_nothing_is_there(registry)
+    assert_nothing_is_left(registry)
 
 
 def test_a_right_that_is_revoked_meanwhile_refuses_the_upload(
@@ -103,7 +103,7 @@ def test_a_right_that_is_revoked_meanwhile_refuses_the_upload(
     with pytest.raises(NotFound):
         publish_remote(registry, caller, source.id, b"numbers", METADATA)
 
-    assert_nothing_is_there(registry)
+    assert_nothing_is_left(registry)
 
 
 def test_a_remote_prompt_that_is_sent_twice_is_published_once(registry: Registry) -> None:

@@ -85,9 +85,9 @@ def attempt(registry: Registry, worker: str, chance: random.Random) -> bool:
     with lease_shard(registry, worker, seconds=LEASE_SECONDS) as found:
         if found is None:
             return False
-        lease, room = found
+        lease, folder = found
         data = f"{lease.shard_id} of {lease.seed}".encode()
-        (room / "prompt").write_bytes(data)
+        (folder / "prompt").write_bytes(data)
         labels = tuple(sorted({sample.label for sample in lease.samples}))
         publish(registry, lease, data, PublishedMetadata("a" * 64, labels, len(lease.samples), {}))
     return True

@@ -1,4 +1,4 @@
-"""A lease that is given back leaves its shard to the next worker: at once, or after a while if it failed."""
+"""A lease that ends makes its shard available to the next worker: at once, or after a back-off if it failed."""
 
 from hypothesis import given
 from hypothesis import strategies as st
@@ -71,8 +71,8 @@ def test_ending_a_lost_lease_changes_nothing(registry: Registry) -> None:
         end_lease(registry.database, lease, "late")
         end_lease(registry.database, lease)
 
-        kept = read_shard(registry.database, lease.shard_id)
-        was, now_is = (before.lease_id, before.attempts, before.error), (kept.lease_id, kept.attempts, kept.error)
+        after = read_shard(registry.database, lease.shard_id)
+        was, now_is = (before.lease_id, before.attempts, before.error), (after.lease_id, after.attempts, after.error)
         assert now_is == was, loss
 
 

@@ -1,4 +1,4 @@
-"""Whatever happens in an attempt, its files and its nameless object are gone afterwards, and its shard is free."""
+"""Whatever happens in an attempt, its files and its unpublished object are gone afterwards, and its shard is free."""
 
 from pathlib import Path
 
@@ -14,19 +14,19 @@ from tests.registry.training.fixtures import METADATA, add_shard, expire_lease, 
 
 def run(registry: Registry, error: BaseException) -> tuple[Lease, Path]:
     """An attempt that writes a file and an object, and is left by the error."""
-    seen: list[tuple[Lease, Path]] = []
+    leases: list[tuple[Lease, Path]] = []
     with pytest.raises(type(error)), lease_shard(registry, "ann") as work:
         assert work is not None
-        seen.append(work)
-        lease, room = work
-        (room / "picture").write_bytes(b"picture")
+        leases.append(work)
+        lease, folder = work
+        (folder / "picture").write_bytes(b"picture")
         registry.objects.put(lease.prompt_key, b"prompt")
         raise error
-    return seen[0]
+    return leases[0]
 
 
-def assert_nothing_is_left(registry: Registry, lease: Lease, room: Path) -> None:
-    assert not room.exists()
+def assert_nothing_is_left(registry: Registry, lease: Lease, folder: Path) -> None:
+    assert not folder.exists()
     assert list(registry.objects.list_all("sources/")) == []
     assert read_claim(registry.database, lease) is None
 
@@ -41,12 +41,12 @@ def test_without_a_due_shard_there_is_no_lease_and_no_scratch_folder(registry: R
 def test_an_error_is_the_failure_of_the_attempt(registry: Registry) -> None:
     add_shard(registry.database)
 
-    lease, room = run(registry, ValueError("the pictures are grey"))
+    lease, folder = run(registry, ValueError("the pictures are grey"))
 
     shard = read_shard(registry.database, lease.shard_id)
     assert (shard.error, shard.attempts, shard.lease_id) == ("the pictures are grey", 1, None)
     assert shard.not_before is not None
-    assert_nothing_is_left(registry, lease, room)
+    assert_nothing_is_left(registry, lease, folder)
 
 
 def test_an_error_without_a_message_is_recorded_by_its_type(registry: Registry) -> None:
@@ -61,11 +61,11 @@ def test_an_error_without_a_message_is_recorded_by_its_type(registry: Registry) 
 def test_a_worker_that_is_stopped_gives_the_shard_back(registry: Registry, stop: type[BaseException]) -> None:
     add_shard(registry.database)
 
-    lease, room = run(registry, stop())
+    lease, folder = run(registry, stop())
 
     shard = read_shard(registry.database, lease.shard_id)
     assert (shard.error, shard.attempts, shard.lease_id, shard.not_before) == (None, 0, None, None)
-    assert_nothing_is_left(registry, lease, room)
+    assert_nothing_is_left(registry, lease, folder)
 
 
 def test_a_block_that_publishes_nothing_gives_the_shard_back(registry: Registry) -> None:
@@ -81,17 +81,17 @@ def test_a_block_that_publishes_nothing_gives_the_shard_back(registry: Registry)
 def test_a_worker_that_lost_its_lease_does_not_disturb_the_next(registry: Registry) -> None:
     add_shard(registry.database)
 
-    seen: list[tuple[Lease, Path]] = []
+    leases: list[tuple[Lease, Path]] = []
     with pytest.raises(LeaseLost), lease_shard(registry, "ann") as work:
         assert work is not None
-        seen.append(work)
+        leases.append(work)
         expire_lease(registry.database, work[0])
         lease_one(registry, "bob")
         publish(registry, work[0], b"prompt", METADATA)
 
-    [(lost, room)] = seen
+    [(lost, folder)] = leases
     assert read_shard(registry.database, lost.shard_id).worker == "bob"
-    assert_nothing_is_left(registry, lost, room)
+    assert_nothing_is_left(registry, lost, folder)
 
 
 def test_a_published_prompt_stays(registry: Registry) -> None:
@@ -112,10 +112,10 @@ def test_a_claim_stays_while_its_scratch_folder_cannot_be_removed(
     add_shard(registry.database)
     with monkeypatch.context() as patch:
         patch.setattr("registry.storage.scratch.shutil.rmtree", refuse)
-        lease, room = run(registry, PermissionError("a file is busy"))
+        lease, folder = run(registry, PermissionError("a file is busy"))
 
     claim = read_claim(registry.database, lease)
-    assert room.exists()
+    assert folder.exists()
     assert claim is not None
     assert (claim.scratch_id, claim.prefixes) == (registry.scratch.id, [lease.prompt_key])
 
