@@ -1,4 +1,4 @@
-"""Ids sort in the order of their making."""
+"""Ids sort by creation."""
 
 import threading
 import time
@@ -9,7 +9,7 @@ import pytest
 from registry.ids import id_timestamp, new_id
 
 
-def test_ids_sort_in_the_order_of_their_making() -> None:
+def test_ids_sort_by_creation() -> None:
     made = [new_id() for _ in range(10_000)]
 
     assert made == sorted(made)
@@ -39,7 +39,7 @@ def test_ids_of_threads_are_all_different() -> None:
     assert len(set(made)) == 8_000
 
 
-def test_a_clock_that_goes_back_does_not_turn_the_order(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_clock_that_goes_back_does_not_change_the_order(monkeypatch: pytest.MonkeyPatch) -> None:
     first = new_id()
     monkeypatch.setattr("registry.ids.time.time_ns", lambda: 1_000_000_000)
 

@@ -1,4 +1,4 @@
-"""Settings: everything under one folder by default, each part elsewhere by name, and no secret shown."""
+"""Settings: everything is in one folder by default, each part can be moved, and no secret is shown."""
 
 from pathlib import Path
 
@@ -37,7 +37,7 @@ def test_no_secret_is_shown(monkeypatch: pytest.MonkeyPatch) -> None:
     assert "sesame" not in repr(settings) + str(settings)
 
 
-def test_a_setting_that_cannot_be_read_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_invalid_setting_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(
         "registry.settings.RegistrySettings", lambda: RegistrySettings.model_validate({"home": ["not a path"]})
     )

@@ -1,4 +1,4 @@
-"""A store that is away or somebody else's is never taken for an empty one of ours."""
+"""A store that is not mounted, or belongs to another registry, is never taken for an empty one."""
 
 from dataclasses import replace
 from pathlib import Path
@@ -37,13 +37,15 @@ def upload(registry: Registry, tmp_path: Path) -> UUID:
     return upload_source(registry, OPERATOR, task, "pets", tmp_path / "pictures.zip").source_id
 
 
-def test_a_marked_store_is_ours_and_marking_twice_is_no_fault(registry: Registry) -> None:
+def test_a_marked_store_is_accepted_and_may_be_marked_again(registry: Registry) -> None:
     mark_store(registry.database, registry.objects)
 
     require_own_store(registry.database, registry.objects)
 
 
-def test_a_store_without_our_mark_takes_no_upload(registry: Registry, empty: FolderStore, tmp_path: Path) -> None:
+def test_a_store_without_the_registrys_id_accepts_no_upload(
+    registry: Registry, empty: FolderStore, tmp_path: Path
+) -> None:
     with pytest.raises(StoreOwnershipError, match="disk is mounted"):
         upload(replace(registry, objects=empty), tmp_path)
 
@@ -51,7 +53,9 @@ def test_a_store_without_our_mark_takes_no_upload(registry: Registry, empty: Fol
 
 
 @on_sqlite
-def test_nothing_is_signed_while_the_disk_is_away(registry: Registry, empty: FolderStore, tmp_path: Path) -> None:
+def test_nothing_is_signed_while_the_disk_is_not_mounted(
+    registry: Registry, empty: FolderStore, tmp_path: Path
+) -> None:
     source = upload(registry, tmp_path)
     away = replace(registry, objects=empty)
     erasure = forget_source(away, OPERATOR, source)
@@ -66,7 +70,9 @@ def test_nothing_is_signed_while_the_disk_is_away(registry: Registry, empty: Fol
 
 
 @on_sqlite
-def test_anothers_store_is_neither_marked_nor_mended(registry: Registry, sqlite_template: Path, tmp_path: Path) -> None:
+def test_the_store_of_another_registry_is_neither_marked_nor_repaired(
+    registry: Registry, sqlite_template: Path, tmp_path: Path
+) -> None:
     upload(registry, tmp_path)
     (tmp_path / "other.db").write_bytes(sqlite_template.read_bytes())
     other = Database(f"sqlite:///{tmp_path / 'other.db'}")
@@ -87,7 +93,7 @@ def test_anothers_store_is_neither_marked_nor_mended(registry: Registry, sqlite_
 
 
 @on_sqlite
-def test_a_registry_from_before_there_were_marks_gets_one_if_its_objects_are_there(
+def test_a_store_without_an_id_gets_one_if_it_has_the_registrys_objects(
     registry: Registry, empty: FolderStore, tmp_path: Path
 ) -> None:
     upload(registry, tmp_path)

@@ -1,4 +1,4 @@
-"""Grants: who may hand out and take back which right, and who sees it."""
+"""Grants: who may grant and revoke which right, and who sees it."""
 
 import threading
 from collections.abc import Callable
@@ -19,7 +19,7 @@ from registry.ids import new_id
 from tests.registry.factories import make_caller, make_source, make_task, make_user
 
 
-def test_a_second_grant_is_the_first(database: Database) -> None:
+def test_a_repeated_grant_returns_the_first(database: Database) -> None:
     with database.write_transaction() as session:
         user, source = make_user(session), make_source(session, make_task(session))
         first = grant_right(session, OPERATOR, user.id, source.id, "use")
@@ -31,7 +31,7 @@ def test_a_second_grant_is_the_first(database: Database) -> None:
         assert session.scalar(select(func.count()).select_from(LogEntry)) == lines
 
 
-def test_a_right_that_was_taken_back_is_gone(database: Database) -> None:
+def test_a_revoked_right_is_gone(database: Database) -> None:
     with database.write_transaction() as session:
         user, source = make_user(session), make_source(session, make_task(session))
         grant_right(session, OPERATOR, user.id, source.id, "use")
@@ -54,7 +54,7 @@ MAY_HAND_OUT: dict[str, set[Right]] = {
 
 
 @pytest.mark.parametrize("standing", MAY_HAND_OUT)
-def test_rights_are_handed_out_by_those_who_may(database: Database, standing: str) -> None:
+def test_only_those_who_may_grant_a_right_grant_it(database: Database, standing: str) -> None:
     with database.write_transaction() as session:
         giver = make_user(session, role="admin" if standing == "admin" else "owner")
         source = make_source(session, make_task(session), giver if standing == "owner" else None)
@@ -74,7 +74,7 @@ def test_rights_are_handed_out_by_those_who_may(database: Database, standing: st
                     revoke_right(session, make_caller(giver), user.id, source.id, right)
 
 
-def test_what_a_stranger_may_not_see_and_what_is_not_there_look_alike(database: Database) -> None:
+def test_a_hidden_source_and_a_missing_one_give_the_same_error(database: Database) -> None:
     with database.write_transaction() as session:
         stranger, owner = make_user(session, role="owner"), make_user(session, role="owner")
         source = make_source(session, make_task(session), owner)
@@ -101,14 +101,14 @@ def test_a_source_that_is_being_forgotten_has_no_grants_any_more(database: Datab
             grant_right(session, OPERATOR, user.id, source.id, "use")
 
 
-def test_a_right_that_there_is_not_is_refused(database: Database) -> None:
+def test_an_unknown_right_is_refused(database: Database) -> None:
     with database.write_transaction() as session:
         user, source = make_user(session), make_source(session, make_task(session))
         with pytest.raises(Invalid, match="use, manage, forget"):
             grant_right(session, OPERATOR, user.id, source.id, "own")  # type: ignore[arg-type]
 
 
-def test_nobody_is_granted_to_a_user_who_is_not_there(database: Database) -> None:
+def test_a_grant_to_a_missing_user_is_refused(database: Database) -> None:
     with database.write_transaction() as session:
         source = make_source(session, make_task(session))
         with pytest.raises(NotFound, match="user"):
@@ -152,7 +152,7 @@ def test_callers_see_the_grants_of_what_they_own_or_manage_and_their_own(databas
         assert list_grants(session, make_caller(reader), other.id).items == ()
 
 
-def test_granting_to_a_user_who_is_being_removed_never_waits_in_a_circle(database: Database) -> None:
+def test_granting_to_a_user_who_is_being_removed_never_deadlocks(database: Database) -> None:
     outcomes: list[str] = []
 
     def attempt(name: str, ready: threading.Barrier, act: Callable[[], None]) -> None:

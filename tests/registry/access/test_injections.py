@@ -37,7 +37,7 @@ INJECTIONS = [
 ]
 
 
-def test_what_looks_like_sql_is_a_name(database: Database) -> None:
+def test_text_that_looks_like_sql_is_a_name(database: Database) -> None:
     for text in INJECTIONS:
         name = text.replace("/", "|")  # a task's name is part of addresses
         with database.write_transaction() as session:
@@ -59,7 +59,7 @@ def test_what_looks_like_sql_is_a_name(database: Database) -> None:
         assert session.scalar(select(func.count()).select_from(User)) == len(INJECTIONS)
 
 
-def test_what_looks_like_sql_finds_nothing_where_nothing_is_called_so(database: Database) -> None:
+def test_text_that_looks_like_sql_finds_nothing(database: Database) -> None:
     with database.write_transaction() as session:
         task = create_task(session, OPERATOR, "flowers", backbone="vit")
         user = make_user(session)

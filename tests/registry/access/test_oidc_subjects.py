@@ -1,4 +1,4 @@
-"""Subjects of an issuer: each is one user or nobody, for as long as an admin says so."""
+"""A subject of an OIDC issuer authenticates at most one user, until an admin unbinds it."""
 
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
@@ -55,7 +55,7 @@ WRONG: dict[str, Callable[[], OidcCredential]] = {
 
 
 @pytest.mark.parametrize("wrong", WRONG)
-def test_a_proof_proves_nothing_if_it_is_of(wrong: str, database: Database) -> None:
+def test_a_credential_is_refused_if_it_is_of(wrong: str, database: Database) -> None:
     with database.write_transaction() as session:
         make_task(session)
         bind_subject(session, OPERATOR, make_user(session).id, ISSUER, "ana")
@@ -66,7 +66,7 @@ def test_a_proof_proves_nothing_if_it_is_of(wrong: str, database: Database) -> N
         read_usable_prompts(database, WRONG[wrong]())
 
 
-def test_users_without_a_subject_are_nobodys(database: Database) -> None:
+def test_no_credential_matches_users_without_a_subject(database: Database) -> None:
     with database.write_transaction() as session:
         make_user(session), make_user(session)
         for none in ("None", "null", "NULL", ""):
@@ -74,7 +74,7 @@ def test_users_without_a_subject_are_nobodys(database: Database) -> None:
                 authenticate_in_session(session, credential(none, none))
 
 
-def test_who_is_unbound_or_removed_is_nobody_at_once(database: Database) -> None:
+def test_an_unbound_or_removed_user_is_refused_at_once(database: Database) -> None:
     with database.write_transaction() as session:
         make_task(session)
         ana, bob = make_user(session), make_user(session)
@@ -129,11 +129,11 @@ def test_groups_and_nobody_have_no_subject(database: Database) -> None:
 
 
 @pytest.mark.parametrize("subject", ["x", "auth0|5f7c", "sms:+49 30", "Zoë", "x" * 255])
-def test_an_issuer_may_call_somebody(subject: str) -> None:
+def test_a_subject_may_be(subject: str) -> None:
     assert is_subject(subject)
 
 
-def test_the_log_tells_who_bound_whom_and_not_as_what(database: Database) -> None:
+def test_the_log_names_who_bound_whom_and_no_subject(database: Database) -> None:
     with database.write_transaction() as session:
         admin, ana = make_user(session, role="admin"), make_user(session)
         bind_subject(session, make_caller(admin), ana.id, ISSUER, "a name to hide")
@@ -147,7 +147,7 @@ def test_the_log_tells_who_bound_whom_and_not_as_what(database: Database) -> Non
     ]
 
 
-def test_what_a_subject_may_use_is_one_statement_by_indexes(database: Database) -> None:
+def test_the_prompts_of_a_subject_are_read_by_one_statement_with_indexes(database: Database) -> None:
     seed(database, sources=1500, users=1500, grants=5)
     with database.write_transaction() as session:
         # As many subjects as users, or the planner would think of something else.

@@ -1,4 +1,4 @@
-"""Lists by pages: whatever is there all along is seen once, and a cursor is either one of ours or refused."""
+"""Pagination: a row that exists throughout is returned once, and an invalid cursor is refused."""
 
 import random
 from base64 import urlsafe_b64encode
@@ -81,7 +81,7 @@ def test_the_end_of_a_page_may_be_removed_before_the_next_is_read(database: Data
     assert len(users_after(database, first.next, 10).items) == 2
 
 
-def test_rows_without_ids_are_paged_by_what_tells_them_apart(database: Database) -> None:
+def test_rows_without_ids_are_paged_by_their_unique_key(database: Database) -> None:
     with database.write_transaction() as session:
         shard = make_shard(session, make_source(session, make_task(session)), samples=7)
     of_source = select(Sample).where(Sample.source_id == shard.source_id)
@@ -99,7 +99,7 @@ def test_rows_without_ids_are_paged_by_what_tells_them_apart(database: Database)
     assert digests == sorted(set(digests))
 
 
-def test_two_keys_together_make_a_place(database: Database) -> None:
+def test_two_keys_together_make_a_cursor(database: Database) -> None:
     with database.write_transaction() as session:
         groups = [make_user(session, is_group=True) for _ in range(3)]
         members = [make_user(session) for _ in range(3)]

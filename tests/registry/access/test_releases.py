@@ -1,4 +1,4 @@
-"""Releases pin what is there, stay as they are while sources come, and tell what they lost."""
+"""Releases pin the current prompts, do not change when prompts are added, and list what erasures removed."""
 
 import threading
 from uuid import UUID
@@ -53,7 +53,7 @@ def test_what_is_being_forgotten_is_not_pinned(database: Database) -> None:
         assert pins_of(session, release.id) == [kept.id]
 
 
-def test_a_release_without_prompts_is_refused_and_not_kept(database: Database) -> None:
+def test_a_release_without_prompts_is_refused_and_not_stored(database: Database) -> None:
     with database.write_transaction() as session:
         task = make_task(session)
         with pytest.raises(Conflict, match="wait"):

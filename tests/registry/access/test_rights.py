@@ -1,4 +1,4 @@
-"""Rights to sources: who sees one, who may do what with it, and what the listing shows."""
+"""Rights to sources: who may see, use, manage and forget one."""
 
 import pytest
 from sqlalchemy import select
@@ -30,7 +30,7 @@ STANDINGS: dict[str, set[Right] | None] = {
 
 
 @pytest.mark.parametrize("through", ["itself", "a group"])
-def test_each_standing_has_just_its_rights(database: Database, through: str) -> None:
+def test_each_kind_of_caller_has_exactly_its_rights(database: Database, through: str) -> None:
     with database.write_transaction() as session:
         task = make_task(session)
         owner = make_user(session, role="owner")
@@ -101,7 +101,7 @@ def test_nobody_has_a_right_to_what_is_being_forgotten(database: Database) -> No
                     require_right(session, caller, right, source.id)
 
 
-def test_what_may_not_be_seen_and_what_is_not_there_look_alike(database: Database) -> None:
+def test_a_source_without_rights_and_a_missing_one_give_the_same_error(database: Database) -> None:
     with database.write_transaction() as session:
         source, stranger = make_source(session, make_task(session)), make_caller(make_user(session))
         told = set()

@@ -269,7 +269,7 @@ class RightsMachine(RuleBasedStateMachine):
             assert found == (None if right in rights else Forbidden if rights else NotFound)
 
 
-def test_rights_are_those_of_the_model_after_any_acts(database: Database, backend: str) -> None:
+def test_rights_agree_with_the_model_after_any_actions(database: Database, backend: str) -> None:
     examples = 30 if backend == "sqlite-folder" else 6
     run_state_machine_as_test(
         lambda: RightsMachine(database),  # type: ignore[arg-type]  # any callable will do, its documentation says

@@ -1,4 +1,4 @@
-"""Tasks: admins make them from checked values, everybody finds them, and one in use stays."""
+"""Tasks: admins create them from valid values, everybody finds them, and a task in use cannot be removed."""
 
 from typing import Any
 
@@ -39,7 +39,7 @@ def test_a_task_is_found_by_name_and_by_id_with_what_it_was_given(database: Data
         assert found.identity is None
 
 
-def test_a_task_without_labels_takes_what_comes(database: Database) -> None:
+def test_a_task_without_labels_accepts_all_labels(database: Database) -> None:
     with database.write_transaction() as session:
         create_task(session, OPERATOR, "flowers", backbone=BACKBONE)
     with database.read_transaction() as session:
@@ -48,7 +48,7 @@ def test_a_task_without_labels_takes_what_comes(database: Database) -> None:
 
 
 @pytest.mark.parametrize("name", ["a/b", "/", ".", ".."])
-def test_a_name_that_no_address_can_have_is_refused(name: str, database: Database) -> None:
+def test_a_name_that_cannot_be_a_url_segment_is_refused(name: str, database: Database) -> None:
     with database.write_transaction() as session, pytest.raises(Invalid, match="slash"):
         create_task(session, OPERATOR, name, backbone=BACKBONE)
 

@@ -1,4 +1,4 @@
-"""Tokens: shown once, kept as a hash, good until they expire or are revoked, and told apart from nothing else."""
+"""Tokens are shown once, stored as a hash, and valid until they expire or are revoked."""
 
 import logging
 import re
@@ -21,7 +21,7 @@ from registry.ids import new_id
 from tests.registry.factories import make_caller, make_user
 
 
-def test_the_holder_of_a_token_is_who_it_was_issued_to(database: Database) -> None:
+def test_a_token_authenticates_the_user_it_was_issued_to(database: Database) -> None:
     with database.write_transaction() as session:
         ana = make_user(session, role="owner")
         make_user(session, role="admin")
@@ -44,7 +44,7 @@ def test_a_token_without_a_lifetime_does_not_expire(database: Database) -> None:
     assert issued.token.expires_at is None
 
 
-def test_an_expired_token_proves_nothing(database: Database) -> None:
+def test_an_expired_token_is_refused(database: Database) -> None:
     with database.write_transaction() as session:
         issued = issue_token(session, OPERATOR, make_user(session).id, lifetime=timedelta(days=1))
         session.execute(update(Token).values(expires_at=seconds_from_now(-0.001)))
@@ -52,7 +52,7 @@ def test_an_expired_token_proves_nothing(database: Database) -> None:
             authenticate_in_session(session, parse_token(issued.text))
 
 
-def test_a_revoked_token_proves_nothing_and_leaves_nothing(database: Database) -> None:
+def test_a_revoked_token_is_refused_and_its_row_deleted(database: Database) -> None:
     with database.write_transaction() as session:
         issued = issue_token(session, OPERATOR, make_user(session).id)
     with database.write_transaction() as session:
@@ -63,7 +63,7 @@ def test_a_revoked_token_proves_nothing_and_leaves_nothing(database: Database) -
         assert session.scalars(select(Token)).all() == []
 
 
-def test_the_prefix_alone_proves_nothing(database: Database) -> None:
+def test_the_prefix_alone_is_refused(database: Database) -> None:
     with database.write_transaction() as session:
         user = make_user(session)
         text_of_one, text_of_other = (issue_token(session, OPERATOR, user.id).text for _ in range(2))
@@ -89,7 +89,7 @@ GARBAGE = {
 
 
 @pytest.mark.parametrize("garbage", GARBAGE)
-def test_what_cannot_be_a_token_is_refused_without_asking_the_database(garbage: str) -> None:
+def test_a_malformed_token_is_refused_without_a_query(garbage: str) -> None:
     nowhere = Session()
 
     with pytest.raises(Unauthenticated) as refusal:
@@ -104,7 +104,7 @@ def test_no_text_but_a_token_is_a_token(garbage: str) -> None:
         authenticate_in_session(Session(), parse_token(garbage))
 
 
-def test_the_text_is_kept_nowhere(database: Database, caplog: pytest.LogCaptureFixture) -> None:
+def test_the_text_of_a_token_is_not_stored(database: Database, caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.DEBUG)
     with database.write_transaction() as session:
         ana = make_user(session)
@@ -172,12 +172,12 @@ def test_a_group_has_no_tokens(database: Database) -> None:
 
 
 @pytest.mark.parametrize("lifetime", [timedelta(0), timedelta(seconds=-1), timedelta.max])
-def test_a_lifetime_that_is_none_is_refused_before_any_sql(lifetime: timedelta) -> None:
+def test_a_lifetime_of_zero_or_less_is_refused_before_any_sql(lifetime: timedelta) -> None:
     with pytest.raises(Invalid):
         issue_token(Session(), OPERATOR, new_id(), lifetime=lifetime)
 
 
-def test_a_token_of_a_century_is_still_a_token(database: Database) -> None:
+def test_a_token_may_live_a_century(database: Database) -> None:
     with database.write_transaction() as session:
         issued = issue_token(session, OPERATOR, make_user(session).id, lifetime=timedelta(days=36500))
 

@@ -1,4 +1,4 @@
-"""What a token may use is found by one statement, and by indexes, however much there is."""
+"""The usable prompts of a token are read by one statement that uses indexes, however large the tables are."""
 
 import re
 from collections.abc import Iterator
@@ -30,7 +30,7 @@ def recorded() -> Iterator[list[tuple[str, Any]]]:
         event.remove(Engine, "before_cursor_execute", note)
 
 
-def test_each_question_is_one_statement_that_looks_everything_up_by_an_index(database: Database) -> None:
+def test_each_request_is_one_statement_that_uses_indexes_only(database: Database) -> None:
     granted = seed(database, sources=1500, users=1500, grants=5)
     token, wishes = next(iter(granted.items()))
     shapes: tuple[dict[str, Any], ...] = (

@@ -49,7 +49,7 @@ def ids_of(database: Database, token: str, **narrowed: Any) -> list[UUID]:  # An
     return [prompt.id for prompt in read_usable_prompts(database, parse_token(token), **narrowed).prompts]
 
 
-def test_the_set_has_all_that_serving_needs(database: Database, setup: Setup) -> None:
+def test_the_set_has_everything_that_a_prediction_needs(database: Database, setup: Setup) -> None:
     found = read_usable_prompts(database, parse_token(setup.token))
 
     assert found.caller == Caller(setup.user.id, "predictor")
@@ -73,7 +73,7 @@ def test_a_source_that_is_not_trained_yet_is_usable_and_has_no_prompts(database:
     assert {prompt.source_id for prompt in found.prompts} == {setup.mine.id}
 
 
-def test_a_right_by_two_ways_counts_once(database: Database, setup: Setup) -> None:
+def test_a_source_that_is_usable_in_two_ways_is_listed_once(database: Database, setup: Setup) -> None:
     with database.write_transaction() as session:
         session.execute(update(Source).where(Source.id == setup.mine.id).values(owner_id=setup.user.id))
         for _ in range(2):
@@ -99,7 +99,7 @@ def test_what_is_granted_to_a_group_is_usable_by_its_members_alone(database: Dat
 
 
 @pytest.mark.parametrize("role", ["admin", "owner"])
-def test_no_role_and_no_other_right_lets_use(database: Database, setup: Setup, role: str) -> None:
+def test_no_role_and_no_other_right_implies_use(database: Database, setup: Setup, role: str) -> None:
     with database.write_transaction() as session:
         session.execute(update(User).where(User.id == setup.user.id).values(role=role))
         revoke_right(session, OPERATOR, setup.user.id, setup.mine.id, "use")
@@ -111,7 +111,7 @@ def test_no_role_and_no_other_right_lets_use(database: Database, setup: Setup, r
     assert found.caller.role == role
 
 
-def test_wishes_by_id_and_by_name_narrow(database: Database, setup: Setup) -> None:
+def test_sources_named_by_id_and_by_name_narrow_the_set(database: Database, setup: Setup) -> None:
     with database.write_transaction() as session:
         more = [make_source(session, setup.task, setup.user, name=f"s{number}") for number in range(5)]
     wished = read_usable_prompts(
@@ -123,7 +123,9 @@ def test_wishes_by_id_and_by_name_narrow(database: Database, setup: Setup) -> No
     assert [prompt.source_id for prompt in wished.prompts] == [setup.mine.id] * 2
 
 
-def test_a_wish_that_is_not_usable_is_not_found_whether_it_is_there_or_not(database: Database, setup: Setup) -> None:
+def test_a_named_source_that_is_not_usable_is_not_found_whether_it_exists_or_not(
+    database: Database, setup: Setup
+) -> None:
     with database.write_transaction() as session:
         elsewhere = make_source(session, make_task(session), setup.user, name="elsewhere")
         own_name = str(session.get_one(Source, setup.foreign.id).name)
@@ -134,7 +136,7 @@ def test_a_wish_that_is_not_usable_is_not_found_whether_it_is_there_or_not(datab
                 read_usable_prompts(database, parse_token(setup.token), task="flowers", sources=wishes)
 
 
-def test_more_wishes_than_anyone_has_are_refused(database: Database, setup: Setup) -> None:
+def test_too_many_named_sources_are_refused(database: Database, setup: Setup) -> None:
     with pytest.raises(Invalid, match=str(MAX_NAMED_SOURCES)):
         read_usable_prompts(
             database, parse_token(setup.token), sources=[new_id() for _ in range(MAX_NAMED_SOURCES + 1)]
@@ -198,7 +200,7 @@ def test_what_is_being_forgotten_is_not_usable_even_while_its_rows_are_there(dat
             read_usable_prompts(database, parse_token(setup.token), sources=[wish])
 
 
-def test_a_token_that_proves_nothing_uses_nothing(database: Database, setup: Setup) -> None:
+def test_an_invalid_token_reads_no_prompts(database: Database, setup: Setup) -> None:
     forged = setup.token[:-1] + ("A" if setup.token[-1] != "A" else "B")
     for garbage in (forged, "", "alc_x", "x" * 100_000):
         with pytest.raises(Unauthenticated):

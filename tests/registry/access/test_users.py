@@ -1,4 +1,4 @@
-"""Users and groups: admins make and remove them; everyone else sees themselves and their groups."""
+"""Users and groups: admins create and remove them; everyone else sees themselves and their groups."""
 
 import threading
 from collections.abc import Callable
@@ -53,7 +53,7 @@ def test_a_name_that_is_taken_is_a_conflict_and_leaves_the_transaction_whole(dat
         assert {user.name for user in list_users(session, OPERATOR).items} == {"ana", "Ana"}
 
 
-def test_a_role_that_there_is_not_is_refused() -> None:
+def test_an_unknown_role_is_refused() -> None:
     with pytest.raises(Invalid, match="admin, owner, predictor"):
         create_user(Session(), OPERATOR, "ana", "king")  # type: ignore[arg-type]
 
@@ -148,7 +148,7 @@ def test_the_last_admin_stays(database: Database) -> None:
             remove_user(session, OPERATOR, second.id)
 
 
-def test_a_user_who_is_not_there_cannot_be_removed(database: Database) -> None:
+def test_a_missing_user_cannot_be_removed(database: Database) -> None:
     with database.write_transaction() as session:
         make_user(session, role="admin")
         with pytest.raises(NotFound):
@@ -206,7 +206,7 @@ def test_adding_a_member_twice_is_adding_them_once(database: Database) -> None:
         assert session.scalar(select(func.count()).select_from(LogEntry)) == lines
 
 
-def test_the_log_tells_who_did_it_and_no_names(database: Database) -> None:
+def test_the_log_names_the_actor_by_id_and_holds_no_names(database: Database) -> None:
     with database.write_transaction() as session:
         admin = make_user(session, role="admin")
         made = create_user(session, make_caller(admin), "a name to hide")

@@ -1,4 +1,4 @@
-"""Names are any script in one form, and never something that reads as an id, breaks a line or hides."""
+"""Names may have any script, are normalised, and never look like an id or contain control characters."""
 
 import unicodedata
 from uuid import uuid4

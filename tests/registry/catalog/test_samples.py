@@ -1,4 +1,4 @@
-"""Samples are listed and found by those who manage a source or may have some of it forgotten, and by nobody else."""
+"""Samples are listed and found only by callers who may manage a source or forget from it."""
 
 import hashlib
 
@@ -55,7 +55,7 @@ def test_the_samples_of_one_label_can_be_asked_for(database: Database) -> None:
 
 
 @embedded
-def test_who_may_only_use_a_source_does_not_look_into_it(database: Database) -> None:
+def test_the_right_to_use_does_not_list_samples(database: Database) -> None:
     with database.write_transaction() as session:
         source, shard = make_full(session)
         sample = make_sample(session, shard, b"1")
@@ -100,7 +100,7 @@ def test_a_sample_is_found_by_its_digest_or_by_a_name_that_is_its_own(database: 
 
 
 @embedded
-def test_a_file_that_is_called_by_another_ones_digest_shields_nothing(database: Database) -> None:
+def test_a_file_named_like_the_digest_of_another_hides_nothing(database: Database) -> None:
     with database.write_transaction() as session:
         source, shard = make_full(session)
         sample = make_sample(session, shard, b"1")
@@ -112,7 +112,7 @@ def test_a_file_that_is_called_by_another_ones_digest_shields_nothing(database: 
 
 @pytest.mark.parametrize("text", ["", "\0", "a" * 513, "line\nbreak"])
 @embedded
-def test_what_can_be_no_name_is_refused(database: Database, text: str) -> None:
+def test_an_invalid_sample_name_is_refused(database: Database, text: str) -> None:
     with database.write_transaction() as session:
         source, _ = make_full(session)
 

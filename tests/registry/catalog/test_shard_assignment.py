@@ -1,4 +1,4 @@
-"""Shards: where a sample goes depends on its own bytes and the key, and on nothing else."""
+"""The shard of a sample depends on its bytes and the key only."""
 
 import hashlib
 from pathlib import Path
@@ -31,7 +31,7 @@ def test_a_shard_is_one_of_the_shards_and_always_the_same(digest: str, key: byte
 
 
 @given(st.sets(digests, min_size=1, max_size=30), st.data(), keys, counts)
-def test_taking_samples_away_moves_no_other(names: set[str], data: st.DataObject, key: bytes, shards: int) -> None:
+def test_removing_samples_moves_no_other(names: set[str], data: st.DataObject, key: bytes, shards: int) -> None:
     gone = data.draw(st.sets(st.sampled_from(sorted(names))))
     before = split_into_shards([sample(name) for name in names], key, shards)
 
@@ -55,7 +55,7 @@ def test_a_split_keeps_every_sample_once(names: set[str], shards: int) -> None:
     assert sorted(s.digest for part in parts for s in part) == sorted(names)
 
 
-def test_shards_are_about_equal_and_another_key_deals_anew() -> None:
+def test_shards_are_about_equal_and_another_key_assigns_differently() -> None:
     names = [hashlib.sha256(str(number).encode()).hexdigest() for number in range(5000)]
 
     sizes = [len(part) for part in split_into_shards(map(sample, names), KEY, 5)]
@@ -66,6 +66,6 @@ def test_shards_are_about_equal_and_another_key_deals_anew() -> None:
 
 
 @pytest.mark.parametrize(("digest", "key", "shards"), [("00" * 32, KEY, 0), ("00" * 32, b"", 2), ("no digest", KEY, 2)])
-def test_nonsense_is_refused(digest: str, key: bytes, shards: int) -> None:
+def test_invalid_arguments_are_refused(digest: str, key: bytes, shards: int) -> None:
     with pytest.raises(ValueError, match=r"\w"):
         assign_shard(digest, key, shards)

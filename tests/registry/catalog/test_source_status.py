@@ -1,4 +1,4 @@
-"""The state of a source: what it holds, how far each shard is, and who hears what of it."""
+"""The status of a source: its samples, the state of each shard, and who sees what."""
 
 import pytest
 from sqlalchemy.orm import Session
@@ -26,7 +26,7 @@ def leased(shard: Shard, seconds: float) -> None:
     shard.expires_at = seconds_from_now(seconds)
 
 
-def test_each_shard_tells_what_becomes_of_it(database: Database) -> None:
+def test_each_shard_has_its_state(database: Database) -> None:
     with database.write_transaction() as session:
         source, owner = make_owned(session)
         waiting, training, late, failed, held, trained, leaving = (
@@ -77,7 +77,7 @@ def test_a_prompt_of_an_earlier_generation_does_not_count(database: Database) ->
 
 
 @embedded
-def test_who_may_only_use_a_source_hears_nothing_of_machines_and_errors(database: Database) -> None:
+def test_the_right_to_use_shows_no_workers_and_errors(database: Database) -> None:
     with database.write_transaction() as session:
         source, _ = make_owned(session)
         shard = make_shard(session, source, samples=1)
@@ -92,7 +92,7 @@ def test_who_may_only_use_a_source_hears_nothing_of_machines_and_errors(database
 
 
 @embedded
-def test_an_empty_source_has_learnt_nothing(database: Database) -> None:
+def test_an_empty_source_has_no_progress(database: Database) -> None:
     with database.write_transaction() as session:
         source, owner = make_owned(session)
 

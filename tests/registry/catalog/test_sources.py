@@ -1,4 +1,4 @@
-"""Sources: who makes, finds, lists and renames them, and hands them on."""
+"""Sources: who may create, find, list, rename and transfer them."""
 
 from uuid import UUID
 
@@ -45,7 +45,7 @@ def actions(session: Session) -> list[str]:
     return list(session.scalars(select(LogEntry.action).order_by(LogEntry.number)))
 
 
-def test_a_source_without_pictures_belongs_to_who_makes_it(database: Database) -> None:
+def test_a_source_without_pictures_belongs_to_its_creator(database: Database) -> None:
     with database.write_transaction() as session:
         task, owner = make_task(session), make_user(session, role="owner")
 
@@ -68,7 +68,7 @@ def test_two_sources_have_two_keys(database: Database) -> None:
 
 
 @embedded
-def test_who_may_make_a_source_and_for_whom(database: Database) -> None:
+def test_only_owners_and_admins_create_sources(database: Database) -> None:
     with database.write_transaction() as session:
         task, owner, other = make_task(session), make_user(session), make_user(session)
         group = make_user(session, is_group=True)
@@ -168,7 +168,7 @@ def test_everybody_lists_what_they_may_see_and_nothing_else(database: Database) 
         assert names(session, STRANGER) == []
 
 
-def test_a_list_counts_what_each_source_holds(database: Database) -> None:
+def test_a_list_counts_the_samples_and_shards_of_each_source(database: Database) -> None:
     with database.write_transaction() as session:
         task = make_task(session)
         full, empty = make_source(session, task, name="full"), make_source(session, task, name="empty")
@@ -215,7 +215,7 @@ def test_a_source_is_renamed_unless_the_name_is_taken(database: Database) -> Non
 
 
 @embedded
-def test_renaming_takes_the_right_to_manage(database: Database) -> None:
+def test_renaming_requires_the_right_to_manage(database: Database) -> None:
     with database.write_transaction() as session:
         source, _ = make_owned(session)
         user = make_user(session)
@@ -230,7 +230,7 @@ def test_renaming_takes_the_right_to_manage(database: Database) -> None:
 
 
 @embedded
-def test_only_owner_and_admins_hand_a_source_on(database: Database) -> None:
+def test_only_the_owner_and_admins_transfer_a_source(database: Database) -> None:
     with database.write_transaction() as session:
         source, owner = make_owned(session)
         heir, manager = make_user(session), make_user(session)
@@ -248,7 +248,7 @@ def test_only_owner_and_admins_hand_a_source_on(database: Database) -> None:
 
 
 @embedded
-def test_a_source_that_is_being_forgotten_is_gone_for_everybody(database: Database) -> None:
+def test_a_source_that_is_being_forgotten_is_hidden_from_everybody(database: Database) -> None:
     with database.write_transaction() as session:
         source, owner = make_owned(session)
         forgotten(session, source)

@@ -25,7 +25,7 @@ def test_the_databases_now_is_now(database: Database) -> None:
     assert timedelta(seconds=90.4) < later - here < timedelta(seconds=90.6)
 
 
-def test_a_moment_comes_back_as_it_went_in_and_in_utc(database: Database) -> None:
+def test_a_time_is_read_as_it_was_written_and_in_utc(database: Database) -> None:
     there = datetime(2026, 7, 1, 12, 30, 15, 123_000, timezone(timedelta(hours=5, minutes=30)))
     with database.autocommit_connection() as connection:
         back = connection.execute(select(literal(there, UtcDateTime()))).scalar_one()
@@ -34,7 +34,7 @@ def test_a_moment_comes_back_as_it_went_in_and_in_utc(database: Database) -> Non
     assert back.tzinfo == UTC
 
 
-def test_a_moment_without_a_zone_is_refused(database: Database) -> None:
+def test_a_time_without_a_zone_is_refused(database: Database) -> None:
     with database.autocommit_connection() as connection, pytest.raises(StatementError, match="time zone"):
         connection.execute(select(literal(datetime(2026, 1, 1), UtcDateTime())))
 

@@ -1,4 +1,4 @@
-"""The doors of the database: what is committed stays, what failed was never there, and faults are told in one line."""
+"""Transactions are atomic and durable, and errors of the database are reported in one line."""
 
 import sqlite3
 import threading
@@ -22,7 +22,7 @@ def names_of(database: Database) -> list[str]:
         return sorted(session.scalars(select(User.name)))
 
 
-def test_what_a_transaction_wrote_is_there_and_what_failed_never_was(database: Database) -> None:
+def test_committed_rows_stay_and_failed_transactions_leave_none(database: Database) -> None:
     with database.write_transaction() as session:
         make_user(session, "ann")
     with pytest.raises(RuntimeError), database.write_transaction() as session:
@@ -54,14 +54,14 @@ def test_writers_of_many_threads_wait_for_each_other(database: Database) -> None
     assert len(names_of(database)) == 60
 
 
-def test_a_reader_is_not_kept_waiting_by_a_writer(database: Database) -> None:
+def test_a_reader_does_not_wait_for_a_writer(database: Database) -> None:
     with database.write_transaction() as session:
         make_user(session, "ann")
         assert names_of(database) == []  # would wait for ever, were the writer in its way
     assert names_of(database) == ["ann"]
 
 
-def test_a_connection_that_is_in_use_while_all_are_let_go_of_is_closed_when_it_comes_back(database: Database) -> None:
+def test_a_connection_in_use_during_close_is_closed_when_it_is_returned(database: Database) -> None:
     with database.autocommit_connection() as connection:
         late = connection.connection.dbapi_connection
         database.close()
@@ -73,7 +73,7 @@ def test_a_connection_that_is_in_use_while_all_are_let_go_of_is_closed_when_it_c
     assert names_of(database) == []  # whoever asks again is connected anew
 
 
-def test_sqlite_is_set_up_to_keep_and_to_forget(tmp_path: Path) -> None:
+def test_sqlite_is_durable_and_overwrites_deleted_rows(tmp_path: Path) -> None:
     database = Database(f"sqlite:///{tmp_path / 'r.db'}")
     with database.autocommit_connection() as connection:
         found = {
@@ -87,7 +87,7 @@ def test_sqlite_is_set_up_to_keep_and_to_forget(tmp_path: Path) -> None:
     }  # fmt: skip
 
 
-def test_a_locked_database_is_out_of_reach_and_not_an_internal_error(
+def test_a_locked_database_is_unreachable_and_not_an_internal_error(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     database = Database(f"sqlite:///{tmp_path / 'r.db'}")
@@ -106,7 +106,7 @@ def test_a_locked_database_is_out_of_reach_and_not_an_internal_error(
     assert refusal.value.status == 503
 
 
-def test_a_server_that_is_not_there_is_told_in_one_line_without_the_password() -> None:
+def test_a_server_that_is_down_is_reported_in_one_line_without_the_password() -> None:
     (port,) = find_free_ports(1)
     database = Database(f"postgresql://ann:sesame@127.0.0.1:{port}/registry")
 
@@ -118,7 +118,7 @@ def test_a_server_that_is_not_there_is_told_in_one_line_without_the_password() -
 
 
 @pytest.mark.parametrize("url", ["", "nonsense", "mysql://host/name", "sqlite://", "sqlite:///:memory:", "s3://x"])
-def test_a_url_that_names_no_database_of_ours_is_refused(url: str) -> None:
+def test_an_unsupported_database_url_is_refused(url: str) -> None:
     with pytest.raises(DatabaseUnusable, match="sqlite:///FILE"):
         Database(url)
 
@@ -139,7 +139,7 @@ def test_a_postgres_database_without_tables_says_what_to_run(postgres_url: str) 
     database.close()
 
 
-def test_what_a_writer_locked_another_waits_for(database: Database) -> None:
+def test_a_writer_waits_for_the_locks_of_another(database: Database) -> None:
     """Both read the same number and write one more: none of the steps is lost."""
     with database.write_transaction() as session:
         user = make_user(session, "0")
@@ -179,7 +179,7 @@ def test_a_single_statement_survives_a_restart_of_the_server(tmp_path: Path) -> 
         database.close()
 
 
-def test_a_server_that_hangs_is_as_one_that_is_away(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_server_that_hangs_is_unreachable(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("registry.db.database.CONNECT_SECONDS", 2)
     with serve_postgres() as server:
         database = Database(server.url, response_timeout_seconds=0.5)
@@ -196,7 +196,7 @@ def test_a_server_that_hangs_is_as_one_that_is_away(monkeypatch: pytest.MonkeyPa
         database.close()
 
 
-def test_an_answer_that_takes_long_is_waited_for_where_it_may(postgres_url: str) -> None:
+def test_without_a_timeout_a_slow_response_is_awaited(postgres_url: str) -> None:
     for seconds in (None, 30.0):
         database = Database(postgres_url, response_timeout_seconds=seconds)
         assert database.fetch_rows(text("SELECT 1 FROM pg_sleep(0.3)"), {}) == [(1,)]
@@ -204,7 +204,7 @@ def test_an_answer_that_takes_long_is_waited_for_where_it_may(postgres_url: str)
 
 
 @pytest.mark.parametrize("content", [b"no database at all" * 100, b"SQLite format 3\0" + b"\xff" * 5000])
-def test_a_damaged_file_is_told_in_one_line(content: bytes, tmp_path: Path) -> None:
+def test_a_damaged_file_is_reported_in_one_line(content: bytes, tmp_path: Path) -> None:
     (tmp_path / "r.db").write_bytes(content)
     database = Database(f"sqlite:///{tmp_path / 'r.db'}")
 
@@ -216,7 +216,7 @@ def test_a_damaged_file_is_told_in_one_line(content: bytes, tmp_path: Path) -> N
 @pytest.mark.parametrize(
     "url", ["postgresql://u:p@h:abc/x", "sqlite:///x?uri=true", "sqlite:///file::memory:", "sqlite:////x?mode=ro"]
 )
-def test_a_url_that_would_mislead_is_refused(url: str) -> None:
+def test_a_url_with_options_is_refused(url: str) -> None:
     with pytest.raises(DatabaseUnusable, match="sqlite:///FILE"):
         Database(url)
 
@@ -225,7 +225,7 @@ def test_a_password_in_a_urls_query_is_not_shown() -> None:
     assert "sesame" not in Database("postgresql://u@h/x?password=sesame").name
 
 
-def test_who_waits_for_a_lock_gets_an_answer(migrated_postgres_url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_waiting_for_a_lock_ends_with_an_error(migrated_postgres_url: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("registry.db.database.BUSY_SECONDS", 1)
     database = Database(migrated_postgres_url)
     with database.write_transaction() as session:

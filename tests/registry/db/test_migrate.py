@@ -1,4 +1,4 @@
-"""Every earlier revision, with data in all of its tables, arrives at the tables that the code has."""
+"""Every earlier revision, with data in all of its tables, is upgraded to the tables of the code."""
 
 import secrets
 from datetime import UTC, datetime

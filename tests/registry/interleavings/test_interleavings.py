@@ -31,7 +31,7 @@ def run(registry: Registry, seed: int, steps: int = STEPS) -> Counter[str]:
     return Counter(walk.history)
 
 
-def test_whatever_happens_in_between_the_registry_agrees_with_the_model(sqlite_template: Path, tmp_path: Path) -> None:
+def test_the_registry_agrees_with_the_model_after_any_interleaving(sqlite_template: Path, tmp_path: Path) -> None:
     happened: Counter[str] = Counter()
     for seed in range(6):
         folder = tmp_path / str(seed)
@@ -55,7 +55,7 @@ def test_whatever_happens_in_between_the_registry_agrees_with_the_model(sqlite_t
 
 
 @pytest.mark.parametrize("seed", [100, 101])
-def test_it_does_so_on_postgresql_and_s3_too(
+def test_the_registry_agrees_with_the_model_on_postgresql_and_s3(
     seed: int, postgres_server: PostgresServer, postgres_template: str, s3_store: S3Store, tmp_path: Path
 ) -> None:
     database = Database(postgres_server.make_database(template=postgres_template))

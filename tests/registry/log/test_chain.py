@@ -1,4 +1,4 @@
-"""No line of the log can be changed, taken out or cut off unseen."""
+"""No entry of the log can be changed, removed or truncated without a break."""
 
 import threading
 from collections.abc import Callable
@@ -24,14 +24,14 @@ def breaks_of(database: Database) -> list[int]:
         return [broken.number for broken in chain.find_breaks(session)]
 
 
-def test_a_log_that_nobody_touched_is_whole(database: Database) -> None:
+def test_an_untouched_log_has_no_breaks(database: Database) -> None:
     assert breaks_of(database) == []
     write_lines(database)
 
     assert breaks_of(database) == []
 
 
-def test_a_log_of_several_pages_is_whole(database: Database, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_log_of_several_pages_has_no_breaks(database: Database, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(chain, "PAGE", 2)
     write_lines(database, 7)
 
@@ -107,7 +107,7 @@ def test_every_attack_on_the_log_shows(attack: Callable[[Session], None], databa
     assert breaks_of(database)
 
 
-def test_lines_written_at_once_form_one_chain(database: Database) -> None:
+def test_concurrent_entries_form_one_chain(database: Database) -> None:
     threads = [threading.Thread(target=write_lines, args=(database, 5)) for _ in range(6)]
     for thread in threads:
         thread.start()
@@ -119,7 +119,7 @@ def test_lines_written_at_once_form_one_chain(database: Database) -> None:
         assert session.scalar(select(func.count()).select_from(LogEntry)) == 30
 
 
-def test_a_line_whose_transaction_failed_was_never_there(database: Database) -> None:
+def test_an_entry_of_a_failed_transaction_is_not_in_the_log(database: Database) -> None:
     write_lines(database, 2)
     with pytest.raises(RuntimeError, match="undone"), database.write_transaction() as session:
         chain.append_entry(session, None, "user.created")

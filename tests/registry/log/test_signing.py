@@ -1,4 +1,4 @@
-"""The key is made once, kept from others, and its signatures hold for the very bytes alone."""
+"""The signing key is created once, is private, and its signatures are valid for the signed bytes only."""
 
 import stat
 import threading
@@ -21,7 +21,7 @@ from registry.log.signing import (
 )
 
 
-def test_a_signature_holds_for_the_very_bytes_and_the_very_key(tmp_path: Path) -> None:
+def test_a_signature_is_valid_for_its_bytes_and_its_key_only(tmp_path: Path) -> None:
     signer, other = open_signer(tmp_path / "key.pem"), open_signer(tmp_path / "other.pem")
     signature = signer.sign(b"all is gone")
 
@@ -33,7 +33,7 @@ def test_a_signature_holds_for_the_very_bytes_and_the_very_key(tmp_path: Path) -
         assert not is_signature_valid(b"all is gone", garbage, signer.public)
 
 
-def test_the_key_is_made_once_and_kept_from_others(tmp_path: Path) -> None:
+def test_the_key_is_created_once_and_private(tmp_path: Path) -> None:
     path = tmp_path / "keys" / "key.pem"
     signers: list[Signer] = []
     threads = [threading.Thread(target=lambda: signers.append(open_signer(path))) for _ in range(8)]
@@ -63,7 +63,7 @@ def test_a_key_of_another_kind_and_garbage_are_refused(tmp_path: Path) -> None:
         key_fingerprint("garbage")
 
 
-def test_enrolling_twice_keeps_one_row_and_only_the_public_half(database: Database, tmp_path: Path) -> None:
+def test_registering_twice_keeps_one_row_with_the_public_key_only(database: Database, tmp_path: Path) -> None:
     signer = open_signer(tmp_path / "key.pem")
     for _ in range(2):
         with database.write_transaction() as session:

@@ -1,4 +1,4 @@
-"""Every home that objects can have, empty: the folder, and buckets without, with and with suspended versions."""
+"""Empty object stores of every kind: a folder, and buckets without, with and with suspended versions."""
 
 import uuid
 from collections.abc import Iterator

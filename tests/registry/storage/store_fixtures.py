@@ -1,4 +1,4 @@
-"""The homes of objects with a back door each, by which tests look past the store, and do what it never would."""
+"""Object stores together with direct access to their files or bucket, to inspect and to damage them."""
 
 import hashlib
 from collections.abc import Iterable

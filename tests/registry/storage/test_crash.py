@@ -1,4 +1,4 @@
-"""A writer that is killed in the middle leaves traces only: nothing is visible, and a removal clears all."""
+"""A killed writer leaves only unfinished items, which are not visible and which a removal deletes."""
 
 import os
 import subprocess
@@ -60,7 +60,9 @@ def check_aftermath(store: ObjectStore, size_bytes: int) -> None:
     assert store.read(KEY, digest(b"second try")) == b"second try"
 
 
-def test_a_killed_writer_to_a_folder_leaves_traces_only(folder_fixture: FolderFixture, tmp_path: Path) -> None:
+def test_a_killed_writer_to_a_folder_leaves_only_an_unfinished_file(
+    folder_fixture: FolderFixture, tmp_path: Path
+) -> None:
     kill_in_the_middle(
         [str(folder_fixture.root), ""],
         {},
@@ -72,7 +74,7 @@ def test_a_killed_writer_to_a_folder_leaves_traces_only(folder_fixture: FolderFi
     assert [path.name for path in folder_fixture.root.rglob("*") if path.is_file()] == ["ab"]
 
 
-def test_a_killed_writer_to_a_bucket_leaves_traces_only(
+def test_a_killed_writer_to_a_bucket_leaves_only_an_unfinished_upload(
     versioned_fixture: S3Fixture, s3_settings: S3Settings, tmp_path: Path
 ) -> None:
     store_fixture = versioned_fixture

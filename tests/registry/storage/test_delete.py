@@ -1,4 +1,4 @@
-"""Removing: everything that the prefix means is gone, of every kind, and nothing else is touched."""
+"""A removal deletes everything under the prefix, of every kind, and nothing else."""
 
 from collections.abc import Callable, Iterator
 from typing import Any, BinaryIO
@@ -49,7 +49,7 @@ def test_a_prefix_that_is_no_whole_key_removes_nothing(store_fixture: StoreFixtu
     assert store_fixture.store.read("samples/ab", digest(b"x")) == b"x"
 
 
-def test_every_version_and_marker_goes(bucket_fixture: S3Fixture) -> None:
+def test_every_version_and_marker_is_removed(bucket_fixture: S3Fixture) -> None:
     for body in (b"1", b"22", b"333"):
         bucket_fixture.overwrite("a/b", body)
         bucket_fixture.delete("a/b")
@@ -60,7 +60,7 @@ def test_every_version_and_marker_goes(bucket_fixture: S3Fixture) -> None:
     assert [key for key in bucket_fixture.everything() if "from/then" not in key] == [f"{bucket_fixture.prefix}a/bc"]
 
 
-def test_what_was_kept_before_versions_were_suspended_goes(suspended_fixture: S3Fixture) -> None:
+def test_versions_from_before_the_suspension_are_removed(suspended_fixture: S3Fixture) -> None:
     suspended_fixture.overwrite("from/then", b"two of two")
     assert suspended_fixture.store.remove("from/") == RemovedCount(3, 18)
     assert suspended_fixture.everything() == []
@@ -77,7 +77,7 @@ def test_removal_crosses_pages(bucket_fixture: S3Fixture, monkeypatch: pytest.Mo
     assert bucket_fixture.everything() == []
 
 
-def test_emptied_folders_go_and_the_root_stays(folder_fixture: FolderFixture) -> None:
+def test_emptied_folders_are_removed_and_the_root_stays(folder_fixture: FolderFixture) -> None:
     folder_fixture.store.put("a/b/c", b"1")
     folder_fixture.store.put("a/d", b"1")
     folder_fixture.store.remove("a/b/c")
@@ -86,7 +86,7 @@ def test_emptied_folders_go_and_the_root_stays(folder_fixture: FolderFixture) ->
     assert list(folder_fixture.root.iterdir()) == []
 
 
-def test_empty_folders_that_a_killed_writer_left_go(folder_fixture: FolderFixture) -> None:
+def test_empty_folders_of_a_killed_writer_are_removed(folder_fixture: FolderFixture) -> None:
     (folder_fixture.root / "a/b/c/d").mkdir(parents=True)
     (folder_fixture.root / "e/f").mkdir(parents=True)
     folder_fixture.store.remove("a/b/")
@@ -94,7 +94,7 @@ def test_empty_folders_that_a_killed_writer_left_go(folder_fixture: FolderFixtur
     assert list(folder_fixture.root.iterdir()) == []
 
 
-def test_strangers_files_below_a_prefix_go_too(folder_fixture: FolderFixture) -> None:
+def test_foreign_files_below_a_prefix_are_removed_too(folder_fixture: FolderFixture) -> None:
     folder_fixture.store.put("a/b", b"1")
     (folder_fixture.root / "a/.copy of b").mkdir()
     (folder_fixture.root / "a/.copy of b/b~").write_bytes(b"22")
@@ -109,7 +109,7 @@ def test_everything_can_be_removed(object_store: ObjectStore) -> None:
     assert list(object_store.list_all("")) == []
 
 
-def test_a_put_goes_on_when_its_folder_is_removed_under_it(
+def test_a_put_continues_when_its_folder_is_removed_meanwhile(
     folder_fixture: FolderFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     removals: list[RemovedCount] = []
@@ -133,7 +133,9 @@ def answering(answer: Callable[[], Any]) -> Callable[..., Any]:
     return lambda **_: answer()
 
 
-def test_an_object_that_the_service_keeps_is_told(s3_fixture: S3Fixture, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_object_that_the_service_does_not_delete_is_reported(
+    s3_fixture: S3Fixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
     s3_fixture.store.put("a/b", b"1")
     refusal = {"Errors": [{"Key": "a/b", "Code": "AccessDenied"}]}
     monkeypatch.setattr(s3_fixture.store._client, "delete_objects", answering(lambda: refusal))
@@ -141,7 +143,7 @@ def test_an_object_that_the_service_keeps_is_told(s3_fixture: S3Fixture, monkeyp
         s3_fixture.store.remove("a/")
 
 
-def test_a_service_that_forgets_to_delete_is_told(s3_fixture: S3Fixture, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_service_that_deletes_nothing_is_reported(s3_fixture: S3Fixture, monkeypatch: pytest.MonkeyPatch) -> None:
     s3_fixture.store.put("a/b", b"1")
     monkeypatch.setattr(s3_fixture.store._client, "delete_objects", answering(dict))
     with pytest.raises(StoreUnreachable, match="fills as fast as it is emptied"):

@@ -1,4 +1,4 @@
-"""Locations: each names one store, or is refused in one line."""
+"""A location opens one store, or is refused in one line."""
 
 from pathlib import Path
 
@@ -29,7 +29,7 @@ def test_a_relative_path_stays_where_it_was_meant(tmp_path: Path, monkeypatch: p
 
 
 @pytest.mark.parametrize("ending", ["", "/"])
-def test_a_bucket_and_a_prefix_name_a_place_in_s3(s3_settings: S3Settings, ending: str) -> None:
+def test_a_bucket_and_a_prefix_name_an_s3_store(s3_settings: S3Settings, ending: str) -> None:
     store = open_store(
         f"s3://{s3_settings.bucket}/{s3_settings.prefix}{ending}",
         endpoint=s3_settings.endpoint,
@@ -42,7 +42,7 @@ def test_a_bucket_and_a_prefix_name_a_place_in_s3(s3_settings: S3Settings, endin
     assert store.name == f"s3://{s3_settings.bucket}/{s3_settings.prefix}"
 
 
-def test_a_bucket_alone_is_a_place_too() -> None:
+def test_a_bucket_alone_names_an_s3_store() -> None:
     assert open_store("s3://bucket", region="us-east-1", access_key="a", secret_key="b").name == "s3://bucket"
 
 

@@ -1,4 +1,4 @@
-"""What a folder can meet that a bucket cannot: links, strangers' files, a full disk, a missing disk."""
+"""Hazards of a folder: symbolic links, foreign files, a full disk, a missing disk."""
 
 import errno
 import os
@@ -53,7 +53,7 @@ def test_a_link_in_the_place_of_an_object_is_never_followed(folder_fixture: Fold
     assert list(folder_fixture.root.iterdir()) == []
 
 
-def test_a_link_that_dangles_is_no_way_out(folder_fixture: FolderFixture, tmp_path: Path) -> None:
+def test_a_dangling_link_is_not_followed(folder_fixture: FolderFixture, tmp_path: Path) -> None:
     (folder_fixture.root / "a").symlink_to(tmp_path / "planted")
     with pytest.raises(ObjectExists):
         folder_fixture.store.put("a", b"mine")
@@ -61,7 +61,9 @@ def test_a_link_that_dangles_is_no_way_out(folder_fixture: FolderFixture, tmp_pa
 
 
 @pytest.mark.parametrize("make", [os.mkfifo, os.mkdir])
-def test_what_is_no_ordinary_file_is_damage_and_does_not_hang(folder_fixture: FolderFixture, make: type) -> None:
+def test_a_pipe_or_folder_instead_of_an_object_is_damage_and_does_not_hang(
+    folder_fixture: FolderFixture, make: type
+) -> None:
     make(folder_fixture.root / "a")
     with pytest.raises(ObjectDamaged):
         folder_fixture.store.read("a", digest(b""))
@@ -86,7 +88,7 @@ def test_a_key_below_an_object_is_refused(folder_fixture: FolderFixture) -> None
 
 
 @pytest.mark.parametrize("number", [errno.ENOSPC, errno.EDQUOT])
-def test_a_full_disk_is_told_and_leaves_nothing(
+def test_a_full_disk_is_reported_and_leaves_nothing(
     folder_fixture: FolderFixture, monkeypatch: pytest.MonkeyPatch, number: int
 ) -> None:
     def write(descriptor: int, piece: memoryview) -> int:
@@ -99,16 +101,14 @@ def test_a_full_disk_is_told_and_leaves_nothing(
     assert list(folder_fixture.store.list_all("")) == []
 
 
-def test_a_disk_that_takes_a_little_at_a_time_gets_all(
-    folder_fixture: FolderFixture, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_partial_writes_are_completed(folder_fixture: FolderFixture, monkeypatch: pytest.MonkeyPatch) -> None:
     real = os.write
     monkeypatch.setattr(os, "write", lambda descriptor, piece: real(descriptor, piece[:3]))
     folder_fixture.store.put("a/b", b"0123456789")
     assert folder_fixture.store.read("a/b", digest(b"0123456789")) == b"0123456789"
 
 
-def test_a_full_scratch_disk_is_told_and_leaves_nothing(
+def test_a_full_scratch_disk_is_reported_and_leaves_nothing(
     folder_fixture: FolderFixture, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     def write(descriptor: int, piece: memoryview) -> int:
@@ -121,13 +121,13 @@ def test_a_full_scratch_disk_is_told_and_leaves_nothing(
     assert [path.name for path in tmp_path.iterdir()] == ["objects"]
 
 
-def test_a_fetch_into_no_folder_is_told(folder_fixture: FolderFixture, tmp_path: Path) -> None:
+def test_a_download_into_a_missing_folder_is_reported(folder_fixture: FolderFixture, tmp_path: Path) -> None:
     folder_fixture.store.put("a/b", b"1")
     with pytest.raises(StoreUnreachable, match="check its folder"):
         folder_fixture.store.download("a/b", digest(b"1"), tmp_path / "nowhere" / "fetched")
 
 
-def test_nothing_is_put_where_a_disk_may_be_away(tmp_path: Path) -> None:
+def test_nothing_is_written_while_the_root_is_missing(tmp_path: Path) -> None:
     store = FolderStore(tmp_path / "not" / "yet")
     with pytest.raises(StoreUnreachable, match="mount its disk"):
         store.put("a/b", b"1")
@@ -137,7 +137,7 @@ def test_nothing_is_put_where_a_disk_may_be_away(tmp_path: Path) -> None:
     assert store.read("a/b", digest(b"1")) == b"1"
 
 
-def test_a_missing_root_is_no_empty_store(tmp_path: Path) -> None:
+def test_a_missing_root_is_not_an_empty_store(tmp_path: Path) -> None:
     """An unmounted disk must not look as if everything on it had been erased."""
     store = FolderStore(tmp_path / "disk")
     for ask in (
@@ -152,7 +152,7 @@ def test_a_missing_root_is_no_empty_store(tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_root_that_is_a_file_is_told(tmp_path: Path) -> None:
+def test_a_root_that_is_a_file_is_reported(tmp_path: Path) -> None:
     (tmp_path / "objects").write_bytes(b"")
     store = FolderStore(tmp_path / "objects")
     with pytest.raises(StoreUnreachable):

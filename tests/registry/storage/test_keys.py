@@ -1,4 +1,4 @@
-"""Keys: what is made can be read again, and nothing that could lead elsewhere passes."""
+"""Keys can be parsed again, and a key that could lead outside of the store is refused."""
 
 import time
 import uuid
@@ -28,7 +28,7 @@ DIGESTS = st.text("0123456789abcdef", min_size=64, max_size=64)
 
 
 @given(st.uuids(), st.uuids(), DIGESTS)
-def test_a_sample_key_tells_what_it_was_made_of(source: uuid.UUID, shard: uuid.UUID, digest: str) -> None:
+def test_a_sample_key_is_parsed_into_its_parts(source: uuid.UUID, shard: uuid.UUID, digest: str) -> None:
     key = validate_key(sample_key(source, shard, digest))
     assert parse_key(key) == SampleKey(source, shard, digest)
     assert is_under_prefix(key, source_prefix(source))
@@ -36,7 +36,7 @@ def test_a_sample_key_tells_what_it_was_made_of(source: uuid.UUID, shard: uuid.U
 
 
 @given(st.uuids(), st.uuids(), st.integers(0, 2**40), st.uuids())
-def test_a_prompt_key_tells_what_it_was_made_of(
+def test_a_prompt_key_is_parsed_into_its_parts(
     source: uuid.UUID, shard: uuid.UUID, generation: int, claim: uuid.UUID
 ) -> None:
     key = validate_key(prompt_key(source, shard, generation, claim))
@@ -45,7 +45,7 @@ def test_a_prompt_key_tells_what_it_was_made_of(
     assert is_under_prefix(key, validate_prefix(prompts_prefix(source, shard, generation)))
 
 
-def test_a_generation_is_not_below_the_one_whose_number_begins_it() -> None:
+def test_a_generation_is_not_below_one_whose_number_is_a_prefix() -> None:
     source, shard, claim = uuid.uuid4(), uuid.uuid4(), uuid.uuid4()
     assert not is_under_prefix(prompt_key(source, shard, 12, claim), prompts_prefix(source, shard, 1))
 
@@ -53,11 +53,11 @@ def test_a_generation_is_not_below_the_one_whose_number_begins_it() -> None:
 @pytest.mark.parametrize(
     "key", ["", "sources", "sources/x/shards/y/samples/z", "check-1", f"sources/{uuid.UUID(int=7)}/"]
 )
-def test_a_key_of_nobody_is_no_place(key: str) -> None:
+def test_an_unknown_key_has_no_parts(key: str) -> None:
     assert parse_key(key) is None
 
 
-def test_a_key_to_try_a_store_out_tells_since_when_and_is_no_place() -> None:
+def test_a_probe_key_has_its_time_and_no_parts() -> None:
     before = time.time()
     key = validate_key(probe_key())
     since = probe_timestamp(key)
@@ -70,7 +70,7 @@ def test_a_key_to_try_a_store_out_tells_since_when_and_is_no_place() -> None:
     ] * 4
 
 
-def test_a_key_with_a_line_behind_it_is_no_place() -> None:
+def test_a_key_with_a_line_break_has_no_parts() -> None:
     assert parse_key(sample_key(uuid.uuid4(), uuid.uuid4(), "0" * 64) + "\n") is None
 
 

@@ -1,4 +1,4 @@
-"""Looking through a store: all pages, in order, and nothing that the prefix does not mean."""
+"""Listings have all pages, in order, and nothing outside of the prefix."""
 
 import hashlib
 import uuid
@@ -16,14 +16,14 @@ def small_pages(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(s3_versions, "PAGE_SIZE", 3)
 
 
-def test_an_empty_store_shows_nothing(object_store: ObjectStore) -> None:
+def test_an_empty_store_lists_nothing(object_store: ObjectStore) -> None:
     assert list(object_store.list_objects("")) == []
     assert list(object_store.list_all("")) == []
     assert list(object_store.list_objects("a/")) == []
     assert list(object_store.list_all("a/b")) == []
 
 
-def test_objects_are_shown_with_their_sizes_in_the_order_of_keys(object_store: ObjectStore) -> None:
+def test_objects_are_listed_with_their_sizes_in_the_order_of_keys(object_store: ObjectStore) -> None:
     for key in ("b", "a/z", "a/b/c", "a0"):
         object_store.put(key, key.encode())
     expected = [StoredItem(key, len(key), "object") for key in ("a/b/c", "a/z", "a0", "b")]
@@ -81,7 +81,7 @@ def test_every_page_of_versions_markers_and_uploads_is_read(versioned_fixture: S
     assert list(versioned_fixture.store.list_objects("d/")) == []
 
 
-def test_what_a_killed_writer_left_is_a_trace_of_its_key_and_no_object(store_fixture: StoreFixture) -> None:
+def test_the_file_of_a_killed_writer_is_listed_as_unfinished(store_fixture: StoreFixture) -> None:
     store_fixture.leave_unfinished("samples/ab", b"half")
     store_fixture.store.put("samples/abc", b"sibling")
     assert list(store_fixture.store.list_objects("samples/ab")) == []
@@ -98,7 +98,7 @@ def test_an_unfinished_file_of_another_key_is_not_mistaken(folder_fixture: Folde
     assert keys_of(folder_fixture.store.list_all("a/x.y")) == ["a/x.y"]
 
 
-def test_a_strangers_file_in_the_folder_is_a_trace_and_no_object(folder_fixture: FolderFixture) -> None:
+def test_a_foreign_file_in_the_folder_is_listed_as_unfinished(folder_fixture: FolderFixture) -> None:
     folder_fixture.store.put("a/b", b"1")
     (folder_fixture.root / "a" / ".DS Store").write_bytes(b"22")
     assert keys_of(folder_fixture.store.list_objects("")) == ["a/b"]

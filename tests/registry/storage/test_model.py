@@ -1,4 +1,4 @@
-"""A store is a dictionary that never overwrites: whatever is put, removed and asked, both say the same."""
+"""A store behaves like a dictionary that never overwrites, after any sequence of operations."""
 
 import tempfile
 import uuid

@@ -1,4 +1,4 @@
-"""Putting and getting, in every home: whole, checked, and never overwritten."""
+"""Objects are written and read completely, verified, and never overwritten, in every kind of store."""
 
 import stat
 from pathlib import Path
@@ -75,7 +75,7 @@ def test_a_missing_body_is_the_callers_fault_and_leaves_nothing_behind(
     assert keys_of(object_store.list_all("")) == []
 
 
-def test_a_missing_object_is_told(object_store: ObjectStore, tmp_path: Path) -> None:
+def test_a_missing_object_is_reported(object_store: ObjectStore, tmp_path: Path) -> None:
     object_store.put(f"{KEY}c", b"sibling")
     with pytest.raises(ObjectMissing, match="does not have"):
         object_store.read(KEY, digest(b""))
@@ -87,7 +87,7 @@ def test_a_missing_object_is_told(object_store: ObjectStore, tmp_path: Path) -> 
 
 
 @pytest.mark.parametrize("damaged", [b"pixelz", b""])
-def test_damaged_bytes_are_never_handed_out(store_fixture: StoreFixture, tmp_path: Path, damaged: bytes) -> None:
+def test_damaged_bytes_are_never_returned(store_fixture: StoreFixture, tmp_path: Path, damaged: bytes) -> None:
     store_fixture.store.put(KEY, b"pixels")
     store_fixture.overwrite(KEY, damaged)
     with pytest.raises(ObjectDamaged) as caught:
@@ -98,7 +98,7 @@ def test_damaged_bytes_are_never_handed_out(store_fixture: StoreFixture, tmp_pat
     assert [path for path in tmp_path.iterdir() if "fetched" in path.name] == []
 
 
-def test_a_failed_fetch_leaves_an_older_file_as_it_was(object_store: ObjectStore, tmp_path: Path) -> None:
+def test_a_failed_download_leaves_an_older_file_unchanged(object_store: ObjectStore, tmp_path: Path) -> None:
     object_store.put(KEY, b"new")
     (tmp_path / "fetched").write_bytes(b"old")
     with pytest.raises(ObjectDamaged):
@@ -106,7 +106,7 @@ def test_a_failed_fetch_leaves_an_older_file_as_it_was(object_store: ObjectStore
     assert (tmp_path / "fetched").read_bytes() == b"old"
 
 
-def test_a_fetched_file_is_private(object_store: ObjectStore, tmp_path: Path) -> None:
+def test_a_downloaded_file_is_private(object_store: ObjectStore, tmp_path: Path) -> None:
     object_store.put(KEY, b"pixels")
     object_store.download(KEY, digest(b"pixels"), tmp_path / "fetched")
     assert stat.S_IMODE((tmp_path / "fetched").stat().st_mode) == 0o600

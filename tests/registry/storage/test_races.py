@@ -1,4 +1,4 @@
-"""Many threads on one store: one writer of a key wins, and removals take nothing from the others."""
+"""Concurrent use of a store: one writer of a key wins, and removals do not affect other keys."""
 
 from concurrent.futures import ThreadPoolExecutor
 from threading import Barrier
@@ -59,7 +59,7 @@ def test_of_the_same_bytes_everyone_wins(store_fixture: StoreFixture) -> None:
     assert sorted_items(store_fixture.store.list_all("a/")) == [("a/b/c", 4, "object")]
 
 
-def test_puts_survive_removals_of_their_neighbours(folder_store: FolderStore) -> None:
+def test_puts_survive_removals_of_other_keys(folder_store: FolderStore) -> None:
     """Each removal of the last object takes the folders away into which the others are putting."""
 
     def come_and_go(number: int) -> None:

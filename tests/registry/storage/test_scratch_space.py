@@ -1,4 +1,4 @@
-"""Rooms are wiped when their work ends, and when their process was killed: by whoever comes next."""
+"""Job folders are removed when their job ends, or by the next sweep if its process was killed."""
 
 import os
 import signal
@@ -37,7 +37,7 @@ def start_process(folder: Path, name: object) -> subprocess.Popen[bytes]:
     return process
 
 
-def test_a_room_is_private_and_gone_afterwards(tmp_path: Path) -> None:
+def test_a_job_folder_is_private_and_removed_afterwards(tmp_path: Path) -> None:
     home = ScratchSpace(tmp_path / "scratch")
     with home.job_folder(uuid4()) as room:
         (room / "picture.png").write_bytes(b"somebody's face")
@@ -46,7 +46,7 @@ def test_a_room_is_private_and_gone_afterwards(tmp_path: Path) -> None:
     assert rooms_of(home.folder) == []
 
 
-def test_a_room_is_wiped_when_its_work_fails(tmp_path: Path) -> None:
+def test_a_job_folder_is_removed_when_its_job_fails(tmp_path: Path) -> None:
     home = ScratchSpace(tmp_path)
     with pytest.raises(RuntimeError), home.job_folder(uuid4()) as room:
         (room / "deep").mkdir()
@@ -56,7 +56,7 @@ def test_a_room_is_wiped_when_its_work_fails(tmp_path: Path) -> None:
     assert rooms_of(tmp_path) == []
 
 
-def test_a_home_keeps_its_id(tmp_path: Path) -> None:
+def test_a_scratch_space_keeps_its_id(tmp_path: Path) -> None:
     ids = []
     threads = [threading.Thread(target=lambda: ids.append(ScratchSpace(tmp_path / "new").id)) for _ in range(8)]
     for thread in threads:
@@ -69,7 +69,7 @@ def test_a_home_keeps_its_id(tmp_path: Path) -> None:
     assert ScratchSpace(tmp_path / "other").id not in ids
 
 
-def test_a_sweep_wipes_the_rooms_of_the_dead_and_spares_the_living(tmp_path: Path) -> None:
+def test_a_sweep_removes_the_job_folders_of_dead_processes_only(tmp_path: Path) -> None:
     home, dead, living = ScratchSpace(tmp_path), uuid4(), uuid4()
     killed, alive = start_process(tmp_path, dead), start_process(tmp_path, living)
     try:
@@ -91,13 +91,13 @@ def test_a_sweep_wipes_the_rooms_of_the_dead_and_spares_the_living(tmp_path: Pat
     assert rooms_of(tmp_path) == []
 
 
-def test_a_room_in_use_is_not_given_twice(tmp_path: Path) -> None:
+def test_a_job_folder_in_use_is_not_created_again(tmp_path: Path) -> None:
     home, name = ScratchSpace(tmp_path), uuid4()
     with home.job_folder(name), pytest.raises(ScratchUnavailable, match="cannot be created"), home.job_folder(name):
         pass
 
 
-def test_rooms_can_be_made_while_others_sweep(tmp_path: Path) -> None:
+def test_job_folders_can_be_created_during_sweeps(tmp_path: Path) -> None:
     home, stop = ScratchSpace(tmp_path), threading.Event()
 
     def sweep() -> None:
@@ -118,14 +118,14 @@ def test_rooms_can_be_made_while_others_sweep(tmp_path: Path) -> None:
     assert rooms_of(tmp_path) == []
 
 
-def test_a_folder_that_cannot_be_made_is_named(tmp_path: Path) -> None:
+def test_a_folder_that_cannot_be_created_is_named(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
 
     with pytest.raises(ScratchUnavailable, match="file/scratch"):
         _ = ScratchSpace(tmp_path / "file" / "scratch").id
 
 
-def test_a_sweep_touches_nobody_elses_folders(tmp_path: Path) -> None:
+def test_a_sweep_leaves_foreign_folders_alone(tmp_path: Path) -> None:
     (tmp_path / "thesis.lock").write_text("")
     (tmp_path / "thesis").mkdir()
     (tmp_path / "thesis" / "chapter-1.tex").write_text("years of work")

@@ -1,4 +1,4 @@
-"""Whether a store can be reached, and what is said when it cannot: one line, soon, and never a secret."""
+"""A store that cannot be reached is reported soon, in one line without secrets."""
 
 import socket
 import subprocess
@@ -40,14 +40,14 @@ def refusals(store: ObjectStore, folder: Path) -> list[str]:
     return said
 
 
-def test_a_store_that_works_says_nothing_and_keeps_nothing(store_fixture: StoreFixture) -> None:
+def test_a_check_of_a_working_store_leaves_nothing_behind(store_fixture: StoreFixture) -> None:
     before = sorted_items(store_fixture.store.list_all(""))
     store_fixture.store.prepare()
     store_fixture.store.check()
     assert sorted_items(store_fixture.store.list_all("")) == before
 
 
-def test_a_wrong_secret_is_told_without_it(s3_settings: S3Settings, tmp_path: Path) -> None:
+def test_a_wrong_secret_is_reported_without_it(s3_settings: S3Settings, tmp_path: Path) -> None:
     settings = replace(s3_settings, secret_key="hunter2hunter2")
     store = S3Store(settings, make_client(settings, attempts=1))
     for line in refusals(store, tmp_path):
@@ -56,7 +56,7 @@ def test_a_wrong_secret_is_told_without_it(s3_settings: S3Settings, tmp_path: Pa
     assert "hunter2" not in repr(settings)
 
 
-def test_a_server_that_is_gone_is_told(s3_settings: S3Settings, tmp_path: Path) -> None:
+def test_a_server_that_is_down_is_reported(s3_settings: S3Settings, tmp_path: Path) -> None:
     with socket.socket() as taken:
         # Bound and not listening: nobody else can have the port, and nobody answers.
         taken.bind(("127.0.0.1", 0))
@@ -66,13 +66,15 @@ def test_a_server_that_is_gone_is_told(s3_settings: S3Settings, tmp_path: Path) 
             assert line == f"{store.name} does not answer: check that it runs, and ALACARTE_S3_ENDPOINT"
 
 
-def test_a_missing_bucket_is_told_and_not_made(s3_settings: S3Settings, s3_client: "S3Client", tmp_path: Path) -> None:
+def test_a_missing_bucket_is_reported_and_not_created(
+    s3_settings: S3Settings, s3_client: "S3Client", tmp_path: Path
+) -> None:
     store = S3Store(replace(s3_settings, bucket="test-nobodys-bucket"), s3_client)
     for line in refusals(store, tmp_path):
         assert "does not exist: check the name of the bucket" in line
 
 
-def test_a_missing_bucket_is_made_by_prepare(s3_settings: S3Settings, s3_client: "S3Client") -> None:
+def test_prepare_creates_a_missing_bucket(s3_settings: S3Settings, s3_client: "S3Client") -> None:
     settings = replace(s3_settings, bucket=f"test-{s3_settings.prefix[-12:]}")
     store = S3Store(settings, s3_client)
     store.prepare()
@@ -80,7 +82,7 @@ def test_a_missing_bucket_is_made_by_prepare(s3_settings: S3Settings, s3_client:
     store.check()
 
 
-def test_a_service_that_overwrites_is_told(s3_fixture: S3Fixture, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_service_that_overwrites_is_reported(s3_fixture: S3Fixture, monkeypatch: pytest.MonkeyPatch) -> None:
     client = s3_fixture.store._single_attempt_client
     real = client.put_object
 
@@ -92,12 +94,14 @@ def test_a_service_that_overwrites_is_told(s3_fixture: S3Fixture, monkeypatch: p
         s3_fixture.store.check()
 
 
-def test_an_endpoint_that_is_none_is_told(s3_settings: S3Settings) -> None:
+def test_an_invalid_endpoint_is_reported(s3_settings: S3Settings) -> None:
     with pytest.raises(StoreUnreachable, match="check the endpoint"):
         S3Store(replace(s3_settings, endpoint="not a url")).check()
 
 
-def test_missing_credentials_are_told(s3_settings: S3Settings, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_missing_credentials_are_reported(
+    s3_settings: S3Settings, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
     for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_PROFILE"):
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setenv("AWS_EC2_METADATA_DISABLED", "true")
@@ -108,7 +112,7 @@ def test_missing_credentials_are_told(s3_settings: S3Settings, monkeypatch: pyte
         S3Store(settings, make_client(settings, attempts=1)).check()
 
 
-def test_one_key_without_the_other_is_told(s3_settings: S3Settings) -> None:
+def test_one_key_without_the_other_is_reported(s3_settings: S3Settings) -> None:
     with pytest.raises(StoreUnreachable, match="the keys in the settings"):
         S3Store(replace(s3_settings, secret_key=None)).check()
 
