@@ -18,7 +18,7 @@ from trainer.views import View
 
 
 @dataclass(frozen=True)
-class TrainingProgress:
+class EpochProgress:
     """Reported at the end of every epoch."""
 
     epoch: int  # counted from 1
@@ -27,7 +27,7 @@ class TrainingProgress:
     rate: float  # of its last step
 
 
-ReportProgress = Callable[[TrainingProgress], None]
+ReportProgress = Callable[[EpochProgress], None]
 
 
 class ViewBatch(Protocol):
@@ -70,7 +70,7 @@ def optimize(
             mean = float(total) / samples  # waits for the device, so only once an epoch
             if not math.isfinite(mean):
                 raise LossNotFinite(f"the loss of epoch {epoch} is {mean}: {_advice(recipe)}")
-            report(TrainingProgress(epoch, recipe.epochs, mean, rate))
+            report(EpochProgress(epoch, recipe.epochs, mean, rate))
             total.zero_()
     if not all(bool(parameter.isfinite().all()) for parameter in parameters):  # no loss follows the last step
         raise LossNotFinite(f"the last step left parameters that are not finite: {_advice(recipe)}")

@@ -18,7 +18,7 @@ from registry.catalog.shard_assignment import split_into_shards
 from registry.datasets.dataset import LabelledPicture, SkippedFile
 from registry.datasets.loader import open_dataset
 from trainer.errors import ShardRefused
-from trainer.optimize import ReportProgress, TrainingProgress
+from trainer.optimize import EpochProgress, ReportProgress
 from trainer.recipe import Recipe
 from trainer.train import shard_labels, train_shard
 
@@ -119,7 +119,7 @@ class _LossRecorder:
         self._report = report
         self.loss = 0.0
 
-    def __call__(self, progress: TrainingProgress) -> None:
+    def __call__(self, progress: EpochProgress) -> None:
         self.loss = progress.loss
         self._report(progress)
 

@@ -11,7 +11,7 @@ from rich.progress import BarColumn, TextColumn, TimeRemainingColumn
 from rich.progress import Progress as Bars
 
 from alacarte.cli.output import print_message
-from trainer.optimize import ReportProgress, TrainingProgress
+from trainer.optimize import EpochProgress, ReportProgress
 from trainer.study.eta import EtaEstimator
 from trainer.study.runner import ProgressCallback
 from trainer.study.training_spec import TrainingSpec
@@ -50,7 +50,7 @@ def _report_by_bar(bars: Bars, samples: Mapping[str, int], epochs: int) -> Callb
         title = f"{name} ({list(samples).index(name) + 1} of {len(samples)})"
         bars.update(task, description=title, epoch=f"0/{epochs}", loss="-")
 
-        def report(progress: TrainingProgress) -> None:
+        def report(progress: EpochProgress) -> None:
             epoch = f"{progress.epoch}/{progress.epochs}"
             bars.update(task, advance=samples[name], epoch=epoch, loss=f"{progress.loss:.3f}")
 
@@ -64,7 +64,7 @@ def _report_by_lines(samples: Mapping[str, int], epochs: int) -> CallbackFor:
     done = 0  # samples times epochs, which cost about the same each
 
     def callback_for(name: str) -> ReportProgress:
-        def report(progress: TrainingProgress) -> None:
+        def report(progress: EpochProgress) -> None:
             nonlocal done
             done += samples[name]
             if progress.epoch % -(-epochs // MAX_LINES) == 0 or progress.epoch == epochs:
@@ -97,7 +97,7 @@ def show_study() -> Iterator[ProgressCallback]:
         with bars:
             task = bars.add_task("training", total=1.0, left="-")
 
-            def show(training: TrainingSpec, progress: TrainingProgress, eta: EtaEstimator) -> None:
+            def show(training: TrainingSpec, progress: EpochProgress, eta: EtaEstimator) -> None:
                 left = eta.seconds_left()
                 bars.update(
                     task,
@@ -111,7 +111,7 @@ def show_study() -> Iterator[ProgressCallback]:
     printed_at = time.monotonic()
     lock = threading.Lock()
 
-    def print_line(training: TrainingSpec, progress: TrainingProgress, eta: EtaEstimator) -> None:
+    def print_line(training: TrainingSpec, progress: EpochProgress, eta: EtaEstimator) -> None:
         nonlocal printed_at
         with lock:
             if time.monotonic() - printed_at < STUDY_LINE_SECONDS:
@@ -124,7 +124,7 @@ def show_study() -> Iterator[ProgressCallback]:
     yield print_line
 
 
-def _describe(training: TrainingSpec, progress: TrainingProgress) -> str:
+def _describe(training: TrainingSpec, progress: EpochProgress) -> str:
     variant = "" if training.recipe.variant == "deep" else f", {training.recipe.variant}"
     return (
         f"{training.method}{variant} on {len(training.samples):,} pictures, "

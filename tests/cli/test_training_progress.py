@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from alacarte.cli.training_progress import MAX_LINES, format_duration, show_training
-from trainer.optimize import TrainingProgress
+from trainer.optimize import EpochProgress
 
 SAMPLES = {"shard-0": 3, "shard-1": 5}
 
@@ -23,7 +23,7 @@ def train(epochs: int) -> None:
         for name in SAMPLES:
             report = callback_for(name)
             for epoch in range(1, epochs + 1):
-                report(TrainingProgress(epoch, epochs, loss=1 / epoch, rate=0.1))
+                report(EpochProgress(epoch, epochs, loss=1 / epoch, rate=0.1))
 
 
 @pytest.mark.parametrize("epochs", [1, 7, 10, 11, 80])

@@ -1,7 +1,7 @@
-"""The paper's attention table in the plainest torch, and small backbones and prompts to hold it against.
+"""An independent reference of structured attention, and small backbones and prompts to compare with it.
 
-Written from the paper and timm's weights alone, one image and one head at a time, so that it shares no mistake
-with the fast ways: all N + P + sum(M) tokens in one sequence, minus infinity wherever the table has a cross.
+Written from the paper and timm's weights alone, one image and one head at a time, so that it shares no mistake with the
+product: all N + P + sum(M) tokens in one sequence, minus infinity where the paper's attention table forbids attention.
 """
 
 import math
@@ -40,7 +40,7 @@ LABELS = ("cat", "dog", "owl")
 
 
 def small_model(kind: str, seed: int = 0) -> tuple[str, nn.Module]:
-    """The architecture's name and a small model of it, every number of which matters."""
+    """Return the architecture's name and a small random model of it in which every weight has an effect."""
     architecture, options = KINDS[kind]
     with torch.random.fork_rng(devices=()):
         torch.manual_seed(seed)
@@ -63,8 +63,8 @@ def small_backbone(kind: str = "plain", seed: int = 0, dtype: torch.dtype = torc
 def small_images(backbone: Backbone, count: int, seed: int = 0) -> Tensor:
     """Random images (count, 3, S, S)."""
     side = backbone.preprocessing.size
-    dice = torch.Generator().manual_seed(1000 + seed)
-    return torch.randn(count, 3, side, side, generator=dice).to(backbone.dtype)
+    generator = torch.Generator().manual_seed(1000 + seed)
+    return torch.randn(count, 3, side, side, generator=generator).to(backbone.dtype)
 
 
 def small_prompt(
@@ -74,11 +74,11 @@ def small_prompt(
     memory: int = 5,
     labels: tuple[str, ...] = LABELS,
 ) -> TrainedPrompt:
-    """A random prompt for the backbone, with numbers that are large enough to be seen."""
-    dice = torch.Generator().manual_seed(seed)
+    """Return a random prompt for the backbone, with numbers large enough to have an effect."""
+    generator = torch.Generator().manual_seed(seed)
 
     def draw(*shape: int) -> Tensor:
-        return torch.randn(*shape, generator=dice)
+        return torch.randn(*shape, generator=generator)
 
     width = backbone.width
     layers = {"deep": backbone.depth, "deep-shared": 1}.get(variant)
@@ -90,7 +90,7 @@ def small_prompt(
         head_bias=draw(len(labels)),
         prototypes=draw(4, width),
     )
-    facts = PromptMetadata(
+    metadata = PromptMetadata(
         backbone=backbone.identity,
         architecture=backbone.architecture,
         size=backbone.preprocessing.size,
@@ -99,7 +99,7 @@ def small_prompt(
         seed=seed,
         settings={},
     )
-    return TrainedPrompt(tensors, facts)
+    return TrainedPrompt(tensors, metadata)
 
 
 def token_and_memory(backbone: Backbone, prompt: TrainedPrompt) -> tuple[Tensor, Tensor]:
@@ -112,26 +112,28 @@ def token_and_memory(backbone: Backbone, prompt: TrainedPrompt) -> tuple[Tensor,
 
 
 @dataclass(frozen=True)
-class Finished:
-    """What the plain pass leaves of one image."""
+class ReferenceResult:
+    """The result of the reference forward for one image."""
 
     tokens: Tensor  # (P, D)
     embedding: Tensor  # (D)
 
 
-def plain_forward(backbone: Backbone, image: Tensor, tokens: Sequence[Tensor], memories: Sequence[Tensor]) -> Finished:
-    """One image (3, S, S) with P prompts: tokens (D) and memories (L, M, D), M as each likes; differentiable."""
+def plain_forward(
+    backbone: Backbone, image: Tensor, tokens: Sequence[Tensor], memories: Sequence[Tensor]
+) -> ReferenceResult:
+    """One image (3, S, S) with P prompts: tokens (D) and memories (L, M, D), with any M; differentiable."""
     model = backbone.model
-    rows = torch.cat([what_timm_feeds(model, image), *(token[None] for token in tokens)])  # (N + P, D)
+    rows = torch.cat([tokens_before_first_block(model, image), *(token[None] for token in tokens)])  # (N + P, D)
     n = len(rows) - len(tokens)
     allowed = attention_table(n, [memory.shape[1] for memory in memories])
     for index, block in enumerate(model.blocks):
         rows = plain_block(block, rows, [memory[index] for memory in memories], allowed)
     rows = model.fc_norm(model.norm(rows))
-    return Finished(tokens=rows[n:], embedding=rows[0])
+    return ReferenceResult(tokens=rows[n:], embedding=rows[0])
 
 
-def what_timm_feeds(model: nn.Module, image: Tensor) -> Tensor:
+def tokens_before_first_block(model: nn.Module, image: Tensor) -> Tensor:
     """The tokens (N, D) that timm's own forward pass gives to the first block."""
     caught: list[Tensor] = []
     blocks: Any = model.blocks
@@ -144,7 +146,7 @@ def what_timm_feeds(model: nn.Module, image: Tensor) -> Tensor:
 
 
 def attention_table(n: int, memories: Sequence[int]) -> Tensor:
-    """Who may attend whom: rows [N backbone, P prompts], columns [N backbone, P prompts, memory 1, memory 2 ...]."""
+    """Which row may attend which column; rows [N backbone, P prompts], columns [rows, memory 1, memory 2 ...]."""
     prompts = len(memories)
     owners = [None] * n + list(range(prompts)) + [p for p, count in enumerate(memories) for _ in range(count)]
     table = torch.zeros(n + prompts, len(owners), dtype=torch.bool)
@@ -172,7 +174,7 @@ def plain_block(block: Any, rows: Tensor, memory: Sequence[Tensor], allowed: Ten
         scores = (q @ k.T / math.sqrt(d)).masked_fill(~allowed, -math.inf)
         powers = torch.exp(scores - scores.max(dim=1, keepdim=True).values)
         heads.append(powers / powers.sum(dim=1, keepdim=True) @ v)
-    seen = torch.cat(heads, dim=1) @ attention.proj.weight.T + attention.proj.bias
-    rows = rows + seen * getattr(block.ls1, "gamma", 1)
-    learnt: Tensor = block.mlp(block.norm2(rows)) * getattr(block.ls2, "gamma", 1)
-    return rows + learnt
+    attended = torch.cat(heads, dim=1) @ attention.proj.weight.T + attention.proj.bias
+    rows = rows + attended * getattr(block.ls1, "gamma", 1)
+    mlp: Tensor = block.mlp(block.norm2(rows)) * getattr(block.ls2, "gamma", 1)
+    return rows + mlp

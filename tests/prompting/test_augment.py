@@ -18,7 +18,7 @@ def name_of(operation: Operation) -> str:
 
 
 def picture(seed: int = 0, width: int = 40, height: int = 32) -> Image.Image:
-    """Coarse colours, not too bright and not too dark, so that every operation has something to change."""
+    """Coarse colours of medium brightness, which every operation changes."""
     levels = np.random.default_rng(seed).integers(40, 200, (5, 6, 3), dtype=np.uint8)
     return Image.fromarray(levels).resize((width, height), Image.Resampling.BICUBIC)
 
@@ -44,7 +44,7 @@ def test_the_fourteen_operations_of_the_paper_are_there() -> None:
 
 @settings(max_examples=50, deadline=None)
 @given(seed=st.integers(0, 2**32), operations=st.integers(0, 4), magnitude=st.integers(0, FULL_MAGNITUDE))
-def test_equal_dice_give_equal_bytes_of_the_same_size(seed: int, operations: int, magnitude: int) -> None:
+def test_equal_generators_give_equal_bytes_of_the_same_size(seed: int, operations: int, magnitude: int) -> None:
     first = rand_augment(picture(), random.Random(seed), operations, magnitude)
     again = rand_augment(picture(), random.Random(seed), operations, magnitude)
 
@@ -52,13 +52,13 @@ def test_equal_dice_give_equal_bytes_of_the_same_size(seed: int, operations: int
     assert (first.size, first.mode) == ((40, 32), "RGB")
 
 
-def test_other_dice_give_other_pictures() -> None:
-    seen = {rand_augment(picture(), random.Random(seed)).tobytes() for seed in range(50)}
+def test_other_generators_give_other_pictures() -> None:
+    drawn = {rand_augment(picture(), random.Random(seed)).tobytes() for seed in range(50)}
 
-    assert len(seen) > 40
+    assert len(drawn) > 40
 
 
-def test_the_picture_and_the_dice_of_others_are_left_alone() -> None:
+def test_the_input_picture_and_the_global_generator_are_unchanged() -> None:
     random.seed(7)
     state, source = random.getstate(), picture()
     before = source.tobytes()
@@ -87,7 +87,7 @@ def test_every_operation_but_the_identity_changes_the_picture(operation: Operati
     assert (changed.tobytes() != picture().tobytes()) == (operation.name != "identity")
 
 
-def test_solarize_turns_only_what_is_brighter_than_its_threshold() -> None:
+def test_solarize_inverts_only_pixels_above_its_threshold() -> None:
     levels = Image.fromarray(np.array([[[100] * 3, [170] * 3, [171] * 3, [255] * 3]], dtype=np.uint8))
 
     turned = BY_NAME["solarize"].apply(levels, 10 / FULL_MAGNITUDE)
@@ -96,16 +96,16 @@ def test_solarize_turns_only_what_is_brighter_than_its_threshold() -> None:
 
 
 @pytest.mark.parametrize("operation", SIGNED, ids=name_of)
-def test_both_signs_mean_something(operation: Operation) -> None:
+def test_a_signed_operation_differs_by_its_sign(operation: Operation) -> None:
     assert operation.apply(picture(), 0.5).tobytes() != operation.apply(picture(), -0.5).tobytes()
 
 
 @pytest.mark.parametrize("operation", SIGNED, ids=name_of)
-def test_no_strength_is_no_change(operation: Operation) -> None:
+def test_strength_zero_changes_nothing(operation: Operation) -> None:
     assert operation.apply(picture(), 0.0).tobytes() == picture().tobytes()
 
 
-def test_what_is_moved_in_is_grey() -> None:
+def test_the_area_outside_a_moved_picture_is_grey() -> None:
     white = Image.new("RGB", (100, 100), "white")
 
     moved = BY_NAME["translate-x"].apply(white, 1.0)

@@ -1,4 +1,4 @@
-"""What composition and weighting promise, by hand on small numbers and as laws on any."""
+"""Composition and weighting: examples computed by hand, and properties."""
 
 import math
 from typing import Any, get_args
@@ -43,7 +43,7 @@ def softmax(*logits: float) -> list[float]:
     return [power / sum(powers) for power in powers]
 
 
-def test_average_is_the_mean_probability_and_an_unknown_label_gets_nothing() -> None:
+def test_average_is_the_mean_probability_with_0_for_an_unknown_label() -> None:
     composed = compose(
         [torch.tensor([[0.0, math.log(3)]]), torch.tensor([[math.log(4), 0.0]])],
         [("a", "b"), ("b", "c")],
@@ -54,7 +54,7 @@ def test_average_is_the_mean_probability_and_an_unknown_label_gets_nothing() -> 
     torch.testing.assert_close(composed.scores, torch.tensor([[0.125, (0.75 + 0.8) / 2, 0.1]]))
 
 
-def test_weighted_average_is_the_supplements_mean_of_weighted_logits() -> None:
+def test_weighted_average_is_the_papers_mean_of_weighted_logits() -> None:
     composed = compose(
         [torch.tensor([[2.0, 4.0]]), torch.tensor([[6.0, 8.0]])],
         [("a", "b"), ("b", "c")],
@@ -85,7 +85,7 @@ def test_weighted_concat_multiplies_each_prompts_logits_by_its_weight() -> None:
     torch.testing.assert_close(composed.scores, torch.tensor([first, second]))
 
 
-def test_a_vote_goes_to_the_majority_whatever_the_probabilities() -> None:
+def test_a_vote_is_won_by_the_majority_whatever_the_probabilities() -> None:
     barely, surely = torch.tensor([[0.1, 0.0]]), torch.tensor([[-50.0, 50.0]])
 
     composed = compose([barely, barely, surely], [("a", "b")] * 3, "vote")
@@ -102,7 +102,7 @@ def test_a_tie_of_votes_goes_to_the_higher_mean_probability(first: float, second
     assert composed.labels[int(composed.scores.argmax())] == winner
 
 
-def test_votes_are_counted_under_the_labels_that_each_prompt_knows() -> None:
+def test_votes_are_counted_by_each_prompts_own_labels() -> None:
     composed = compose(
         [torch.tensor([[0.0, 9.0]]), torch.tensor([[9.0, 0.0]]), torch.tensor([[0.0, 9.0]])],
         [("a", "c"), ("b", "c"), ("a", "b")],
@@ -113,7 +113,7 @@ def test_votes_are_counted_under_the_labels_that_each_prompt_knows() -> None:
 
 
 @pytest.mark.parametrize(("how", "scores"), [("average", [0.625, 0.375]), ("concat", [0.25, 0.75])])
-def test_a_prompt_of_one_label_gives_it_all_its_share_and_no_more_than_its_logit(
+def test_a_prompt_of_one_label_gives_it_probability_1_in_average_and_its_logit_in_concat(
     how: Composition, scores: list[float]
 ) -> None:
     other = torch.tensor([[1.0, 3.0]]).log()
@@ -135,7 +135,7 @@ def test_weights_by_hand() -> None:
     assert BETA == 0.1
 
 
-def test_a_larger_beta_listens_more_to_the_nearest() -> None:
+def test_a_larger_beta_gives_the_nearest_more_weight() -> None:
     prototypes = [torch.tensor([[1.0]]), torch.tensor([[2.0]])]
 
     weights = prototype_weights(torch.zeros(1, 1), prototypes, beta=3.0)
@@ -226,7 +226,7 @@ def test_the_order_of_a_members_labels_changes_nothing(drawn: Members, how: Comp
 
 @settings(max_examples=60, deadline=None)
 @given(members(), st.sampled_from(COMPOSITIONS), st.booleans())
-def test_an_image_is_answered_alike_alone_and_in_a_batch(drawn: Members, how: Composition, weighted: bool) -> None:
+def test_an_image_is_composed_alike_alone_and_in_a_batch(drawn: Members, how: Composition, weighted: bool) -> None:
     logits, labels = drawn
     weights = weights_for(logits) if weighted and how in WEIGHTABLE else None
 
@@ -240,7 +240,7 @@ def test_an_image_is_answered_alike_alone_and_in_a_batch(drawn: Members, how: Co
 
 @pytest.mark.parametrize("how", WEIGHTABLE)
 @pytest.mark.parametrize("weighted", [False, True])
-def test_one_prompt_is_itself(how: Composition, weighted: bool) -> None:
+def test_one_prompt_is_composed_to_its_own_scores(how: Composition, weighted: bool) -> None:
     logits = torch.tensor([[3.0, -1.0, 0.5], [0.0, 2.0, 1.0]])
 
     composed = compose([logits], [("a", "b", "c")], how, torch.ones(2, 1) if weighted else None)
@@ -250,7 +250,7 @@ def test_one_prompt_is_itself(how: Composition, weighted: bool) -> None:
 
 @settings(max_examples=60, deadline=None)
 @given(members(), st.sampled_from(WEIGHTABLE), st.integers(2, 4))
-def test_a_set_said_several_times_is_the_set(drawn: Members, how: Composition, times: int) -> None:
+def test_a_set_repeated_several_times_gives_the_same_scores(drawn: Members, how: Composition, times: int) -> None:
     logits, labels = drawn
 
     once = compose(logits, labels, how)
@@ -261,7 +261,7 @@ def test_a_set_said_several_times_is_the_set(drawn: Members, how: Composition, t
 
 @settings(max_examples=60, deadline=None)
 @given(members())
-def test_the_vote_has_no_winner_with_fewer_votes(drawn: Members) -> None:
+def test_the_winner_of_a_vote_has_the_most_votes(drawn: Members) -> None:
     logits, labels = drawn
 
     composed = compose(logits, labels, "vote")
@@ -292,7 +292,7 @@ def test_half_precision_embeddings_are_weighted_in_float32() -> None:
     assert torch.equal(weights, prototype_weights(embedding.float(), [member.float() for member in prototypes]))
 
 
-def test_what_is_given_is_left_as_it_was() -> None:
+def test_the_inputs_are_not_modified() -> None:
     logits, weights = [torch.tensor([[1.0, 2.0]]), torch.tensor([[3.0, 4.0]])], torch.tensor([[0.5, 0.5]])
 
     compose(logits, [("a", "b")] * 2, "concat", weights)
@@ -302,12 +302,12 @@ def test_what_is_given_is_left_as_it_was() -> None:
 
 
 @pytest.mark.parametrize("how", COMPOSITIONS)
-def test_no_image_has_no_scores(how: Composition) -> None:
+def test_a_batch_of_no_images_has_no_scores(how: Composition) -> None:
     assert compose([torch.empty(0, 2)], [("a", "b")], how).scores.shape == (0, 2)
 
 
-class NoReadingBack(TorchDispatchMode):  # type: ignore[no-untyped-call]  # torch's own
-    """Fails on the operations that would wait for a device to give numbers back."""
+class ForbidDeviceReads(TorchDispatchMode):  # type: ignore[no-untyped-call]  # torch's own
+    """Fails on operations that copy numbers from the device."""
 
     def __torch_dispatch__(
         self,
@@ -320,11 +320,11 @@ class NoReadingBack(TorchDispatchMode):  # type: ignore[no-untyped-call]  # torc
         return func(*args, **(kwargs or {}))
 
 
-def test_nothing_is_read_back_from_the_device() -> None:
+def test_composition_does_not_wait_for_the_device() -> None:
     labels = [("a", "b"), ("b", "c")]
     logits = [torch.zeros(2, 2), torch.zeros(2, 2)]
 
-    with NoReadingBack():  # type: ignore[no-untyped-call]
+    with ForbidDeviceReads():  # type: ignore[no-untyped-call]
         weights = prototype_weights(torch.zeros(2, 4), [torch.zeros(3, 4)] * 2)
         answers = [compose(logits, labels, how) for how in COMPOSITIONS]
         answers += [compose(logits, labels, how, weights) for how in WEIGHTABLE]
@@ -345,7 +345,7 @@ def test_weights_of_an_empty_set_are_refused() -> None:
         prototype_weights(torch.zeros(1, 2), [])
 
 
-def test_a_weighted_vote_is_refused_with_a_way_out() -> None:
+def test_a_weighted_vote_is_refused_with_the_alternatives() -> None:
     with pytest.raises(CompositionInvalid, match="'average' or 'concat'"):
         compose([torch.zeros(1, 2)], [("a", "b")], "vote", torch.ones(1, 1))
 
@@ -372,7 +372,7 @@ def test_an_unknown_composition_is_refused(weights: Tensor | None) -> None:
         ([(1, 2)], ["ab"], (1,), r"not \(1,\)"),
     ],
 )
-def test_members_that_do_not_belong_together_are_refused(
+def test_members_whose_shapes_do_not_fit_are_refused(
     shapes: list[tuple[int, ...]], labels: list[str], weights: tuple[int, ...] | None, reason: str
 ) -> None:
     with pytest.raises(CompositionInvalid, match=reason):

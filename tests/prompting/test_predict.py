@@ -1,4 +1,4 @@
-"""Every image is answered by its own set of named prompts, and by nothing else."""
+"""The prediction of an image depends on its own set of prompts only."""
 
 import dataclasses
 from typing import get_args
@@ -55,7 +55,7 @@ def same(actual: ImagePrediction, expected: ImagePrediction) -> None:
     assert actual.set_digest == expected.set_digest
 
 
-def test_logits_are_the_heads_of_the_plain_forward_head_only_prompts_among_deep_ones(
+def test_logits_equal_the_heads_on_the_reference_forward_for_mixed_variants(
     backbone: Backbone, prompts: dict[str, TrainedPrompt], predictor: Predictor
 ) -> None:
     images = small_images(backbone, 2)
@@ -81,7 +81,7 @@ def expected_row(backbone: Backbone, image: Tensor, prompt: TrainedPrompt) -> Te
 
 @settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(data=st.data(), way=st.sampled_from(WAYS), chosen=st.lists(st.integers(0, 2), min_size=1, max_size=4))
-def test_a_batch_of_many_answers_each_image_as_a_batch_of_one_from_a_pool_of_its_set(
+def test_a_batch_predicts_each_image_as_a_batch_of_one_with_a_pool_of_its_set(
     data: st.DataObject,
     way: tuple[Composition, Weighting],
     chosen: list[int],
@@ -118,7 +118,7 @@ def test_the_weights_of_the_members_and_the_scores_sum_to_one(
             assert len(member.scores) == len(member.labels)
 
 
-def test_the_nearest_prototype_decides_who_counts_more(
+def test_the_prompt_with_the_nearest_prototype_has_the_largest_weight(
     backbone: Backbone, prompts: dict[str, TrainedPrompt], predictor: Predictor
 ) -> None:
     images = small_images(backbone, 1)
@@ -132,15 +132,15 @@ def test_the_nearest_prototype_decides_who_counts_more(
     assert weight["deep"] > 0.5 > weight["head"]
 
 
-def test_the_average_is_the_mean_of_what_the_members_say(backbone: Backbone, predictor: Predictor) -> None:
+def test_the_average_is_the_mean_of_the_members_scores(backbone: Backbone, predictor: Predictor) -> None:
     (answer,) = predictor.predict(small_images(backbone, 1), [("deep", "shallow")])
 
-    said = [dict(zip(m.labels, m.scores.tolist(), strict=True)) for m in answer.members]
-    expected = {label: sum(one.get(label, 0) for one in said) / 2 for label in answer.labels}
+    member_scores = [dict(zip(m.labels, m.scores.tolist(), strict=True)) for m in answer.members]
+    expected = {label: sum(one.get(label, 0) for one in member_scores) / 2 for label in answer.labels}
     assert dict(zip(answer.labels, answer.scores.tolist(), strict=True)) == pytest.approx(expected, abs=1e-5)
 
 
-def test_a_prompt_that_is_named_twice_counts_once(backbone: Backbone, predictor: Predictor) -> None:
+def test_a_prompt_named_twice_counts_once(backbone: Backbone, predictor: Predictor) -> None:
     images = small_images(backbone, 2)
 
     twice = predictor.predict(images, [("deep", "head", "deep", "deep"), ("head", "head")])
@@ -163,7 +163,7 @@ def test_the_digest_of_a_set_depends_on_its_members_alone(
     assert len({first, smaller, other}) == 3
 
 
-def test_a_pool_of_head_only_prompts_answers(backbone: Backbone, prompts: dict[str, TrainedPrompt]) -> None:
+def test_a_pool_of_head_only_prompts_predicts(backbone: Backbone, prompts: dict[str, TrainedPrompt]) -> None:
     heads = {"head": prompts["head"], "second head": prompts["second head"]}
     images = small_images(backbone, 2)
 
@@ -177,7 +177,7 @@ def test_a_pool_of_head_only_prompts_answers(backbone: Backbone, prompts: dict[s
         same(answer, expected)
 
 
-def test_half_precision_on_the_backbone_keeps_the_answer_near(prompts: dict[str, TrainedPrompt]) -> None:
+def test_a_half_precision_backbone_changes_the_scores_little(prompts: dict[str, TrainedPrompt]) -> None:
     exact, halved = small_backbone("plain"), small_backbone("plain", dtype=torch.bfloat16)
     images = small_images(exact, 1)
 

@@ -1,4 +1,4 @@
-"""What the predictor refuses, always by name and before it could spoil an answer."""
+"""Invalid input of the predictor is refused with its name before anything is computed."""
 
 import dataclasses
 from typing import Any, get_args
@@ -36,12 +36,12 @@ def test_a_prompt_that_is_not_in_the_pool_is_refused_by_name(backbone: Backbone,
         predictor.predict(small_images(backbone, 1), [("deep", "stranger")])
 
 
-def test_images_and_sets_must_be_equally_many(backbone: Backbone, predictor: Predictor) -> None:
+def test_as_many_sets_as_images_are_required(backbone: Backbone, predictor: Predictor) -> None:
     with pytest.raises(CompositionInvalid, match="2 images came with 1 sets"):
         predictor.predict(small_images(backbone, 2), [("deep",)])
 
 
-def test_no_images_get_no_answers(backbone: Backbone, predictor: Predictor) -> None:
+def test_no_images_give_no_predictions(backbone: Backbone, predictor: Predictor) -> None:
     assert predictor.predict(small_images(backbone, 0), []) == []
 
 
@@ -65,13 +65,13 @@ def test_images_of_another_size_are_refused(backbone: Backbone, predictor: Predi
         predictor.predict(small_images(backbone, 1)[..., :-1], [("deep",)])
 
 
-def test_a_set_that_is_one_text_is_refused(backbone: Backbone, predictor: Predictor) -> None:
+def test_a_string_as_a_set_is_refused(backbone: Backbone, predictor: Predictor) -> None:
     with pytest.raises(CompositionInvalid, match="a list of names"):
         predictor.predict(small_images(backbone, 1), ["deep"])
 
 
-def test_a_prompt_whose_answers_would_be_no_numbers_never_enters_a_pool(backbone: Backbone) -> None:
-    """In one, it would spoil the answers of everybody who shares a set or a batch with it."""
+def test_a_prompt_that_is_not_finite_is_refused(backbone: Backbone) -> None:
+    """It would make the scores of every set that contains it NaN."""
     sound = small_prompt(backbone)
     steep = dataclasses.replace(sound.tensors, head_weight=torch.full_like(sound.tensors.head_weight, 3e38))
 
@@ -79,7 +79,7 @@ def test_a_prompt_whose_answers_would_be_no_numbers_never_enters_a_pool(backbone
         Predictor(backbone, {"sound": sound, "steep": dataclasses.replace(sound, tensors=steep)})
 
 
-def test_the_largest_numbers_that_are_let_in_give_finite_answers(backbone: Backbone) -> None:
+def test_the_largest_allowed_numbers_give_finite_scores(backbone: Backbone) -> None:
     sound = small_prompt(backbone)
     numbers: dict[str, Any] = {  # Any: the fields' types differ
         name: torch.full_like(getattr(sound.tensors, name), 1e6)
@@ -109,7 +109,7 @@ def test_a_prompt_of_another_backbone_is_refused_by_name(backbone: Backbone) -> 
 
 
 def misshapen(backbone: Backbone, variant: Variant, width: int, layers: int | None) -> TrainedPrompt:
-    """A prompt that is sound in itself and claims this backbone, as a remote site might send it."""
+    """A prompt that is valid in itself and names this backbone, as a remote site might send it."""
     tensors = PromptTensors(
         variant=variant,
         token=None if variant == "head-only" else torch.ones(width),

@@ -1,4 +1,4 @@
-"""Training works with one thread a job, and leaves the number of threads as it was."""
+"""Code that computes with one thread restores the number of threads."""
 
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -26,7 +26,7 @@ def threads_of_a_new_thread() -> int:
         return pool.submit(torch.get_num_threads).result()
 
 
-def test_inside_there_is_one_thread_and_afterwards_as_before(three_threads: None) -> None:
+def test_one_thread_restores_the_previous_number_of_threads(three_threads: None) -> None:
     with one_thread():
         assert torch.get_num_threads() == 1
 
@@ -34,10 +34,10 @@ def test_inside_there_is_one_thread_and_afterwards_as_before(three_threads: None
     assert threads_of_a_new_thread() == 3
 
 
-def test_caches_that_overlap_leave_new_threads_what_they_had(
+def test_overlapping_caches_restore_the_number_of_threads_that_new_threads_inherit(
     three_threads: None, backbone: Backbone, samples: tuple[LabelledPicture, ...]
 ) -> None:
-    """The second is made while the first has changed what new threads inherit, and outlives it."""
+    """The second is made while the first is open, and closed after it."""
     first = StateCache(backbone)
     list(first.iter_states(served_batches(samples, 4)))
     with ThreadPoolExecutor(1) as other:

@@ -1,4 +1,4 @@
-"""Labelled pictures for tests of training: drawn on the spot, or real ones from beside the repository."""
+"""Labelled pictures for tests of training: drawn, or real ones from beside the repository."""
 
 import hashlib
 import random

@@ -1,4 +1,4 @@
-"""Training in a process of its own: the same bytes as here, and nothing left behind when it is killed."""
+"""Training in another process gives the same bytes, and leaves nothing when it is killed."""
 
 import os
 import signal
@@ -48,7 +48,7 @@ def scratch(tmp_path: Path) -> Path:
 
 
 @pytest.fixture
-def stranger(tmp_path: Path, scratch: Path) -> Iterator[subprocess.Popen[str]]:
+def training_process(tmp_path: Path, scratch: Path) -> Iterator[subprocess.Popen[str]]:
     pictures = tmp_path / "pictures"
     pictures.mkdir()
     unlike = {"PYTHONPATH": str(ROOT), "PYTHONHASHSEED": "77", "OMP_NUM_THREADS": "2", "MKL_NUM_THREADS": "2"}
@@ -58,18 +58,18 @@ def stranger(tmp_path: Path, scratch: Path) -> Iterator[subprocess.Popen[str]]:
         process.kill()
 
 
-def test_a_stranger_trains_the_same_bytes_and_leaves_nothing_when_it_is_killed(
-    backbone: Backbone, samples: tuple[LabelledPicture, ...], stranger: subprocess.Popen[str], scratch: Path
+def test_another_process_trains_the_same_bytes_and_leaves_nothing_when_killed(
+    backbone: Backbone, samples: tuple[LabelledPicture, ...], training_process: subprocess.Popen[str], scratch: Path
 ) -> None:
     with StateCache(backbone) as cache:
         ours = prompt_digest(prompt_to_bytes(train_prompt(backbone, samples, RECIPE, cache)))
-    assert stranger.stdout is not None
+    assert training_process.stdout is not None
 
-    assert stranger.stdout.readline().strip() == ours
+    assert training_process.stdout.readline().strip() == ours
 
-    assert stranger.stdout.readline().strip() == "epoch"  # it is in the midst of its next training
-    assert str(scratch) in Path(f"/proc/{stranger.pid}/maps").read_text()  # and keeps states there
+    assert training_process.stdout.readline().strip() == "epoch"  # it is in the midst of its next training
+    assert str(scratch) in Path(f"/proc/{training_process.pid}/maps").read_text()  # and keeps states there
     assert list(scratch.iterdir()) == []
-    stranger.send_signal(signal.SIGKILL)
-    assert stranger.wait() == -signal.SIGKILL
+    training_process.send_signal(signal.SIGKILL)
+    assert training_process.wait() == -signal.SIGKILL
     assert list(scratch.iterdir()) == []

@@ -1,4 +1,4 @@
-"""The state cache changes how long training takes and nothing else, and leaves nothing behind."""
+"""The state cache changes the time of training only, and leaves no file."""
 
 import errno
 import gc
@@ -62,7 +62,7 @@ def batches(samples: tuple[LabelledPicture, ...], size: int = 5) -> Iterator[lis
 
 
 def mappings_of(folder: Path) -> list[str]:
-    """What of the folder this process has mapped or open, named or not."""
+    """List the files of the folder that this process has mapped or open, with or without a name."""
     mapped = [line for line in Path("/proc/self/maps").read_text().splitlines() if str(folder) in line]
     held = []
     for descriptor in Path("/proc/self/fd").iterdir():
@@ -73,24 +73,24 @@ def mappings_of(folder: Path) -> list[str]:
     return mapped + [name for name in held if str(folder) in name]
 
 
-@pytest.mark.parametrize("room", [0, 1, 5, 12, 40])
-def test_what_is_seen_is_each_pictures_own_states_whatever_is_kept(
-    room: int, backbone: Backbone, samples: tuple[LabelledPicture, ...]
+@pytest.mark.parametrize("capacity", [0, 1, 5, 12, 40])
+def test_every_picture_gets_its_own_states_whatever_is_kept(
+    capacity: int, backbone: Backbone, samples: tuple[LabelledPicture, ...]
 ) -> None:
-    with StateCache(backbone, room * bytes_each(backbone), 12) as cache:
+    with StateCache(backbone, capacity * bytes_each(backbone), 12) as cache:
         for _ in range(2):  # computed, then perhaps kept
-            seen = list(cache.iter_states(batches(samples)))
+            batch_states = list(cache.iter_states(batches(samples)))
 
-            assert [view.sample for one in seen for view in one.views] == list(samples)
-            states = [state for one in seen for state in one.states]
-            embeddings = torch.cat([one.embedding for one in seen])
+            assert [view.sample for one in batch_states for view in one.views] == list(samples)
+            states = [state for one in batch_states for state in one.states]
+            embeddings = torch.cat([one.embedding for one in batch_states])
             for sample, state, embedding in zip(samples, states, embeddings, strict=True):
                 alone = torch.empty(1, *state_shape(backbone), dtype=STATE_DTYPE)
                 image = View(sample).load(backbone.preprocessing)
                 with one_thread():  # as the cache computes: other bits on more of them
                     torch.testing.assert_close(embedding[None], compute_states(backbone, image[None], alone))
                 assert torch.equal(state, alone[0])
-        assert cache.kept_views == min(room, 12)
+        assert cache.kept_views == min(capacity, 12)
 
 
 @pytest.mark.parametrize(
@@ -104,10 +104,10 @@ def test_what_is_seen_is_each_pictures_own_states_whatever_is_kept(
         ("vit_small_patch14_reg4_dinov2", 112, torch.float32),
     ],
 )
-def test_the_bits_of_a_picture_do_not_depend_on_who_is_computed_beside_it(
+def test_the_states_of_a_picture_do_not_depend_on_the_others_in_its_pass(
     name: str, size: int, dtype: torch.dtype, tmp_path: Path
 ) -> None:
-    """Of full width and length, where the kernels of matrix products have something to choose from."""
+    """With the real width and length, where matrix products have several kernels to choose from."""
     model = timm.create_model(name, num_classes=0, img_size=size, depth=2)
     backbone = Backbone(model, name, Preprocessing(size, 1.0, (0.5, 0.5, 0.5), (0.5, 0.5, 0.5)), dtype=dtype)
     samples = draw_samples(tmp_path, 5)
@@ -116,8 +116,10 @@ def test_the_bits_of_a_picture_do_not_depend_on_who_is_computed_beside_it(
     for order in (samples, samples[::-1], samples[2:] + samples[:2]):
         for together in (1, 2, 3, 5):  # alone, in a pair, and with an odd one that is left over
             with StateCache(backbone) as cache:
-                for seen in cache.iter_states(batches(order, together)):
-                    for view, state, embedding in zip(seen.views, seen.states, seen.embedding, strict=True):
+                for batch_states in cache.iter_states(batches(order, together)):
+                    for view, state, embedding in zip(
+                        batch_states.views, batch_states.states, batch_states.embedding, strict=True
+                    ):
                         found[view.sample.digest].append((state, embedding))
 
     for (first, first_embedding), *others in found.values():
@@ -131,7 +133,7 @@ def test_a_cache_of_another_backbone_is_refused(backbone: Backbone, samples: tup
         train_prompt(backbone, samples, Recipe(epochs=1), cache)
 
 
-def test_states_beyond_half_precision_are_named_and_not_blamed_on_the_rate(
+def test_states_beyond_half_precision_are_an_error_of_their_own(
     samples: tuple[LabelledPicture, ...],
 ) -> None:
     backbone = small_backbone("plain", seed=2)
@@ -143,21 +145,23 @@ def test_states_beyond_half_precision_are_named_and_not_blamed_on_the_rate(
 
 
 def test_two_threads_never_share_a_slot(backbone: Backbone, samples: tuple[LabelledPicture, ...]) -> None:
-    room = len(samples)
-    with StateCache(backbone, room * bytes_each(backbone), room) as cache:
+    capacity = len(samples)
+    with StateCache(backbone, capacity * bytes_each(backbone), capacity) as cache:
         walks = [Thread(target=lambda: list(cache.iter_states(batches(samples, 1)))) for _ in range(4)]
         for walk in walks:
             walk.start()
         for walk in walks:
             walk.join()
 
-        assert cache.kept_views == room
-        kept = torch.cat([seen.states[0] for seen in cache.iter_states(batches(samples, 1))])
+        assert cache.kept_views == capacity
+        kept = torch.cat([batch_states.states[0] for batch_states in cache.iter_states(batches(samples, 1))])
     with StateCache(backbone) as alone:
-        assert torch.equal(kept, torch.cat([seen.states[0] for seen in alone.iter_states(batches(samples, 1))]))
+        assert torch.equal(
+            kept, torch.cat([batch_states.states[0] for batch_states in alone.iter_states(batches(samples, 1))])
+        )
 
 
-def test_what_is_kept_is_computed_once_and_what_is_not_again(
+def test_kept_views_are_computed_once_and_others_every_time(
     backbone: Backbone, samples: tuple[LabelledPicture, ...], loads: Counter[str]
 ) -> None:
     with StateCache(backbone, 4 * bytes_each(backbone), 12) as cache:
@@ -167,7 +171,7 @@ def test_what_is_kept_is_computed_once_and_what_is_not_again(
     assert [loads[sample.digest] for sample in samples] == [1] * 4 + [3] * 8
 
 
-def test_room_is_made_for_no_more_views_than_there_are(
+def test_space_is_reserved_for_no_more_views_than_given(
     backbone: Backbone, samples: tuple[LabelledPicture, ...]
 ) -> None:
     with StateCache(backbone, LARGE, views=3) as cache:
@@ -176,26 +180,24 @@ def test_room_is_made_for_no_more_views_than_there_are(
         assert cache.kept_views == 3
 
 
-def test_a_budget_that_ends_within_a_view_does_not_keep_it(
-    backbone: Backbone, samples: tuple[LabelledPicture, ...]
-) -> None:
+def test_a_view_that_exceeds_the_budget_is_not_kept(backbone: Backbone, samples: tuple[LabelledPicture, ...]) -> None:
     with StateCache(backbone, 3 * bytes_each(backbone) - 1, views=12) as cache:
         list(cache.iter_states(batches(samples)))
 
         assert cache.kept_views == 2
 
 
-def test_a_view_that_stands_twice_in_a_batch_is_computed_once(
+def test_a_view_that_is_twice_in_a_batch_is_computed_once(
     backbone: Backbone, samples: tuple[LabelledPicture, ...], loads: Counter[str]
 ) -> None:
     with StateCache(backbone) as cache:
-        (seen,) = cache.iter_states([[View(samples[0]), View(samples[1]), View(samples[0])]])
+        (batch_states,) = cache.iter_states([[View(samples[0]), View(samples[1]), View(samples[0])]])
 
     assert loads == {samples[0].digest: 1, samples[1].digest: 1}
-    assert torch.equal(seen.states[0], seen.states[2])
+    assert torch.equal(batch_states.states[0], batch_states.states[2])
 
 
-def test_views_of_another_number_or_seed_are_kept_apart(
+def test_views_of_another_number_or_seed_are_kept_separately(
     backbone: Backbone, samples: tuple[LabelledPicture, ...]
 ) -> None:
     views = [View(samples[0], number, seed) for number in (None, 0, 1) for seed in (0, 1)]
@@ -207,7 +209,7 @@ def test_views_of_another_number_or_seed_are_kept_apart(
 
 
 @pytest.mark.parametrize("budget", [0, LARGE])
-def test_an_unreadable_picture_is_said_to_whoever_walks_and_spoils_no_other_walk(
+def test_an_unreadable_picture_raises_in_its_iteration_only(
     budget: int, backbone: Backbone, samples: tuple[LabelledPicture, ...], tmp_path: Path
 ) -> None:
     gone = LabelledPicture("red", "gone.png", "0" * 64, tmp_path / "gone.png")
@@ -216,13 +218,11 @@ def test_an_unreadable_picture_is_said_to_whoever_walks_and_spoils_no_other_walk
         with pytest.raises(PictureDecodeError, match=r"gone\.png"):
             list(cache.iter_states([[View(samples[0])], [View(gone)], [View(samples[1])]]))
 
-        (seen,) = cache.iter_states([[View(samples[0]), View(samples[1])]])
-        assert len(seen.states) == 2
+        (batch_states,) = cache.iter_states([[View(samples[0]), View(samples[1])]])
+        assert len(batch_states.states) == 2
 
 
-def test_a_walk_that_is_left_does_not_keep_the_cache_from_closing(
-    backbone: Backbone, samples: tuple[LabelledPicture, ...]
-) -> None:
+def test_the_cache_can_be_closed_during_an_iteration(backbone: Backbone, samples: tuple[LabelledPicture, ...]) -> None:
     with StateCache(backbone, LARGE, 12) as cache:
         walk = cache.iter_states(batches(samples, 1))
         next(walk)
@@ -230,7 +230,7 @@ def test_a_walk_that_is_left_does_not_keep_the_cache_from_closing(
     assert cache.kept_views == 0
 
 
-def test_the_file_has_no_name_while_it_is_used_and_is_gone_when_closed(
+def test_the_file_has_no_name_and_is_gone_after_closing(
     backbone: Backbone, samples: tuple[LabelledPicture, ...], scratch: Path
 ) -> None:
     cache = StateCache(backbone, LARGE, 12, scratch)
@@ -245,7 +245,7 @@ def test_the_file_has_no_name_while_it_is_used_and_is_gone_when_closed(
     assert list(scratch.iterdir()) == []
 
 
-def test_a_budget_of_nothing_makes_no_file(backbone: Backbone, scratch: Path) -> None:
+def test_a_budget_of_zero_makes_no_file(backbone: Backbone, scratch: Path) -> None:
     with StateCache(backbone, bytes_each(backbone) - 1, 12, scratch):
         assert mappings_of(scratch) == []
 
@@ -258,7 +258,7 @@ def broken(descriptor: int, offset: int, size: int) -> None:
     raise OSError(errno.EIO, os.strerror(errno.EIO))
 
 
-def test_a_disk_without_room_for_the_budget_is_said_before_training(
+def test_a_disk_without_space_for_the_budget_is_refused_before_training(
     backbone: Backbone, scratch: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(os, "posix_fallocate", full)
@@ -270,7 +270,7 @@ def test_a_disk_without_room_for_the_budget_is_said_before_training(
     assert list(scratch.iterdir()) == []
 
 
-def test_another_fault_of_the_disk_is_not_called_full(
+def test_another_disk_error_is_not_reported_as_full(
     backbone: Backbone, scratch: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(os, "posix_fallocate", broken)
@@ -281,7 +281,9 @@ def test_another_fault_of_the_disk_is_not_called_full(
     assert mappings_of(scratch) == []
 
 
-def test_the_room_on_disk_is_taken_at_once(backbone: Backbone, scratch: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_disk_space_is_allocated_at_once(
+    backbone: Backbone, scratch: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     taken: list[int] = []
     take = os.posix_fallocate
 

@@ -1,4 +1,4 @@
-"""A prompt's bytes depend on its own samples, recipe and backbone alone, and a bad training says so."""
+"""A prompt's bytes depend on its own samples, recipe and backbone only."""
 
 import dataclasses
 import random
@@ -16,7 +16,7 @@ from alacarte.prompting.prompt.artifact import prompt_from_bytes, prompt_to_byte
 from alacarte.prompting.prompt.metadata import VARIANTS, Variant
 from registry.datasets.dataset import LabelledPicture
 from tests.prompting.reference import small_backbone
-from trainer.optimize import TrainingProgress
+from trainer.optimize import EpochProgress
 from trainer.recipe import AUGMENTATIONS, Augmentation, Recipe
 from trainer.state_cache import StateCache
 from trainer.train import train_prompt
@@ -37,7 +37,7 @@ def train(
 
 @pytest.fixture(scope="module")
 def expected(backbone: Backbone, samples: Samples) -> bytes:
-    """The bytes that the samples give when they are all there is."""
+    """The bytes of a training on the samples alone."""
     return train(backbone, samples)
 
 
@@ -52,7 +52,7 @@ def test_the_same_samples_give_the_same_bytes(backbone: Backbone, samples: Sampl
     assert train(backbone, samples) == expected
 
 
-def test_the_state_of_the_global_dice_changes_nothing(backbone: Backbone, samples: Samples, expected: bytes) -> None:
+def test_the_global_random_state_changes_nothing(backbone: Backbone, samples: Samples, expected: bytes) -> None:
     with torch.random.fork_rng(devices=()):
         torch.manual_seed(random.getrandbits(32))
 
@@ -64,7 +64,7 @@ def test_the_order_of_storage_changes_nothing(backbone: Backbone, samples: Sampl
     assert train(backbone, samples[::-1]) == expected
 
 
-def test_the_names_and_places_of_the_files_change_nothing(
+def test_the_names_and_paths_of_the_files_change_nothing(
     backbone: Backbone, samples: Samples, expected: bytes, tmp_path: Path
 ) -> None:
     moved = []
@@ -77,7 +77,7 @@ def test_the_names_and_places_of_the_files_change_nothing(
 
 
 @pytest.mark.parametrize("forgotten", [0, 7])
-def test_a_forgotten_sample_is_as_one_that_was_never_there(
+def test_training_without_a_forgotten_sample_equals_never_having_had_it(
     forgotten: int, backbone: Backbone, samples: Samples
 ) -> None:
     rest = [sample for place, sample in enumerate(samples) if place != forgotten]
@@ -91,14 +91,14 @@ def test_a_forgotten_sample_is_as_one_that_was_never_there(
 
 
 @pytest.mark.parametrize("budget", [0, 20_000])
-def test_what_the_cache_can_keep_changes_nothing(
+def test_the_size_of_the_cache_changes_nothing(
     budget: int, backbone: Backbone, samples: Samples, expected: bytes
 ) -> None:
     assert train(backbone, samples, budget=budget) == expected
 
 
 @pytest.mark.parametrize("budget", [30_000, LARGE])
-def test_a_shard_that_was_trained_before_from_the_same_cache_changes_nothing(
+def test_another_shard_trained_before_from_the_same_cache_changes_nothing(
     budget: int, backbone: Backbone, samples: Samples
 ) -> None:
     first, second = samples[:7], samples[4:]  # some pictures are in both
@@ -122,7 +122,7 @@ def test_the_number_of_threads_changes_nothing(count: int, samples: Samples, thr
     assert train(backbone, samples) == other
 
 
-def test_training_does_its_arithmetic_alone_and_gives_the_threads_back(
+def test_training_uses_one_thread_and_restores_the_number_of_threads(
     backbone: Backbone, samples: Samples, threads: Callable[[int], None]
 ) -> None:
     threads(2)
@@ -164,9 +164,9 @@ def test_another_label_gives_other_bytes(backbone: Backbone, samples: Samples, e
 
 @pytest.mark.parametrize("budget", [0, LARGE])
 @pytest.mark.parametrize("variant", VARIANTS)
-def test_every_variant_learns_and_serves(variant: Variant, budget: int, backbone: Backbone, samples: Samples) -> None:
+def test_every_variant_learns_and_predicts(variant: Variant, budget: int, backbone: Backbone, samples: Samples) -> None:
     recipe = Recipe(variant=variant, epochs=12, memory=2, base_rate=2.0, augment="none")
-    progress: list[TrainingProgress] = []
+    progress: list[EpochProgress] = []
 
     with StateCache(backbone, budget, 12) as cache:
         prompt = train_prompt(backbone, samples, recipe, cache, progress.append)
@@ -203,12 +203,12 @@ def test_a_shard_smaller_than_a_batch_trains(backbone: Backbone, samples: Sample
 
 @pytest.mark.parametrize("augment", AUGMENTATIONS)
 @pytest.mark.parametrize("variant", VARIANTS)
-def test_a_shard_of_one_label_trains_and_says_that_label(
+def test_a_shard_of_one_label_trains_and_predicts_it(
     variant: Variant, augment: Augmentation, backbone: Backbone, samples: Samples
 ) -> None:
     alike = [sample for sample in samples if sample.label == "blue"]
     recipe = dataclasses.replace(RECIPE, variant=variant, augment=augment)
-    progress: list[TrainingProgress] = []
+    progress: list[EpochProgress] = []
 
     with StateCache(backbone, LARGE, 100) as cache:
         prompt = train_prompt(backbone, alike, recipe, cache, progress.append)
@@ -230,10 +230,10 @@ def test_a_single_picture_trains(backbone: Backbone, samples: Samples) -> None:
     assert prompt.tensors.prototypes.shape == (1, backbone.width)
 
 
-def test_an_interrupted_training_leaves_the_cache_fit_for_the_next(
+def test_the_cache_is_usable_after_an_interrupted_training(
     backbone: Backbone, samples: Samples, expected: bytes
 ) -> None:
-    def stop(progress: TrainingProgress) -> None:
+    def stop(progress: EpochProgress) -> None:
         raise KeyboardInterrupt
 
     with StateCache(backbone, LARGE, 100) as cache:

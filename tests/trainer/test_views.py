@@ -1,4 +1,4 @@
-"""A view is the same pixels for the same key, whoever loads it."""
+"""A view's pixels depend on its key only."""
 
 import dataclasses
 from pathlib import Path
@@ -23,11 +23,11 @@ def test_a_view_without_a_number_is_the_picture_as_it_is_served(samples: tuple[L
     assert torch.equal(View(samples[0], None, seed=9).load(PREPROCESSING), served)
 
 
-def test_the_seed_is_no_part_of_the_key_of_a_picture_as_it_is_served(samples: tuple[LabelledPicture, ...]) -> None:
+def test_the_key_of_a_served_picture_does_not_contain_the_seed(samples: tuple[LabelledPicture, ...]) -> None:
     assert View(samples[0], None, seed=1).key == View(samples[0], None, seed=2).key
 
 
-def test_equal_keys_are_equal_pixels_and_other_keys_are_others(samples: tuple[LabelledPicture, ...]) -> None:
+def test_equal_keys_have_equal_pixels_and_other_keys_have_others(samples: tuple[LabelledPicture, ...]) -> None:
     views = [View(s, number, seed) for s in samples[:3] for number in range(4) for seed in (0, 1)]
 
     pixels = {view.key: view.load(PREPROCESSING) for view in views}
@@ -39,7 +39,7 @@ def test_equal_keys_are_equal_pixels_and_other_keys_are_others(samples: tuple[La
     assert len(distinct) > len(views) // 2  # an operation may leave a plain picture as it is
 
 
-def test_a_view_depends_on_the_bytes_and_not_on_name_label_or_place(
+def test_a_view_depends_on_the_bytes_and_not_on_name_label_or_path(
     samples: tuple[LabelledPicture, ...], tmp_path: Path
 ) -> None:
     moved = tmp_path / "elsewhere"
@@ -51,14 +51,14 @@ def test_a_view_depends_on_the_bytes_and_not_on_name_label_or_place(
         assert torch.equal(View(other, number).load(PREPROCESSING), View(samples[0], number).load(PREPROCESSING))
 
 
-def test_a_picture_that_is_gone_is_named(tmp_path: Path) -> None:
+def test_a_missing_picture_is_named(tmp_path: Path) -> None:
     gone = LabelledPicture("red", "gone.png", "0" * 64, tmp_path / "gone.png")
 
     with pytest.raises(PictureDecodeError, match=r"gone\.png"):
         View(gone).load(PREPROCESSING)
 
 
-def test_every_epoch_looks_at_every_sample_once_in_the_view_whose_turn_it_is(
+def test_every_epoch_has_every_sample_once_in_the_epochs_view(
     samples: tuple[LabelledPicture, ...],
 ) -> None:
     recipe = Recipe(epochs=5, batch=5, views=2, seed=3)
@@ -72,7 +72,7 @@ def test_every_epoch_looks_at_every_sample_once_in_the_view_whose_turn_it_is(
         assert sorted(view.sample.digest for view in views) == sorted(sample.digest for sample in samples)
 
 
-def test_every_epoch_has_an_order_of_its_own_which_storage_does_not_decide(
+def test_every_epoch_has_its_own_order_independent_of_the_samples_order(
     samples: tuple[LabelledPicture, ...],
 ) -> None:
     recipe = Recipe(epochs=3, batch=12)
@@ -84,7 +84,7 @@ def test_every_epoch_has_an_order_of_its_own_which_storage_does_not_decide(
     assert turned == orders
 
 
-def test_removing_a_sample_moves_no_other_before_or_behind_another(samples: tuple[LabelledPicture, ...]) -> None:
+def test_removing_a_sample_keeps_the_order_of_the_others(samples: tuple[LabelledPicture, ...]) -> None:
     recipe = Recipe(epochs=2, batch=12)
 
     fewer = [[view.sample for view in batch] for batch in training_batches(samples[1:], recipe)]

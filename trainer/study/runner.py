@@ -14,7 +14,7 @@ from trainer.baselines.evaluate import EnsembleLogits, classify, concat_members
 from trainer.baselines.fine_tuning import fine_tune, tune_biases
 from trainer.baselines.joint_training import train_joint
 from trainer.baselines.prompt_sets import JointSet, StructuredSet
-from trainer.optimize import ReportProgress, TrainingProgress
+from trainer.optimize import EpochProgress, ReportProgress
 from trainer.state_cache import StateCache
 from trainer.study.eta import EtaEstimator
 from trainer.study.plan import Samples
@@ -24,7 +24,7 @@ from trainer.train import train_prompt
 from trainer.views import View
 
 ProgressCallback = Callable[
-    [TrainingSpec, TrainingProgress, EtaEstimator], None
+    [TrainingSpec, EpochProgress, EtaEstimator], None
 ]  # called after every epoch, by any thread
 T = TypeVar("T")
 
@@ -160,7 +160,7 @@ class StudyRunner:
         self._put_logits([training], samples_key(tests, self.backbone), logits)
 
     def _progress_reporter(self, training: TrainingSpec, eta: EtaEstimator) -> ReportProgress:
-        def report(progress: TrainingProgress) -> None:
+        def report(progress: EpochProgress) -> None:
             eta.advance(training)
             self._on_progress(training, progress, eta)
 

@@ -21,7 +21,7 @@ from registry.registry import Registry
 from registry.storage.store import ObjectStore, StoreUnreachable
 from registry.training.lease import Lease, LeasedSample, lease_lost, renew_lease
 from registry.training.publish import PublishedMetadata, publish
-from trainer.optimize import TrainingProgress
+from trainer.optimize import EpochProgress
 from trainer.recipe import Recipe, recipe_from_settings
 from trainer.train import count_steps, train_shard
 from trainer.worker.backbones import WorkerBackbones
@@ -96,7 +96,7 @@ class TrainingJob:
         log_event("training finished", shard=str(self.lease.shard_id), samples=len(samples), seconds=seconds)
         return prompt
 
-    def _report(self, progress: TrainingProgress) -> None:
+    def _report(self, progress: EpochProgress) -> None:
         epochs_per_event = -(-progress.epochs // MAX_PROGRESS_EVENTS)
         if progress.epoch % epochs_per_event == 0 or progress.epoch == progress.epochs:
             log_event(

@@ -1,4 +1,4 @@
-"""Both ways to attend are one: the scores of a pair side by side, or two parts mixed by their sums."""
+"""Both implementations of structured attention give the same result."""
 
 import pytest
 import torch
@@ -12,21 +12,21 @@ CPU = torch.device("cpu")
 HEADS, WIDTH = 2, 8
 
 
-def asking(
-    layout: BatchLayout, each: int, tokens: int, generator: torch.Generator, size: float = 1.0
+def random_inputs(
+    layout: BatchLayout, query_rows: int, tokens: int, generator: torch.Generator, size: float = 1.0
 ) -> AttentionInputs:
     images = layout.image_count
-    q = torch.randn(images * each + layout.pair_count, HEADS, WIDTH, generator=generator) * size
+    q = torch.randn(images * query_rows + layout.pair_count, HEADS, WIDTH, generator=generator) * size
     k, v = (torch.randn(images * tokens + layout.pair_count, HEADS, WIDTH, generator=generator) for _ in range(2))
-    return AttentionInputs(q, each, k, v, tokens)
+    return AttentionInputs(q, query_rows, k, v, tokens)
 
 
-def remembering(pairs: int, memory: int, generator: torch.Generator, is_ragged: bool) -> MemoryKV:
+def random_memory(pairs: int, memory: int, generator: torch.Generator, is_ragged: bool) -> MemoryKV:
     keys, values = (torch.randn(pairs, HEADS, memory, WIDTH, generator=generator) for _ in range(2))
     absent = None
     if is_ragged:
-        held = torch.randint(0, memory + 1, (pairs, 1), generator=generator)
-        absent = torch.where(torch.arange(memory) < held, 0.0, -torch.inf).unsqueeze(1)
+        counts = torch.randint(0, memory + 1, (pairs, 1), generator=generator)
+        absent = torch.where(torch.arange(memory) < counts, 0.0, -torch.inf).unsqueeze(1)
     return MemoryKV(keys, values, absent)
 
 
@@ -40,30 +40,30 @@ def remembering(pairs: int, memory: int, generator: torch.Generator, is_ragged: 
     size=st.sampled_from([0.1, 1.0, 30.0]),
     seed=st.integers(0, 2**16),
 )
-def test_two_parts_mixed_by_their_sums_are_one_softmax(
+def test_attend_split_equals_attend_concat(
     pairs: list[int], tokens: int, is_last: bool, memory: int, is_ragged: bool, size: float, seed: int
 ) -> None:
     generator = torch.Generator().manual_seed(seed)
     layout = build_layout([range(count) for count in pairs], CPU)
-    asked = asking(layout, 1 if is_last else tokens, tokens, generator, size)
-    remembered = remembering(layout.pair_count, memory, generator, is_ragged)
+    inputs = random_inputs(layout, 1 if is_last else tokens, tokens, generator, size)
+    memory_kv = random_memory(layout.pair_count, memory, generator, is_ragged)
 
-    in_two, at_once = (
-        attend(asked, remembered, layout, WIDTH**-0.5, torch.full_like(asked.q, torch.nan))
+    split, concat = (
+        attend(inputs, memory_kv, layout, WIDTH**-0.5, torch.full_like(inputs.q, torch.nan))
         for attend in (attend_split, attend_concat)
     )
 
-    torch.testing.assert_close(in_two, at_once, rtol=1e-5, atol=1e-5)
-    assert not in_two.isnan().any()  # every row got something
+    torch.testing.assert_close(split, concat, rtol=1e-5, atol=1e-5)
+    assert not split.isnan().any()  # every row got something
 
 
 @pytest.mark.parametrize("winner", ["shared", "own"])
-def test_scores_that_drown_all_others_leave_no_trace_of_them(winner: str) -> None:
+def test_a_dominant_score_gets_all_the_weight(winner: str) -> None:
     generator = torch.Generator().manual_seed(0)
     layout = build_layout([[0]], CPU)
     q = torch.ones(2, HEADS, WIDTH)
-    loud, quiet = torch.full((1, HEADS, WIDTH), 100.0), torch.full((1, HEADS, WIDTH), -100.0)
-    keys = torch.cat([loud, quiet] if winner == "shared" else [quiet, loud])  # of the image, then of the pair
+    large, small = torch.full((1, HEADS, WIDTH), 100.0), torch.full((1, HEADS, WIDTH), -100.0)
+    keys = torch.cat([large, small] if winner == "shared" else [small, large])  # of the image, then of the pair
     values = torch.randn(2, HEADS, WIDTH, generator=generator)
     nothing = MemoryKV(torch.empty(1, HEADS, 0, WIDTH), torch.empty(1, HEADS, 0, WIDTH), None)
 

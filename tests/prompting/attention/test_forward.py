@@ -1,4 +1,4 @@
-"""Structured attention equals the paper's attention table, and no pair feels who else is in the batch."""
+"""The forward pass equals the paper's attention table, and no pair depends on the others of the batch."""
 
 import dataclasses
 from collections.abc import Callable, Sequence
@@ -18,7 +18,7 @@ from alacarte.prompting.backbone.vit import Backbone
 from alacarte.prompting.prompt.tensors import TrainedPrompt
 from tests.prompting.reference import (
     KINDS,
-    Finished,
+    ReferenceResult,
     attention_table,
     plain_forward,
     small_images,
@@ -26,7 +26,7 @@ from tests.prompting.reference import (
     token_and_memory,
 )
 
-RAGGED = [(0, 1, 2, 3, 4), (), (3,), (2, 0), (4, 1)]  # the sets of five images; the second asks for nobody
+RAGGED = [(0, 1, 2, 3, 4), (), (3,), (2, 0), (4, 1)]  # the sets of five images; the second has no prompts
 CPU = torch.device("cpu")
 
 
@@ -52,7 +52,7 @@ def run(
     return forward(backbone, images, pool, build_layout(sets, CPU))
 
 
-def test_memory_picked_at_once_or_block_by_block_gives_the_same_bits(
+def test_gathering_memory_at_once_or_block_by_block_gives_the_same_bits(
     backbone: Backbone, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     images, prompts = small_images(backbone, len(RAGGED)), mixed_prompts(backbone)
@@ -65,11 +65,11 @@ def test_memory_picked_at_once_or_block_by_block_gives_the_same_bits(
     assert torch.equal(one_by_one.embedding, at_once.embedding)
 
 
-def by_reference(
+def run_reference(
     backbone: Backbone, images: Tensor, prompts: Sequence[TrainedPrompt], sets: Sequence[Sequence[int]]
 ) -> tuple[Tensor, Tensor]:
     """Tokens (T, D) and embeddings (B, D), image by image."""
-    finished: list[Finished] = []
+    finished: list[ReferenceResult] = []
     with torch.no_grad():
         for image, slots in zip(images, sets, strict=True):
             pairs = [token_and_memory(backbone, prompts[slot]) for slot in slots]
@@ -84,11 +84,11 @@ def test_ragged_mixed_sets_equal_the_papers_attention_table(kind: str, backbone_
     backbone = backbone_of(kind)
     images, prompts = small_images(backbone, len(RAGGED)), mixed_prompts(backbone)
 
-    outcome = run(backbone, images, prompts, RAGGED)
+    result = run(backbone, images, prompts, RAGGED)
 
-    tokens, embedding = by_reference(backbone, images, prompts, RAGGED)
-    same(outcome.tokens, tokens)
-    same(outcome.embedding, embedding)
+    tokens, embedding = run_reference(backbone, images, prompts, RAGGED)
+    same(result.tokens, tokens)
+    same(result.embedding, embedding)
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -99,14 +99,14 @@ def test_the_joint_forward_equals_the_papers_attention_table(kind: str, backbone
     mask = structured_mask(backbone.tokens, [memory.shape[1] for memory in memories])
 
     with torch.no_grad():
-        outcome = joint_forward(backbone, images, torch.stack(tokens), memories, mask)
+        result = joint_forward(backbone, images, torch.stack(tokens), memories, mask)
 
-    expected, embedding = by_reference(backbone, images, prompts, [range(5)] * 2)
-    same(outcome.tokens.flatten(0, 1), expected)
-    same(outcome.embedding, embedding)
+    expected, embedding = run_reference(backbone, images, prompts, [range(5)] * 2)
+    same(result.tokens.flatten(0, 1), expected)
+    same(result.embedding, embedding)
 
 
-def test_the_mask_is_the_papers_table_wherever_a_row_is_read() -> None:
+def test_the_structured_mask_is_the_papers_table() -> None:
     mask = structured_mask(4, [2, 0, 3])
 
     assert torch.equal(mask[:7], attention_table(4, [2, 0, 3]))
@@ -128,37 +128,37 @@ def test_the_embedding_is_timms_own_class_token(kind: str, backbone_of: Callable
     backbone = backbone_of(kind)
     images = small_images(backbone, 3)
 
-    outcome = run(backbone, images, mixed_prompts(backbone), [(0,), (), (1, 3)])
+    result = run(backbone, images, mixed_prompts(backbone), [(0,), (), (1, 3)])
 
     with torch.no_grad():
         rows = backbone.model.forward_features(images)
-        same(outcome.embedding, backbone.model.fc_norm(rows[:, 0]))
+        same(result.embedding, backbone.model.fc_norm(rows[:, 0]))
 
 
-def test_a_batch_that_asks_for_no_prompt_leaves_no_pairs(backbone: Backbone) -> None:
-    outcome = run(backbone, small_images(backbone, 2), mixed_prompts(backbone), [(), ()])
+def test_a_batch_without_prompts_has_no_pairs(backbone: Backbone) -> None:
+    result = run(backbone, small_images(backbone, 2), mixed_prompts(backbone), [(), ()])
 
-    assert outcome.tokens.shape == (0, backbone.width)
-    assert outcome.embedding.isfinite().all()
-
-
-def test_a_pair_that_is_asked_for_twice_is_answered_twice(backbone: Backbone) -> None:
-    outcome = run(backbone, small_images(backbone, 1), mixed_prompts(backbone), [(3, 3)])
-
-    same(outcome.tokens[0], outcome.tokens[1])
+    assert result.tokens.shape == (0, backbone.width)
+    assert result.embedding.isfinite().all()
 
 
-def test_double_precision_equals_the_table_to_the_last_digits() -> None:
+def test_a_repeated_pair_is_computed_twice(backbone: Backbone) -> None:
+    result = run(backbone, small_images(backbone, 1), mixed_prompts(backbone), [(3, 3)])
+
+    same(result.tokens[0], result.tokens[1])
+
+
+def test_double_precision_equals_the_attention_table_to_1e_10() -> None:
     from tests.prompting.reference import small_backbone
 
     backbone = small_backbone("layer scale", dtype=torch.float64)
     images, prompts = small_images(backbone, len(RAGGED)), mixed_prompts(backbone)
 
-    outcome = run(backbone, images, prompts, RAGGED)
+    result = run(backbone, images, prompts, RAGGED)
 
-    tokens, embedding = by_reference(backbone, images, prompts, RAGGED)
-    torch.testing.assert_close(outcome.tokens, tokens, rtol=1e-10, atol=1e-10)
-    torch.testing.assert_close(outcome.embedding, embedding, rtol=1e-10, atol=1e-10)
+    tokens, embedding = run_reference(backbone, images, prompts, RAGGED)
+    torch.testing.assert_close(result.tokens, tokens, rtol=1e-10, atol=1e-10)
+    torch.testing.assert_close(result.embedding, embedding, rtol=1e-10, atol=1e-10)
 
 
 SETS = st.lists(st.integers(0, 4), max_size=4)
@@ -179,7 +179,7 @@ def test_every_image_and_pair_is_in_exactly_one_run(sets: list[list[int]]) -> No
 
 
 @given(sets=st.lists(SETS, min_size=1, max_size=6), own=st.integers(1, 5))
-def test_the_rows_of_pairs_stand_behind_those_of_their_image(sets: list[list[int]], own: int) -> None:
+def test_the_rows_of_pairs_lie_behind_those_of_their_image(sets: list[list[int]], own: int) -> None:
     layout = build_layout(sets, CPU)
     start = torch.tensor([[[100.0 * image + row] for row in range(own)] for image in range(len(sets))])  # (B, own, 1)
     tokens = -1.0 - torch.arange(layout.pair_count).unsqueeze(1)  # (T, 1)
@@ -190,9 +190,9 @@ def test_the_rows_of_pairs_stand_behind_those_of_their_image(sets: list[list[int
     pair = 0
     ends: list[float] = []
     for image, slots in enumerate(sets):
-        theirs = [-1.0 - number for number in range(pair, pair + len(slots))]
-        expected += [*start[image, :, 0].tolist(), *theirs]
-        ends += [start[image, 0, 0].item(), *theirs]
+        pair_values = [-1.0 - number for number in range(pair, pair + len(slots))]
+        expected += [*start[image, :, 0].tolist(), *pair_values]
+        ends += [start[image, 0, 0].item(), *pair_values]
         pair += len(slots)
     assert rows[: len(expected), 0].tolist() == expected
     assert len(rows) == len(expected) + padding_rows(len(expected))
@@ -205,20 +205,22 @@ def test_the_rows_of_pairs_stand_behind_those_of_their_image(sets: list[list[int
 @pytest.mark.parametrize(
     "sets", [RAGGED, [(0, 1), (2, 3), (4, 4), (1,), (2,)], [(1,), (), (), (2,), (3,)], [(3, 1, 2)] * 5]
 )
-def test_the_runs_of_an_accelerator_give_the_same_answers(sets: list[tuple[int, ...]], backbone: Backbone) -> None:
+def test_a_layout_built_for_an_accelerator_gives_the_same_tokens(
+    sets: list[tuple[int, ...]], backbone: Backbone
+) -> None:
     images, prompts = small_images(backbone, 5), mixed_prompts(backbone)
     pool = pool_prompts(backbone, [prompt.tensors for prompt in prompts])
     alone: BatchLayout = build_layout(sets, CPU)
     merged = dataclasses.replace(build_layout(sets, torch.device("meta")), slots=alone.slots)
 
-    outcome = forward(backbone, images, pool, merged)
+    result = forward(backbone, images, pool, merged)
 
-    same(outcome.tokens, forward(backbone, images, pool, alone).tokens)
+    same(result.tokens, forward(backbone, images, pool, alone).tokens)
 
 
 @pytest.fixture(scope="module")
-def solo(backbone: Backbone) -> list[list[Tensor]]:
-    """What each of three images gets from each of five prompts when nobody else is there."""
+def single_tokens(backbone: Backbone) -> list[list[Tensor]]:
+    """The tokens of each of three images with each of five prompts, computed alone."""
     prompts = mixed_prompts(backbone)
     return [
         [run(backbone, image[None], [prompt], [(0,)]).tokens[0] for prompt in prompts]
@@ -230,12 +232,12 @@ def solo(backbone: Backbone) -> list[list[Tensor]]:
 @given(
     chosen=st.lists(st.integers(0, 2), min_size=1, max_size=5),
     pooled=st.permutations(range(5)).flatmap(lambda all_: st.integers(1, 5).map(lambda k: list(all_[:k]))),
-    asked=st.data(),
+    data=st.data(),
 )
-def test_no_answer_depends_on_the_pool_the_batch_the_order_or_the_padding(
-    chosen: list[int], pooled: list[int], asked: st.DataObject, backbone: Backbone, solo: list[list[Tensor]]
+def test_a_pairs_token_does_not_depend_on_the_pool_the_batch_the_order_or_the_padding(
+    chosen: list[int], pooled: list[int], data: st.DataObject, backbone: Backbone, single_tokens: list[list[Tensor]]
 ) -> None:
-    sets = asked.draw(
+    sets = data.draw(
         st.lists(
             st.lists(st.integers(0, len(pooled) - 1), max_size=5),
             min_size=len(chosen),
@@ -244,28 +246,28 @@ def test_no_answer_depends_on_the_pool_the_batch_the_order_or_the_padding(
     )
     prompts = mixed_prompts(backbone)
 
-    outcome = run(backbone, small_images(backbone, 3)[chosen], [prompts[i] for i in pooled], sets)
+    result = run(backbone, small_images(backbone, 3)[chosen], [prompts[i] for i in pooled], sets)
 
-    expected = [solo[image][pooled[slot]] for image, slots in zip(chosen, sets, strict=True) for slot in slots]
-    assert len(outcome.tokens) == len(expected)
-    for actual, wanted in zip(outcome.tokens, expected, strict=True):
-        same(actual, wanted)
+    expected = [single_tokens[image][pooled[slot]] for image, slots in zip(chosen, sets, strict=True) for slot in slots]
+    assert len(result.tokens) == len(expected)
+    for actual, expected_token in zip(result.tokens, expected, strict=True):
+        same(actual, expected_token)
 
 
-def test_an_image_that_is_not_finite_spoils_no_other(backbone: Backbone, solo: list[list[Tensor]]) -> None:
+def test_an_image_that_is_not_finite_changes_no_other(backbone: Backbone, single_tokens: list[list[Tensor]]) -> None:
     images = small_images(backbone, 3)
     images[1] = torch.nan
 
-    outcome = run(backbone, images, mixed_prompts(backbone), [(3,), (3,), (1, 3)])
+    result = run(backbone, images, mixed_prompts(backbone), [(3,), (3,), (1, 3)])
 
-    same(outcome.tokens[0], solo[0][3])
-    same(outcome.tokens[2:], torch.stack([solo[2][1], solo[2][3]]))
-    assert outcome.embedding[[0, 2]].isfinite().all()
+    same(result.tokens[0], single_tokens[0][3])
+    same(result.tokens[2:], torch.stack([single_tokens[2][1], single_tokens[2][3]]))
+    assert result.embedding[[0, 2]].isfinite().all()
 
 
 @pytest.mark.parametrize("value", [torch.nan, torch.inf, 3e38])
-def test_a_prompt_that_is_not_finite_spoils_no_other(
-    value: float, backbone: Backbone, solo: list[list[Tensor]]
+def test_a_prompt_that_is_not_finite_changes_no_other(
+    value: float, backbone: Backbone, single_tokens: list[list[Tensor]]
 ) -> None:
     prompts = mixed_prompts(backbone)
     spoilt = dataclasses.replace(
@@ -275,7 +277,7 @@ def test_a_prompt_that_is_not_finite_spoils_no_other(
     )
     prompts[0] = dataclasses.replace(prompts[0], tensors=spoilt)
 
-    outcome = run(backbone, small_images(backbone, 3), prompts, [(0, 3), (2, 0), (1,)])
+    result = run(backbone, small_images(backbone, 3), prompts, [(0, 3), (2, 0), (1,)])
 
-    same(outcome.tokens[[1, 2, 4]], torch.stack([solo[0][3], solo[1][2], solo[2][1]]))
-    assert outcome.embedding.isfinite().all()
+    same(result.tokens[[1, 2, 4]], torch.stack([single_tokens[0][3], single_tokens[1][2], single_tokens[2][1]]))
+    assert result.embedding.isfinite().all()

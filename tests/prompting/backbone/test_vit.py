@@ -1,4 +1,4 @@
-"""Which models can be a backbone, why others cannot, and what a backbone's identity stands for."""
+"""Which models can be a backbone, and what a backbone's identity depends on."""
 
 import dataclasses
 from collections.abc import Callable
@@ -34,8 +34,8 @@ def gated() -> VisionTransformer:
     return model
 
 
-def patchwork() -> VisionTransformer:
-    """A model in which only one of the blocks is not a plain one."""
+def one_odd_block() -> VisionTransformer:
+    """A model with one block that is not a plain one."""
     model = tiny()
     model.blocks[1] = tiny(block_fn=ResPostBlock).blocks[1]
     return model
@@ -48,7 +48,7 @@ UNFIT: dict[str, tuple[Callable[[], nn.Module], str]] = {
     "norm after": (lambda: tiny(block_fn=ResPostBlock), "plain pre-norm blocks"),
     "parallel scaling": (lambda: tiny(block_fn=ParallelScalingBlock), "plain pre-norm blocks"),
     "parallel things": (lambda: tiny(block_fn=ParallelThingsBlock), "plain pre-norm blocks"),
-    "one strange block": (patchwork, "plain pre-norm blocks"),
+    "one strange block": (one_odd_block, "plain pre-norm blocks"),
     "two attentions": (lambda: tiny(attn_layer="diff"), "one fused matrix"),
     "normalised attention": (lambda: tiny(scale_attn_norm=True), "normalised or gated"),
     "gated attention": (gated, "normalised or gated"),
@@ -57,7 +57,7 @@ UNFIT: dict[str, tuple[Callable[[], nn.Module], str]] = {
 
 
 @pytest.mark.parametrize("case", UNFIT)
-def test_a_model_that_the_method_does_not_fit_is_refused_by_name_with_the_reason(case: str) -> None:
+def test_an_unsupported_model_is_refused_with_its_name_and_the_reason(case: str) -> None:
     make, reason = UNFIT[case]
 
     with pytest.raises(BackboneUnsupported) as caught:
@@ -90,13 +90,13 @@ def test_timms_other_families_are_refused_by_name(name: str, options: dict[str, 
 
 
 @pytest.mark.parametrize("name", ["resnet18", "vit_base_patch16_siglip_224"])
-def test_building_an_unfit_model_names_it(name: str) -> None:
+def test_building_an_unsupported_model_names_it(name: str) -> None:
     with pytest.raises(BackboneUnsupported, match=f"{name} .*class token"):
         build_backbone(name, "random", log=lambda _: None)
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_a_fit_model_becomes_a_frozen_backbone_with_true_measures(
+def test_a_supported_model_becomes_a_frozen_backbone_with_its_sizes(
     kind: str, backbone_of: Callable[[str], Backbone]
 ) -> None:
     backbone = backbone_of(kind)
@@ -111,7 +111,7 @@ def test_a_fit_model_becomes_a_frozen_backbone_with_true_measures(
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_the_class_token_is_what_enters_the_first_block_whatever_the_picture(
+def test_the_class_token_is_the_one_that_enters_the_first_block(
     kind: str, backbone_of: Callable[[str], Backbone]
 ) -> None:
     backbone = backbone_of(kind)

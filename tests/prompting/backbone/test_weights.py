@@ -19,7 +19,7 @@ needs_real = pytest.mark.skipif(not REAL.exists(), reason=f"no {REAL.name} besid
 
 
 @pytest.fixture
-def said() -> list[str]:
+def logged() -> list[str]:
     return []
 
 
@@ -43,36 +43,36 @@ def numbers(loaded: LoadedModel) -> dict[str, Tensor]:
     return dict(loaded.model.state_dict())
 
 
-def test_a_file_fills_the_default_architecture(file: Path, state: dict[str, Tensor], said: list[str]) -> None:
-    loaded = load_model(weights=file, log=said.append)
+def test_a_file_fills_the_default_architecture(file: Path, state: dict[str, Tensor], logged: list[str]) -> None:
+    loaded = load_model(weights=file, log=logged.append)
 
     assert loaded.architecture == ARCHITECTURE
     assert loaded.preprocessing == Preprocessing(224, 0.9, HALF, HALF)
     assert loaded.origin == "file tiny.safetensors"
-    assert said == [f"backbone: {ARCHITECTURE} from file {file}"]
+    assert logged == [f"backbone: {ARCHITECTURE} from file {file}"]
     assert numbers(loaded).keys() == state.keys() - {"head.weight", "head.bias"}
     assert all(torch.equal(tensor, state[name]) for name, tensor in numbers(loaded).items())
 
 
-def test_the_model_is_frozen_and_has_no_classifier(file: Path, said: list[str]) -> None:
-    model = load_model(weights=file, log=said.append).model
+def test_the_model_is_frozen_and_has_no_classifier(file: Path, logged: list[str]) -> None:
+    model = load_model(weights=file, log=logged.append).model
 
     assert not model.training
     assert not any(parameter.requires_grad for parameter in model.parameters())
     assert model(torch.zeros(1, 3, 224, 224)).shape == (1, 192)
 
 
-def test_a_tag_chooses_the_preprocessing_and_not_the_architecture(file: Path, said: list[str]) -> None:
-    tagged = load_model(DEFAULT_BACKBONE, file, log=said.append)
-    plain = load_model(ARCHITECTURE, file, log=said.append)
+def test_a_tag_chooses_the_preprocessing_and_not_the_architecture(file: Path, logged: list[str]) -> None:
+    tagged = load_model(DEFAULT_BACKBONE, file, log=logged.append)
+    plain = load_model(ARCHITECTURE, file, log=logged.append)
 
     assert (tagged.architecture, tagged.preprocessing) == (plain.architecture, plain.preprocessing)
 
 
 def test_another_size_resamples_the_positions_as_timm_does(
-    file: Path, state: dict[str, Tensor], said: list[str]
+    file: Path, state: dict[str, Tensor], logged: list[str]
 ) -> None:
-    loaded = load_model(weights=file, size=160, log=said.append)
+    loaded = load_model(weights=file, size=160, log=logged.append)
 
     theirs = timm.create_model(
         ARCHITECTURE, pretrained=True, pretrained_cfg_overlay={"state_dict": dict(state)}, img_size=160
@@ -83,8 +83,8 @@ def test_another_size_resamples_the_positions_as_timm_does(
 
 
 @needs_real
-def test_the_real_weights_load_and_see(said: list[str]) -> None:
-    loaded = load_model(weights=REAL, log=said.append)
+def test_the_real_weights_load_and_separate_pictures(logged: list[str]) -> None:
+    loaded = load_model(weights=REAL, log=logged.append)
     whole = timm.create_model(ARCHITECTURE)
     whole.load_state_dict(safetensors.torch.load_file(REAL))
     picture = torch.rand(1, 3, 224, 224, generator=torch.Generator().manual_seed(0))
@@ -94,10 +94,10 @@ def test_the_real_weights_load_and_see(said: list[str]) -> None:
     torch.testing.assert_close(seen, whole.eval().forward_head(whole.forward_features(picture), pre_logits=True))
 
 
-def test_half_precision_becomes_single(state: dict[str, Tensor], tmp_path: Path, said: list[str]) -> None:
+def test_half_precision_becomes_single(state: dict[str, Tensor], tmp_path: Path, logged: list[str]) -> None:
     half = saved({name: tensor.half() for name, tensor in state.items()}, tmp_path / "half.safetensors")
 
-    assert numbers(load_model(weights=half, log=said.append))["cls_token"].dtype == torch.float32
+    assert numbers(load_model(weights=half, log=logged.append))["cls_token"].dtype == torch.float32
 
 
 @pytest.mark.parametrize(
@@ -114,39 +114,39 @@ def test_half_precision_becomes_single(state: dict[str, Tensor], tmp_path: Path,
     ids=["missing", "unexpected", "shape", "patches", "positions", "nan", "integers"],
 )
 def test_weights_that_do_not_fit_are_refused_by_name(
-    state: dict[str, Tensor], change: dict[str, Tensor | None], reason: str, tmp_path: Path, said: list[str]
+    state: dict[str, Tensor], change: dict[str, Tensor | None], reason: str, tmp_path: Path, logged: list[str]
 ) -> None:
     changed = {name: tensor for name, tensor in {**state, **change}.items() if tensor is not None}
     odd = saved(changed, tmp_path / "odd.safetensors")
 
     with pytest.raises(WeightsUnavailable, match=reason):
-        load_model(weights=odd, log=said.append)
-    assert said == []
+        load_model(weights=odd, log=logged.append)
+    assert logged == []
 
 
-def test_many_faults_are_counted_and_not_listed(tmp_path: Path, said: list[str]) -> None:
+def test_many_problems_are_counted_and_not_listed(tmp_path: Path, logged: list[str]) -> None:
     nearly_empty = saved({"cls_token": torch.zeros(1, 1, 192)}, tmp_path / "few.safetensors")
 
     with pytest.raises(WeightsUnavailable, match="and 146 more") as refusal:
-        load_model(weights=nearly_empty, log=said.append)
+        load_model(weights=nearly_empty, log=logged.append)
     assert len(str(refusal.value)) < 400
 
 
-def test_a_broken_file_is_refused(file: Path, tmp_path: Path, said: list[str]) -> None:
+def test_a_broken_file_is_refused(file: Path, tmp_path: Path, logged: list[str]) -> None:
     broken = tmp_path / "broken.safetensors"
     broken.write_bytes(file.read_bytes()[:1_000_000])
 
     with pytest.raises(WeightsUnavailable, match=r"broken\.safetensors cannot be read"):
-        load_model(weights=broken, log=said.append)
+        load_model(weights=broken, log=logged.append)
 
 
-def test_a_missing_file_is_refused(tmp_path: Path, said: list[str]) -> None:
+def test_a_missing_file_is_refused(tmp_path: Path, logged: list[str]) -> None:
     with pytest.raises(WeightsUnavailable, match=r"gone\.safetensors"):
-        load_model(weights=tmp_path / "gone.safetensors", log=said.append)
+        load_model(weights=tmp_path / "gone.safetensors", log=logged.append)
 
 
 class Trap:
-    """Leaves a mark where it is unpickled."""
+    """Writes a file when it is unpickled."""
 
     def __init__(self, mark: Path) -> None:
         self.mark = mark
@@ -156,41 +156,41 @@ class Trap:
 
 
 @pytest.mark.parametrize("suffix", [".pth", ".pt", ".bin", ".safetensors"])
-def test_a_pickle_is_never_opened(suffix: str, tmp_path: Path, said: list[str]) -> None:
+def test_a_pickle_is_never_opened(suffix: str, tmp_path: Path, logged: list[str]) -> None:
     trap, mark = tmp_path / f"weights{suffix}", tmp_path / "opened"
     trap.write_bytes(pickle.dumps(Trap(mark)))
 
     with pytest.raises(WeightsUnavailable, match="safetensors"):
-        load_model(weights=trap, log=said.append)
+        load_model(weights=trap, log=logged.append)
     assert not mark.exists()
 
 
-def test_an_unknown_name_is_answered_with_close_ones(said: list[str]) -> None:
+def test_an_unknown_name_is_refused_with_similar_ones(logged: list[str]) -> None:
     with pytest.raises(BackboneUnsupported, match="did you mean vit_tiny_patch16_224"):
-        load_model("vit_tiny_patch16_242", RANDOM, log=said.append)
+        load_model("vit_tiny_patch16_242", RANDOM, log=logged.append)
 
 
-def test_an_unknown_tag_is_answered_with_known_ones(said: list[str]) -> None:
+def test_an_unknown_tag_is_refused_with_known_ones(logged: list[str]) -> None:
     with pytest.raises(BackboneUnsupported, match="augreg_in21k_ft_in1k"):
-        load_model("vit_tiny_patch16_224.augreg", RANDOM, log=said.append)
+        load_model("vit_tiny_patch16_224.augreg", RANDOM, log=logged.append)
 
 
-def test_what_is_no_vision_transformer_is_refused(said: list[str]) -> None:
+def test_a_model_that_is_not_a_vision_transformer_is_refused(logged: list[str]) -> None:
     with pytest.raises(BackboneUnsupported, match="ResNet"):
-        load_model("resnet18", RANDOM, log=said.append)
+        load_model("resnet18", RANDOM, log=logged.append)
 
 
 @pytest.mark.parametrize(("size", "reason"), [(150, "144 or 160"), (5, "16 or 32"), (0, "at least 1 pixel, not 0")])
-def test_a_size_that_patches_do_not_fill_is_refused(size: int, reason: str, said: list[str]) -> None:
+def test_a_size_that_is_not_a_multiple_of_the_patch_is_refused(size: int, reason: str, logged: list[str]) -> None:
     with pytest.raises(BackboneUnsupported, match=reason):
-        load_model(weights=RANDOM, size=size, log=said.append)
+        load_model(weights=RANDOM, size=size, log=logged.append)
 
 
-def test_random_weights_are_the_same_each_time(said: list[str]) -> None:
-    first = numbers(load_model(weights=RANDOM, log=said.append))
+def test_random_weights_are_the_same_each_time(logged: list[str]) -> None:
+    first = numbers(load_model(weights=RANDOM, log=logged.append))
     torch.manual_seed(1)
 
-    again = numbers(load_model(weights=RANDOM, log=said.append))
+    again = numbers(load_model(weights=RANDOM, log=logged.append))
 
     assert all(torch.equal(first[name], again[name]) for name in first)
-    assert said == [f"backbone: {ARCHITECTURE} with random weights, as requested; it is not trained"] * 2
+    assert logged == [f"backbone: {ARCHITECTURE} with random weights, as requested; it is not trained"] * 2

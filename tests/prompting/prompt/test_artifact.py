@@ -1,4 +1,4 @@
-"""What a prompt's file promises: the same bytes for the same prompt, and a refusal of anything else."""
+"""A prompt is always the same bytes, and invalid bytes are refused."""
 
 import hashlib
 import json
@@ -89,7 +89,7 @@ def join(header: object, numbers: bytes = b"") -> bytes:
 
 
 def with_named(**changed: torch.Tensor | None) -> bytes:
-    """A file whose tensors were changed behind the writer's back; what is changed to None is left out."""
+    """Return a file with changed tensors; those changed to None are left out."""
     data = prompt_to_bytes(make_prompt())
     named = {name: tensor for name, tensor in (load(data) | changed).items() if tensor is not None}
     return save(named, split(data)[0]["__metadata__"])
@@ -104,7 +104,7 @@ def refusal(data: bytes) -> str:
 
 
 @pytest.mark.parametrize("variant", VARIANTS)
-def test_every_variant_comes_back_as_it_went(variant: Variant, tmp_path: Path) -> None:
+def test_every_variant_survives_a_round_trip(variant: Variant, tmp_path: Path) -> None:
     prompt = make_prompt(variant)
 
     write_prompt(prompt, tmp_path / "prompt.safetensors")
@@ -113,13 +113,13 @@ def test_every_variant_comes_back_as_it_went(variant: Variant, tmp_path: Path) -
 
 
 @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.float32, torch.float64])
-def test_further_tensors_of_any_float_come_back_as_they_went(dtype: torch.dtype) -> None:
+def test_further_tensors_of_any_float_dtype_survive_a_round_trip(dtype: torch.dtype) -> None:
     prompt = make_prompt(gram=torch.ones(D, D, dtype=dtype), count=torch.tensor(3.0, dtype=dtype))
 
     assert_same(prompt_from_bytes(prompt_to_bytes(prompt)), prompt)
 
 
-def test_a_file_put_together_by_hand_is_read() -> None:
+def test_a_file_assembled_by_hand_is_read() -> None:
     facts = {
         "format": 1,
         "variant": "head-only",
@@ -172,7 +172,7 @@ def test_reading_and_writing_again_changes_no_byte() -> None:
     assert prompt_to_bytes(prompt_from_bytes(data)) == data
 
 
-def test_another_prompt_is_other_bytes() -> None:
+def test_different_prompts_have_different_bytes() -> None:
     prompt = make_prompt()
     data = prompt_to_bytes(prompt)
 
@@ -216,7 +216,7 @@ def test_a_failed_write_leaves_the_old_file_and_nothing_else(tmp_path: Path, mon
     assert list(tmp_path.iterdir()) == [path]
 
 
-def test_a_reader_of_the_old_file_is_not_disturbed(tmp_path: Path) -> None:
+def test_an_open_reader_of_the_old_file_is_not_affected(tmp_path: Path) -> None:
     path = tmp_path / "prompt.safetensors"
     write_prompt(make_prompt("shallow"), path)
     old = path.read_bytes()
@@ -228,14 +228,14 @@ def test_a_reader_of_the_old_file_is_not_disturbed(tmp_path: Path) -> None:
     assert path.read_bytes() == prompt_to_bytes(make_prompt())
 
 
-def test_a_prompt_that_is_refused_touches_no_file(tmp_path: Path) -> None:
+def test_an_invalid_prompt_writes_no_file(tmp_path: Path) -> None:
     with pytest.raises(ArtifactInvalid):
         write_prompt(with_tensors(token=None), tmp_path / "prompt.safetensors")
 
     assert list(tmp_path.iterdir()) == []
 
 
-def test_the_file_is_as_readable_as_any_file_of_its_writer(tmp_path: Path) -> None:
+def test_the_file_has_the_usual_permissions(tmp_path: Path) -> None:
     (tmp_path / "plain").touch()
 
     write_prompt(make_prompt(), tmp_path / "prompt")
@@ -275,7 +275,7 @@ def test_the_file_is_as_readable_as_any_file_of_its_writer(tmp_path: Path) -> No
         ({"further": {"\ud800": torch.ones(1)}}, "names"),
     ],
 )
-def test_tensors_that_are_no_prompt_are_not_written(changed: dict[str, object], reason: str) -> None:
+def test_invalid_tensors_are_not_written(changed: dict[str, object], reason: str) -> None:
     with pytest.raises(ArtifactInvalid, match=reason):
         prompt_to_bytes(with_tensors(**changed))
 
@@ -319,7 +319,7 @@ def test_tensors_that_are_no_prompt_are_not_written(changed: dict[str, object], 
         (join(b'{"a":1,"a":2}'), "twice"),
     ],
 )
-def test_what_is_no_prompt_is_refused_with_the_reason(data: bytes, reason: str) -> None:
+def test_bytes_that_are_not_a_prompt_are_refused_with_the_reason(data: bytes, reason: str) -> None:
     assert reason in refusal(data)
 
 
@@ -345,7 +345,7 @@ def test_what_is_no_prompt_is_refused_with_the_reason(data: bytes, reason: str) 
     ],
 )
 @pytest.mark.parametrize("name", ["token", "further.a"])
-def test_a_tensor_that_is_described_falsely_is_refused(name: str, entry: object) -> None:
+def test_a_tensor_with_a_false_description_is_refused(name: str, entry: object) -> None:
     header, numbers = split(prompt_to_bytes(make_prompt()))
 
     refusal(join(header | {name: entry}, numbers))
@@ -361,7 +361,7 @@ def test_bytes_after_the_end_are_refused() -> None:
     refusal(prompt_to_bytes(make_prompt()) + b"\0")
 
 
-def test_every_cut_is_refused() -> None:
+def test_every_truncated_file_is_refused() -> None:
     data = prompt_to_bytes(make_prompt())
 
     for size in range(len(data)):
@@ -381,7 +381,7 @@ def prompt_or_refusal(data: bytes) -> None:
 
 @settings(deadline=None)
 @given(st.lists(st.tuples(st.integers(0, len(VALID) - 1), st.integers(0, 255)), min_size=1, max_size=8))
-def test_changed_bytes_are_a_prompt_or_a_refusal(changes: list[tuple[int, int]]) -> None:
+def test_changed_bytes_are_read_or_refused(changes: list[tuple[int, int]]) -> None:
     data = bytearray(VALID)
     for place, byte in changes:
         data[place] = byte
@@ -391,13 +391,13 @@ def test_changed_bytes_are_a_prompt_or_a_refusal(changes: list[tuple[int, int]])
 
 @settings(deadline=None)
 @given(st.integers(0, len(VALID)), st.integers(0, len(VALID)), st.binary(max_size=40))
-def test_bytes_cut_out_and_put_in_are_a_prompt_or_a_refusal(begin: int, end: int, put: bytes) -> None:
+def test_removed_and_inserted_bytes_are_read_or_refused(begin: int, end: int, put: bytes) -> None:
     prompt_or_refusal(VALID[:begin] + put + VALID[end:])
 
 
 @settings(deadline=None)
 @given(st.binary(max_size=200))
-def test_any_bytes_are_a_refusal(data: bytes) -> None:
+def test_random_bytes_are_refused(data: bytes) -> None:
     refusal(data)
 
 
@@ -414,14 +414,14 @@ JSON = st.recursive(
     st.sampled_from(["dtype", "shape", "data_offsets"]),
     JSON | st.lists(st.integers(0, 300), max_size=3) | st.sampled_from(["F16", "F32", "F64", "I64", "F4", "C64"]),
 )
-def test_any_description_of_a_tensor_is_a_prompt_or_a_refusal(name: str, part: str, value: object) -> None:
+def test_any_description_of_a_tensor_is_read_or_refused(name: str, part: str, value: object) -> None:
     header, numbers = split(VALID)
     header[name] = header.get(name, {"dtype": "F32", "shape": [0], "data_offsets": [0, 0]}) | {part: value}
 
     prompt_or_refusal(join(header, numbers))
 
 
-def test_a_refusal_of_a_file_names_the_file(tmp_path: Path) -> None:
+def test_the_error_of_a_file_names_the_file(tmp_path: Path) -> None:
     path = tmp_path / "broken.safetensors"
     path.write_bytes(b"nothing")
 
@@ -439,7 +439,7 @@ def test_a_file_over_the_limit_is_refused_without_being_opened(tmp_path: Path, m
         read_prompt(path)
 
 
-def test_the_limit_can_be_told(tmp_path: Path) -> None:
+def test_the_size_limit_is_a_parameter(tmp_path: Path) -> None:
     write_prompt(make_prompt(), path := tmp_path / "prompt")
     size = path.stat().st_size
 
@@ -451,20 +451,20 @@ def test_the_limit_can_be_told(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(("name", "reason"), [("none", "No such file"), ("", "not a file"), ("a\0b", "null")])
-def test_what_is_no_file_is_refused(tmp_path: Path, name: str, reason: str) -> None:
+def test_a_path_that_is_not_a_file_is_refused(tmp_path: Path, name: str, reason: str) -> None:
     with pytest.raises(ArtifactInvalid, match=reason):
         read_prompt(tmp_path / name)
 
 
-def test_a_pipe_is_refused_and_not_waited_for(tmp_path: Path) -> None:
+def test_a_pipe_is_refused_without_blocking(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "pipe")
 
     with pytest.raises(ArtifactInvalid, match="pipe: not a file"):
         read_prompt(tmp_path / "pipe")
 
 
-def test_more_memory_than_a_pool_should_hold_is_refused() -> None:
-    """Every prompt beside it would be padded to as much."""
+def test_too_many_memory_tokens_are_refused() -> None:
+    """All prompts of a pool are padded to the largest."""
     prompt = make_prompt("deep")
     memory = torch.zeros(2, 65, prompt.tensors.prototypes.shape[1])
 

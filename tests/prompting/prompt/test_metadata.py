@@ -1,4 +1,4 @@
-"""What the text of a prompt's facts promises: one text for the same facts, and a refusal of anything else."""
+"""Equal metadata is always the same JSON text, and invalid metadata is refused."""
 
 import json
 import math
@@ -45,7 +45,7 @@ JSON = st.recursive(
 
 
 def text_with(**changed: object) -> str:
-    """The text of the facts, changed behind the writer's back; what is changed to ... is left out."""
+    """Return the JSON text with changed fields; those changed to ... are left out."""
     document = json.loads(metadata_to_json("deep", FACTS)) | changed
     return json.dumps({name: value for name, value in document.items() if value is not ...})
 

@@ -1,4 +1,4 @@
-"""What K-means promises: the same centres for the same points in any order, and never a broken one."""
+"""K-means gives the same centres for the same points in any order, and every centre has points."""
 
 import subprocess
 import sys

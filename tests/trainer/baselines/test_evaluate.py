@@ -1,4 +1,4 @@
-"""Asking once and composing many ways; accuracy by its definition."""
+"""Logits are computed once and composed in several ways; accuracy by its definition."""
 
 import pytest
 import torch
@@ -19,14 +19,14 @@ def test_accuracy_is_the_share_of_pictures_whose_best_label_is_true() -> None:
     assert accuracy(answer, ["a", "b", "b", "a"]) == 0.75
 
 
-def test_a_label_that_nobody_knows_is_never_found() -> None:
+def test_a_label_outside_the_union_counts_as_wrong() -> None:
     answer = ComposedScores(("a", "b"), torch.tensor([[0.9, 0.1], [0.1, 0.9]]))
 
     assert accuracy(answer, ["a", "c"]) == 0.5
 
 
 @pytest.mark.parametrize("truths", [[], ["a"], ["a", "b", "a"]])
-def test_as_many_truths_as_answers_are_wanted(truths: list[str]) -> None:
+def test_as_many_true_labels_as_scores_are_required(truths: list[str]) -> None:
     answer = ComposedScores(("a", "b"), torch.tensor([[0.9, 0.1], [0.1, 0.9]]))
 
     with pytest.raises(MeasurementInvalid, match="give one for each"):
@@ -46,7 +46,7 @@ def test_no_pictures_are_refused(backbone: Backbone) -> None:
         classify(StructuredSet(backbone, [small_prompt(backbone, seed=1)]), [], backbone.preprocessing)
 
 
-def test_the_size_of_the_batches_changes_no_opinion(backbone: Backbone, samples: tuple[LabelledPicture, ...]) -> None:
+def test_the_batch_size_changes_no_logits(backbone: Backbone, samples: tuple[LabelledPicture, ...]) -> None:
     prompts = [small_prompt(backbone, seed=1), small_prompt(backbone, seed=2, labels=("red", "white"))]
     both = StructuredSet(backbone, prompts)
 
@@ -61,9 +61,7 @@ def test_the_size_of_the_batches_changes_no_opinion(backbone: Backbone, samples:
     torch.testing.assert_close(alone.embedding, together.embedding)
 
 
-def test_leaving_members_out_is_asking_the_smaller_set(
-    backbone: Backbone, samples: tuple[LabelledPicture, ...]
-) -> None:
+def test_selected_members_equal_the_smaller_set(backbone: Backbone, samples: tuple[LabelledPicture, ...]) -> None:
     prompts = [small_prompt(backbone, seed=seed) for seed in range(3)]
 
     of_all = classify(StructuredSet(backbone, prompts), samples, backbone.preprocessing)
@@ -73,7 +71,9 @@ def test_leaving_members_out_is_asking_the_smaller_set(
     torch.testing.assert_close(left.scores, of_two.compose("average", "prototypes").scores)
 
 
-def test_opinions_of_one_member_each_make_an_ensemble(backbone: Backbone, samples: tuple[LabelledPicture, ...]) -> None:
+def test_single_members_are_concatenated_to_an_ensemble(
+    backbone: Backbone, samples: tuple[LabelledPicture, ...]
+) -> None:
     prompts = [small_prompt(backbone, seed=1), small_prompt(backbone, seed=2, labels=("red", "white"))]
 
     apart = [classify(StructuredSet(backbone, [prompt]), samples, backbone.preprocessing) for prompt in prompts]
@@ -87,7 +87,7 @@ def test_opinions_of_one_member_each_make_an_ensemble(backbone: Backbone, sample
 def test_members_without_prototypes_cannot_be_weighted(
     backbone: Backbone, samples: tuple[LabelledPicture, ...]
 ) -> None:
-    opinions = classify(JointSet(backbone, [small_prompt(backbone, seed=1)]), samples[:2], backbone.preprocessing)
+    logits = classify(JointSet(backbone, [small_prompt(backbone, seed=1)]), samples[:2], backbone.preprocessing)
 
     with pytest.raises(CompositionInvalid, match="no prototypes"):
-        opinions.compose("average", "prototypes")
+        logits.compose("average", "prototypes")

@@ -1,4 +1,4 @@
-"""Fine-tuned copies, their ensembles, and the backbone that stays as it is."""
+"""Fine-tuned copies and their ensembles; the backbone does not change."""
 
 from collections.abc import Callable
 from dataclasses import replace
@@ -12,7 +12,7 @@ from tests.prompting.reference import small_backbone, small_images
 from trainer.baselines.evaluate import accuracy, classify, concat_members
 from trainer.baselines.fine_tuning import TunedModel, fine_tune, tune_biases
 from trainer.errors import LossNotFinite, ShardRefused
-from trainer.optimize import TrainingProgress
+from trainer.optimize import EpochProgress
 from trainer.recipe import Recipe
 from trainer.schedule import learning_rate
 
@@ -25,7 +25,7 @@ QUICK = Recipe(epochs=6, augment="none", base_rate=0.3)
 
 @pytest.mark.parametrize("tune", [fine_tune, tune_biases])
 def test_a_tuned_copy_learns(backbone: Backbone, samples: tuple[LabelledPicture, ...], tune: Tune) -> None:
-    progress: list[TrainingProgress] = []
+    progress: list[EpochProgress] = []
 
     model = tune(backbone, samples, QUICK, progress.append)
 
@@ -36,7 +36,7 @@ def test_a_tuned_copy_learns(backbone: Backbone, samples: tuple[LabelledPicture,
 
 
 @pytest.mark.parametrize("tune", [fine_tune, tune_biases])
-def test_tuning_leaves_the_backbone_bit_for_bit_as_it_was(samples: tuple[LabelledPicture, ...], tune: Tune) -> None:
+def test_tuning_does_not_change_the_backbone(samples: tuple[LabelledPicture, ...], tune: Tune) -> None:
     backbone = small_backbone()
     before = {name: tensor.clone() for name, tensor in backbone.model.state_dict().items()}
 
@@ -48,11 +48,11 @@ def test_tuning_leaves_the_backbone_bit_for_bit_as_it_was(samples: tuple[Labelle
     assert not any(parameter.requires_grad for parameter in backbone.model.parameters())
 
 
-def test_fine_tuning_moves_every_weight(backbone: Backbone, samples: tuple[LabelledPicture, ...]) -> None:
+def test_fine_tuning_changes_every_weight(backbone: Backbone, samples: tuple[LabelledPicture, ...]) -> None:
     assert moved(fine_tune(backbone, samples, QUICK), backbone) == set(backbone.model.state_dict())
 
 
-def test_tuning_biases_moves_biases_alone(backbone: Backbone, samples: tuple[LabelledPicture, ...]) -> None:
+def test_tuning_biases_changes_biases_only(backbone: Backbone, samples: tuple[LabelledPicture, ...]) -> None:
     names = {name for name in backbone.model.state_dict() if name.endswith(".bias")}
 
     assert moved(tune_biases(backbone, samples, QUICK), backbone) == names
@@ -64,7 +64,7 @@ def moved(model: TunedModel, backbone: Backbone) -> set[str]:
 
 
 @pytest.mark.parametrize("tune", [fine_tune, tune_biases])
-def test_the_same_seed_gives_the_same_bytes_in_whatever_order_samples_come(
+def test_the_same_seed_gives_the_same_bytes_in_any_order_of_samples(
     backbone: Backbone, samples: tuple[LabelledPicture, ...], tune: Tune
 ) -> None:
     recipe = Recipe(epochs=2, seed=3, base_rate=0.03)
@@ -83,10 +83,10 @@ def weights_of(model: TunedModel) -> list[bytes]:
 
 
 @pytest.mark.parametrize(("tune", "base_rate"), [(fine_tune, 1e-5), (tune_biases, 5e-3)])
-def test_without_a_rate_the_papers_is_taken(
+def test_the_default_rate_is_the_papers(
     backbone: Backbone, samples: tuple[LabelledPicture, ...], tune: Tune, base_rate: float
 ) -> None:
-    progress: list[TrainingProgress] = []
+    progress: list[EpochProgress] = []
     recipe = Recipe(epochs=2, augment="none")
 
     tune(backbone, samples, recipe, progress.append)
@@ -97,7 +97,7 @@ def test_without_a_rate_the_papers_is_taken(
 
 
 @pytest.mark.parametrize("kind", ["plain", "registers", "pre-norm", "distilled", "norm after pooling", "dropout"])
-def test_a_copy_starts_from_what_the_backbone_sees(backbone_of: Callable[[str], Backbone], kind: str) -> None:
+def test_a_copy_starts_from_the_backbones_embedding(backbone_of: Callable[[str], Backbone], kind: str) -> None:
     backbone = backbone_of(kind)
     images = small_images(backbone, 2)
     model = TunedModel(backbone, ("a", "b"))
@@ -113,19 +113,19 @@ def test_copies_tuned_on_shards_make_an_ensemble(backbone: Backbone, samples: tu
     shards = [[sample for sample in samples if sample.label != absent] for absent in ("red", "blue")]
     models = [fine_tune(backbone, shard, QUICK) for shard in shards]
 
-    opinions = concat_members([classify(model, samples, backbone.preprocessing) for model in models])
+    logits = concat_members([classify(model, samples, backbone.preprocessing) for model in models])
 
-    answer = opinions.compose("average")
+    answer = logits.compose("average")
     assert answer.labels == ("blue", "green", "red")
     expected = sum(
         torch.nn.functional.pad(logits.softmax(1), padding)
-        for logits, padding in zip(opinions.logits, [(0, 1), (1, 0)], strict=True)
+        for logits, padding in zip(logits.logits, [(0, 1), (1, 0)], strict=True)
     )
     torch.testing.assert_close(answer.scores, expected / 2)
 
 
 @pytest.mark.parametrize("tune", [fine_tune, tune_biases])
-def test_samples_of_one_label_make_a_copy_that_says_it(
+def test_samples_of_one_label_train_a_copy_that_predicts_it(
     backbone: Backbone, samples: tuple[LabelledPicture, ...], tune: Tune
 ) -> None:
     model = tune(backbone, samples[::3], QUICK)

@@ -13,7 +13,7 @@ from trainer.baselines.evaluate import accuracy, classify
 from trainer.baselines.joint_training import train_joint
 from trainer.baselines.prompt_sets import Attention, JointSet, StructuredSet
 from trainer.errors import LossNotFinite, RecipeInvalid, ShardRefused
-from trainer.optimize import TrainingProgress
+from trainer.optimize import EpochProgress
 from trainer.recipe import Recipe
 from trainer.state_cache import StateCache
 from trainer.train import train_prompt
@@ -24,7 +24,7 @@ RECIPE = Recipe(epochs=6, augment="none", base_rate=1.0)
 
 @pytest.mark.parametrize("variant", ["deep", "deep-shared", "shallow"])
 def test_the_paragon_learns(backbone: Backbone, samples: tuple[LabelledPicture, ...], variant: Variant) -> None:
-    progress: list[TrainingProgress] = []
+    progress: list[EpochProgress] = []
 
     prompt = train_joint(backbone, samples, replace(RECIPE, variant=variant), "full", progress.append)
 
@@ -54,7 +54,7 @@ def test_structured_attention_learns_the_same_the_straightforward_way(
     torch.testing.assert_close(one, other, rtol=1e-2, atol=1e-2)
 
 
-def test_with_full_attention_something_else_is_learnt(backbone: Backbone, samples: tuple[LabelledPicture, ...]) -> None:
+def test_full_attention_learns_a_different_prompt(backbone: Backbone, samples: tuple[LabelledPicture, ...]) -> None:
     full = train_joint(backbone, samples, RECIPE, "full").tensors.memory
     structured = train_joint(backbone, samples, RECIPE, "structured").tensors.memory
 
@@ -64,7 +64,7 @@ def test_with_full_attention_something_else_is_learnt(backbone: Backbone, sample
 
 
 @pytest.mark.parametrize("attention", ["full", "structured"])
-def test_the_same_seed_gives_the_same_bytes_in_whatever_order_samples_come(
+def test_the_same_seed_gives_the_same_bytes_in_any_order_of_samples(
     backbone: Backbone, samples: tuple[LabelledPicture, ...], attention: Attention
 ) -> None:
     recipe = Recipe(epochs=2, seed=3)
@@ -77,7 +77,7 @@ def test_the_same_seed_gives_the_same_bytes_in_whatever_order_samples_come(
     assert not torch.equal(one.tensors.head_weight, reseeded.tensors.head_weight)
 
 
-def test_joint_training_leaves_the_backbone_as_it_was(backbone: Backbone, samples: tuple[LabelledPicture, ...]) -> None:
+def test_joint_training_does_not_change_the_backbone(backbone: Backbone, samples: tuple[LabelledPicture, ...]) -> None:
     train_joint(backbone, samples, replace(RECIPE, epochs=1), "full")
 
     found = backbone_identity(backbone.model, backbone.architecture, backbone.preprocessing)
@@ -85,7 +85,7 @@ def test_joint_training_leaves_the_backbone_as_it_was(backbone: Backbone, sample
     assert all(parameter.grad is None for parameter in backbone.model.parameters())
 
 
-def test_samples_of_one_label_make_a_prompt_that_says_it(
+def test_samples_of_one_label_train_a_prompt_that_predicts_it(
     backbone: Backbone, samples: tuple[LabelledPicture, ...]
 ) -> None:
     prompt = train_joint(backbone, samples[::3], RECIPE, "full")
@@ -106,7 +106,7 @@ def test_a_head_only_recipe_is_refused(backbone: Backbone, samples: tuple[Labell
 
 
 def test_a_loss_that_is_not_finite_ends_the_training(backbone: Backbone, samples: tuple[LabelledPicture, ...]) -> None:
-    reported: list[TrainingProgress] = []
+    reported: list[EpochProgress] = []
 
     with pytest.raises(LossNotFinite, match="use a lower rate"):
         train_joint(backbone, samples, replace(RECIPE, base_rate=1e38), "full", reported.append)

@@ -1,4 +1,4 @@
-"""Laws of averaging prompts as parameters."""
+"""Properties of parameter averaging."""
 
 import random
 from dataclasses import replace
@@ -57,7 +57,7 @@ def test_tokens_memories_and_heads_are_averaged(backbone: Backbone) -> None:
         torch.testing.assert_close(getattr(average, name), expected)
 
 
-def test_a_label_is_averaged_over_the_prompts_that_know_it(backbone: Backbone) -> None:
+def test_a_label_is_averaged_over_the_prompts_that_have_it(backbone: Backbone) -> None:
     one = small_prompt(backbone, seed=1, labels=("blue", "red"))
     other = small_prompt(backbone, seed=2, labels=("green", "red"))
 
@@ -73,7 +73,7 @@ def test_a_label_is_averaged_over_the_prompts_that_know_it(backbone: Backbone) -
 
 @settings(deadline=None)
 @given(seeds=st.lists(st.integers(0, 50), min_size=2, max_size=5), order=st.randoms(use_true_random=False))
-def test_the_order_of_prompts_changes_no_number_that_answers(
+def test_the_order_of_prompts_does_not_change_the_average(
     backbone: Backbone, seeds: list[int], order: random.Random
 ) -> None:
     prompts = [small_prompt(backbone, seed=seed, labels=(f"label {seed % 3}", "red")) for seed in seeds]
@@ -86,7 +86,7 @@ def test_the_order_of_prompts_changes_no_number_that_answers(
         torch.testing.assert_close(getattr(there.tensors, name), getattr(back.tensors, name))
 
 
-def test_copies_of_a_prompt_averaged_answer_as_the_prompt(backbone: Backbone) -> None:
+def test_the_average_of_copies_predicts_as_the_prompt(backbone: Backbone) -> None:
     images = small_images(backbone, 2)
     prompt = small_prompt(backbone, seed=1)
 
@@ -96,12 +96,12 @@ def test_copies_of_a_prompt_averaged_answer_as_the_prompt(backbone: Backbone) ->
     torch.testing.assert_close(averaged.logits[0], alone.logits[0], rtol=1e-4, atol=1e-4)
 
 
-def test_prompts_that_are_not_alike_have_no_average(backbone: Backbone) -> None:
+def test_prompts_of_different_kinds_cannot_be_averaged(backbone: Backbone) -> None:
     for other in (small_prompt(backbone, seed=2, variant="shallow"), small_prompt(backbone, seed=2, memory=4)):
         with pytest.raises(CompositionInvalid, match="train them alike"):
             average_prompts([small_prompt(backbone, seed=1), other])
 
 
-def test_nobody_has_no_average() -> None:
+def test_an_empty_set_cannot_be_averaged() -> None:
     with pytest.raises(CompositionInvalid, match="at least one"):
         average_prompts([])

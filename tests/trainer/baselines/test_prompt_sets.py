@@ -25,7 +25,7 @@ def images(backbone: Backbone) -> Tensor:
 
 
 @pytest.mark.parametrize("variants", [["deep"], ["shallow"], ["deep", "deep-shared", "shallow"]])
-def test_a_structured_set_says_what_the_masked_sequence_says(
+def test_a_structured_set_equals_the_masked_joint_set(
     backbone: Backbone, images: Tensor, variants: Sequence[Variant]
 ) -> None:
     prompts = [small_prompt(backbone, seed=seed, variant=variant) for seed, variant in enumerate(variants)]
@@ -37,7 +37,7 @@ def test_a_structured_set_says_what_the_masked_sequence_says(
         torch.testing.assert_close(one, other, rtol=1e-4, atol=1e-4)
 
 
-def test_naive_concatenation_interferes_with_a_prompt_even_when_it_is_alone(backbone: Backbone, images: Tensor) -> None:
+def test_full_attention_changes_the_logits_of_a_single_prompt(backbone: Backbone, images: Tensor) -> None:
     prompts = [small_prompt(backbone, seed=1)]
 
     structured = StructuredSet(backbone, prompts).member_logits(images).logits[0]
@@ -46,7 +46,7 @@ def test_naive_concatenation_interferes_with_a_prompt_even_when_it_is_alone(back
     assert (structured - naive).abs().max() > 0.01
 
 
-def test_in_a_naive_concatenation_a_prompt_is_changed_by_another(backbone: Backbone, images: Tensor) -> None:
+def test_in_a_naive_concatenation_prompts_change_each_other(backbone: Backbone, images: Tensor) -> None:
     mine = small_prompt(backbone, seed=1)
     alone = JointSet(backbone, [mine]).member_logits(images).logits[0]
 
@@ -78,7 +78,7 @@ def test_a_head_only_prompt_cannot_be_concatenated(backbone: Backbone) -> None:
         JointSet(backbone, [small_prompt(backbone, seed=1), small_prompt(backbone, seed=2, variant="head-only")])
 
 
-def test_nobody_cannot_be_concatenated(backbone: Backbone) -> None:
+def test_an_empty_set_cannot_be_concatenated(backbone: Backbone) -> None:
     with pytest.raises(CompositionInvalid, match="at least one"):
         JointSet(backbone, [])
 
@@ -89,7 +89,7 @@ def shards(samples: tuple[LabelledPicture, ...]) -> tuple[tuple[LabelledPicture,
 
 
 @pytest.mark.parametrize("variant", ["deep", "head-only"])
-def test_prompts_of_two_shards_composed_know_all_pictures(
+def test_prompts_of_two_shards_composed_predict_all_pictures(
     backbone: Backbone,
     samples: tuple[LabelledPicture, ...],
     shards: tuple[tuple[LabelledPicture, ...], tuple[LabelledPicture, ...]],
@@ -97,11 +97,11 @@ def test_prompts_of_two_shards_composed_know_all_pictures(
 ) -> None:
     prompts = trained(backbone, shards, Recipe(variant=variant, epochs=8, augment="none"))
 
-    opinions = classify(StructuredSet(backbone, prompts), samples, backbone.preprocessing)
+    logits = classify(StructuredSet(backbone, prompts), samples, backbone.preprocessing)
 
     truths = [sample.label for sample in samples]
-    assert accuracy(opinions.compose("average"), truths) == 1.0
-    assert accuracy(opinions.compose("vote"), truths) == 1.0
+    assert accuracy(logits.compose("average"), truths) == 1.0
+    assert accuracy(logits.compose("vote"), truths) == 1.0
 
 
 def trained(backbone: Backbone, shards: Sequence[Sequence[LabelledPicture]], recipe: Recipe) -> list[TrainedPrompt]:
