@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, TypeAlias
+from uuid import UUID
 
 import typer
 
@@ -94,6 +95,20 @@ def _with_options(run: Command, command: Command, options: dict[str, Any], *, dr
     run.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
     run.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]  # read by `inspect`
     return run
+
+
+def resolve_source(backend: "Backend", source: str, task: str | None) -> UUID:
+    """Return the id of a source given by name or id; an id is not looked up, so that a request can be repeated."""
+    source_id = parse_id(source)
+    return backend.find_source(source, task).id if source_id is None or task is not None else source_id
+
+
+def parse_id(text: str) -> UUID | None:
+    """Return the id that the text is, or None."""
+    try:
+        return UUID(text)
+    except ValueError:
+        return None
 
 
 @contextmanager

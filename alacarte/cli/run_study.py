@@ -10,7 +10,7 @@ from alacarte.api.literals import UnreadablePolicy
 from alacarte.cli.backbones import BackboneOptions, build_from_options
 from alacarte.cli.errors import CommandError
 from alacarte.cli.output import print_message
-from alacarte.cli.training_progress import show_study
+from alacarte.cli.progress import show_study
 from alacarte.prompting.backbone.vit import Backbone
 from trainer.recipe import Recipe
 from trainer.state_cache import StateCache

@@ -10,8 +10,8 @@ from pathlib import Path
 from alacarte.cli.backbones import BackboneOptions, build_from_options, describe
 from alacarte.cli.errors import CommandError
 from alacarte.cli.output import print_message
+from alacarte.cli.progress import show_training
 from alacarte.cli.prompt_files import SUFFIX, find_earlier_prompts, name_shards
-from alacarte.cli.training_progress import show_training
 from alacarte.prompting.backbone.vit import Backbone
 from alacarte.prompting.prompt.artifact import prompt_digest, prompt_to_bytes, write_prompt
 from registry.catalog.shard_assignment import split_into_shards
@@ -89,9 +89,9 @@ def _train_all(
     backbone: Backbone, shards: dict[str, tuple[LabelledPicture, ...]], plan: TrainPlan, earlier: Sequence[Path]
 ) -> tuple[TrainedShard, ...]:
     trained: list[TrainedShard] = []
-    with show_training({name: len(samples) for name, samples in shards.items()}, plan.recipe.epochs) as callback_for:
+    with show_training({name: len(samples) for name, samples in shards.items()}, plan.recipe.epochs) as make_callback:
         for number, (name, samples) in enumerate(shards.items()):
-            start, last = time.monotonic(), _LossRecorder(callback_for(name))
+            start, last = time.monotonic(), _LossRecorder(make_callback(name))
             prompt = train_shard(backbone, samples, plan.recipe, plan.cache_bytes, last, plan.scratch)
             file = plan.out / f"{name}{SUFFIX}"
             if not trained:  # keep the earlier prompts until there is a new one; never mix the two

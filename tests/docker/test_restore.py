@@ -55,7 +55,7 @@ def test_objects_uploaded_between_both_copies_are_removed_by_the_doctor(home: Pa
     assert run("doctor").code == 1
     succeed("doctor", "--repair")
 
-    assert "All is well." in run("doctor").err
+    assert "Nothing is wrong." in run("doctor").err
     assert [source["name"] for source in run("source", "list", "--json").document["sources"]] == [
         "ann-pets",
         "bob-pets",

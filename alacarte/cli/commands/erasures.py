@@ -8,7 +8,7 @@ from uuid import UUID
 
 import typer
 
-from alacarte.cli.backend import local_only, open_local_backend, with_backend
+from alacarte.cli.backend import local_only, open_local_backend, parse_id, with_backend
 from alacarte.cli.errors import EXIT_FAILURE, CommandError, TemporaryFailure
 from alacarte.cli.options import Json
 from alacarte.cli.output import format_value, print_json, print_list, print_message, print_object, print_table
@@ -76,7 +76,7 @@ def verify(
     as_json: Json = False,
 ) -> None:
     """Verify a receipt: its signature, and that what it states is still true in the live stores."""
-    erasure_id = _parse_id(receipt)
+    erasure_id = parse_id(receipt)
     if key is None and erasure_id is not None:
         verdict = backend.verify_receipt(erasure_id)
     elif backend.url is None:
@@ -160,13 +160,6 @@ def write_receipt(receipt: object, out: Path) -> None:
     """Write the receipt to a file as it was signed."""
     out.write_text(json.dumps(receipt, indent=2) + "\n")
     print_message(f"wrote {out}")
-
-
-def _parse_id(text: str) -> UUID | None:
-    try:
-        return UUID(text)
-    except ValueError:
-        return None
 
 
 def _verify_file(path: Path, key: Path | None) -> "ReceiptVerificationResponse":

@@ -8,6 +8,7 @@ from uuid import UUID
 
 import typer
 
+from alacarte.cli.backend import resolve_source
 from alacarte.cli.commands.erasures import print_erasure, write_receipt
 from alacarte.cli.errors import EXIT_INTERRUPTED, CommandError, TemporaryFailure, fail
 from alacarte.cli.options import InTask, Json, SourceName
@@ -46,7 +47,7 @@ def forget(
         raise CommandError("name a shard or a sample, not both")
     if receipt is not None and not wait:
         raise CommandError("the receipt is signed at the end: leave out --no-wait, or use `alacarte erasure receipt`")
-    erasure = _start_erasure(backend, backend.find_source(source, task).id, shard, sample)
+    erasure = _start_erasure(backend, resolve_source(backend, source, task), shard, sample)
     with _continuing(erasure.id):
         print_message(f"nothing of it is served any more; erasure {erasure.id} removes the rest")
         if wait:

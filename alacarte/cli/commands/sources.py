@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from alacarte.cli.backend import local_only, open_local_backend, with_backend, with_client
+from alacarte.cli.backend import local_only, open_local_backend, resolve_source, with_backend, with_client
 from alacarte.cli.commands.forget import forget
 from alacarte.cli.commands.uploads import add, extend, push
 from alacarte.cli.options import InTask, Json, OfTask, SourceName, UserName
@@ -44,7 +44,7 @@ def list_all(backend: "Backend", task: OfTask = None, as_json: Json = False) -> 
 @with_backend
 def show(backend: "Backend", source: SourceName, task: InTask = None, as_json: Json = False) -> None:
     """Show a source, your rights to it, and the training of its shards."""
-    state = backend.get_source(backend.find_source(source, task).id)
+    state = backend.get_source(resolve_source(backend, source, task))
     document = state.model_dump(exclude={"shards"})
     shards = [shard.model_dump() for shard in state.shards]
     if as_json:
@@ -66,8 +66,8 @@ def samples(
     as_json: Json = False,
 ) -> None:
     """List the pictures of a source by their digests, if you may manage or forget it."""
-    source_id = backend.find_source(source, task).id
-    documents = [sample.model_dump() for sample in backend.list_samples(source_id, label)]
+    samples = backend.list_samples(resolve_source(backend, source, task), label)
+    documents = [sample.model_dump() for sample in samples]
     print_list("samples", documents, ("label", "name", "digest", "size_bytes"), as_json=as_json)
 
 

@@ -89,7 +89,7 @@ def _accompany(
 ) -> None:
     """Wait for the service, run the demo if it is due, then show training progress until the end."""
     from alacarte.cli.up import messages
-    from alacarte.cli.up.progress import show_registry_training
+    from alacarte.cli.up.progress import RegistryProgress
 
     url = local_url(settings)
     _wait_until_ready(supervisor, url)
@@ -97,10 +97,10 @@ def _accompany(
     if admin_token is None and not is_demo_shown:
         _print_lines(messages.again_lines(url, how_to_token))
     print_message(f"serving at {url}; Ctrl-C ends it")
-    with show_registry_training(registry) as progress:
-        while True:
-            supervisor.tick()
-            progress.refresh()
+    progress = RegistryProgress(registry)
+    while True:
+        supervisor.tick()
+        progress.refresh()
 
 
 def _wait_until_ready(supervisor: "Supervisor", url: str) -> None:
@@ -123,7 +123,7 @@ def _run_demo(
 ) -> bool:
     """Create the demo, wait until it is trained and print its commands; False if it is not due or has no weights."""
     from alacarte.cli.up import demo, messages
-    from alacarte.cli.up.progress import show_registry_training
+    from alacarte.cli.up.progress import RegistryProgress
     from alacarte.prompting.errors import PromptingError
 
     folder = settings.home / "demo"
@@ -136,10 +136,10 @@ def _run_demo(
         return False
     print_message(f"the demo: four sources of handwritten digits on {backbone}")
     sources = demo.create_sources(registry, folder, backbone)
-    with show_registry_training(registry) as progress:
-        while not all(progress.is_trained(source) for source in sources.values()):
-            supervisor.tick()
-            progress.refresh()
+    progress = RegistryProgress(registry)
+    while not all(progress.is_trained(source) for source in sources.values()):
+        supervisor.tick()
+        progress.refresh()
     created = demo.issue_demo_tokens(registry, folder, sources)
     _print_lines(messages.demo_lines(local_url(settings), created, admin_token, how_to_token))
     demo.mark_finished(folder)  # after the tokens were shown, otherwise the next start issues new ones

@@ -9,8 +9,8 @@ import typer
 from alacarte.cli.errors import EXIT_INTERRUPTED, fail
 from alacarte.cli.options import InTask, Json, Pictures, Skip, SourceName, Within
 from alacarte.cli.output import print_json, print_list, print_message, print_object, print_table
+from alacarte.cli.progress import UploadProgress, show_source_training, show_upload
 from alacarte.cli.prompt_files import find_prompt_files
-from alacarte.cli.upload_progress import UploadProgress, show_source_training, show_upload
 
 if TYPE_CHECKING:
     from alacarte.api.sources import UploadResponse

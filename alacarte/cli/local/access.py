@@ -1,10 +1,7 @@
 """The calls of the client on users, tokens, grants and quotas, carried out on the registry of this machine."""
 
-from collections.abc import Callable
 from datetime import timedelta
 from uuid import UUID
-
-from sqlalchemy.orm import Session
 
 from alacarte.api.literals import Right, Role
 from alacarte.api.users import (
@@ -15,11 +12,9 @@ from alacarte.api.users import (
     UserResponse,
 )
 from alacarte.cli.errors import CommandError
-from alacarte.cli.local.registry import NameOrId, RegistryAccess, all_pages
+from alacarte.cli.local.registry import NameOrId, RegistryAccess
 from registry.access import grants, oidc_subjects, quotas, tokens, users
 from registry.access.caller import OPERATOR
-from registry.db.models.users import User
-from registry.db.paging import Page
 
 
 class LocalAccess(RegistryAccess):
@@ -27,24 +22,21 @@ class LocalAccess(RegistryAccess):
 
     def list_users(self) -> list[UserResponse]:
         """Return all users and groups."""
-        return self._all_users(lambda session, after: users.list_users(session, OPERATOR, after))
+        return self._list(UserResponse, lambda session, after: users.list_users(session, OPERATOR, after))
 
     def get_user(self, user: NameOrId) -> UserResponse:
         """Return the user or group with this name or id."""
-        with self._registry.database.read_transaction() as session:
-            return UserResponse.model_validate(users.find_user(session, OPERATOR, user))
+        return self._read(lambda session: UserResponse.model_validate(users.find_user(session, OPERATOR, user)))
 
     def list_groups(self, user: NameOrId) -> list[UserResponse]:
         """Return the groups of a user."""
-        return self._all_users(
-            lambda session, after: users.list_groups(session, OPERATOR, self._find_user_id(session, user), after)
-        )
+        user_id = self.get_user(user).id
+        return self._list(UserResponse, lambda session, after: users.list_groups(session, OPERATOR, user_id, after))
 
     def list_members(self, group: NameOrId) -> list[UserResponse]:
         """Return the members of a group."""
-        return self._all_users(
-            lambda session, after: users.list_members(session, OPERATOR, self._find_user_id(session, group), after)
-        )
+        group_id = self.get_user(group).id
+        return self._list(UserResponse, lambda session, after: users.list_members(session, OPERATOR, group_id, after))
 
     def create_user(self, name: str, role: Role = "predictor", *, is_group: bool = False) -> UserResponse:
         """Create a user or a group."""
@@ -53,20 +45,17 @@ class LocalAccess(RegistryAccess):
 
     def delete_user(self, user: NameOrId) -> None:
         """Remove a user with their tokens and grants; their sources stay, without an owner."""
-        with self._registry.database.write_transaction() as session:
-            users.remove_user(session, OPERATOR, self._find_user_id(session, user))
+        self._write(lambda session: users.remove_user(session, OPERATOR, self._user_id(session, user)))
 
     def add_member(self, group: NameOrId, user: NameOrId) -> None:
         """Add a user to a group."""
-        with self._registry.database.write_transaction() as session:
-            users.add_member(session, OPERATOR, self._find_user_id(session, group), self._find_user_id(session, user))
+        group_id, user_id = self.get_user(group).id, self.get_user(user).id
+        self._write(lambda session: users.add_member(session, OPERATOR, group_id, user_id))
 
     def remove_member(self, group: NameOrId, user: NameOrId) -> None:
         """Remove a user from a group."""
-        with self._registry.database.write_transaction() as session:
-            users.remove_member(
-                session, OPERATOR, self._find_user_id(session, group), self._find_user_id(session, user)
-            )
+        group_id, user_id = self.get_user(group).id, self.get_user(user).id
+        self._write(lambda session: users.remove_member(session, OPERATOR, group_id, user_id))
 
     def bind_subject(self, user: NameOrId, subject: str, issuer: str | None = None) -> UserResponse:
         """Accept JWTs of an issuer's subject as this user; the default issuer is that of the service's settings."""
@@ -76,31 +65,28 @@ class LocalAccess(RegistryAccess):
         if issuer is None:
             raise CommandError("no issuer is configured: give one with --issuer URL or ALACARTE_OIDC_ISSUER")
         with self._registry.database.write_transaction() as session:
-            user_id = self._find_user_id(session, user)
+            user_id = self._user_id(session, user)
             return UserResponse.model_validate(oidc_subjects.bind_subject(session, OPERATOR, user_id, issuer, subject))
 
     def unbind_subject(self, user: NameOrId) -> None:
         """Stop accepting JWTs of the user's subject."""
-        with self._registry.database.write_transaction() as session:
-            oidc_subjects.unbind_subject(session, OPERATOR, self._find_user_id(session, user))
+        self._write(lambda session: oidc_subjects.unbind_subject(session, OPERATOR, self._user_id(session, user)))
 
     def get_quota(self, user: NameOrId) -> QuotaResponse:
         """Return how much a user stores and may store."""
         with self._registry.database.read_transaction() as session:
-            return self._read_quota(session, user)
+            user_id, default_bytes = self._user_id(session, user), self._registry.default_quota_bytes
+            return QuotaResponse.model_validate(quotas.read_quota(session, OPERATOR, user_id, default_bytes))
 
     def set_quota(self, user: NameOrId, quota_bytes: int | None) -> QuotaResponse:
         """Set how much a user may store; None for the default."""
-        with self._registry.database.write_transaction() as session:
-            quotas.set_quota(session, OPERATOR, self._find_user_id(session, user), quota_bytes)
-            return self._read_quota(session, user)
+        self._write(lambda session: quotas.set_quota(session, OPERATOR, self._user_id(session, user), quota_bytes))
+        return self.get_quota(user)
 
     def list_tokens(self, user: NameOrId | None = None) -> list[TokenResponse]:
         """Return the tokens of a user, or all."""
-        with self._registry.database.read_transaction() as session:
-            user_id = None if user is None else self._find_user_id(session, user)
-            found = all_pages(lambda after: tokens.list_tokens(session, OPERATOR, user_id, after=after))
-            return [TokenResponse.model_validate(token) for token in found]
+        user_id = None if user is None else self.get_user(user).id
+        return self._list(TokenResponse, lambda session, after: tokens.list_tokens(session, OPERATOR, user_id, after))
 
     def create_token(
         self, user: NameOrId | None = None, *, note: str = "", lifetime_s: float | None = None
@@ -110,43 +96,30 @@ class LocalAccess(RegistryAccess):
             raise CommandError("name the user of the token: on this machine you have no user of your own")
         lifetime = None if lifetime_s is None else timedelta(seconds=lifetime_s)
         with self._registry.database.write_transaction() as session:
-            issued = tokens.issue_token(
-                session, OPERATOR, self._find_user_id(session, user), note=note, lifetime=lifetime
-            )
+            user_id = self._user_id(session, user)
+            issued = tokens.issue_token(session, OPERATOR, user_id, note=note, lifetime=lifetime)
             return IssuedTokenResponse(**TokenResponse.model_validate(issued.token).model_dump(), text=issued.text)
 
     def revoke_token(self, token_id: NameOrId) -> None:
         """Revoke a token at once."""
-        with self._registry.database.write_transaction() as session:
-            tokens.revoke_token(session, OPERATOR, UUID(str(token_id)))
+        self._write(lambda session: tokens.revoke_token(session, OPERATOR, UUID(str(token_id))))
 
     def list_grants(self, source: NameOrId | None = None, user: NameOrId | None = None) -> list[GrantResponse]:
         """Return the grants to a source, of a user, or all."""
-        with self._registry.database.read_transaction() as session:
-            source_id = None if source is None else self._find_source_id(session, source)
-            user_id = None if user is None else self._find_user_id(session, user)
-            found = all_pages(lambda after: grants.list_grants(session, OPERATOR, source_id, user_id, after))
-            return [GrantResponse.model_validate(grant) for grant in found]
+        source_id = None if source is None else self._read(lambda session: self._source_id(session, source))
+        user_id = None if user is None else self.get_user(user).id
+        return self._list(
+            GrantResponse, lambda session, after: grants.list_grants(session, OPERATOR, source_id, user_id, after)
+        )
 
     def create_grant(self, user: NameOrId, source: NameOrId, right: Right = "use") -> GrantResponse:
         """Grant a right to a user or group."""
         with self._registry.database.write_transaction() as session:
-            user_id, source_id = self._find_user_id(session, user), self._find_source_id(session, source)
+            user_id, source_id = self._user_id(session, user), self._source_id(session, source)
             return GrantResponse.model_validate(grants.grant_right(session, OPERATOR, user_id, source_id, right))
 
     def revoke_grant(self, user: NameOrId, source: NameOrId, right: Right = "use") -> None:
         """Revoke a right at once."""
         with self._registry.database.write_transaction() as session:
-            user_id, source_id = self._find_user_id(session, user), self._find_source_id(session, source)
+            user_id, source_id = self._user_id(session, user), self._source_id(session, source)
             grants.revoke_right(session, OPERATOR, user_id, source_id, right)
-
-    def _read_quota(self, session: Session, user: NameOrId) -> QuotaResponse:
-        user_id = self._find_user_id(session, user)
-        return QuotaResponse.model_validate(
-            quotas.read_quota(session, OPERATOR, user_id, self._registry.default_quota_bytes)
-        )
-
-    def _all_users(self, list_page: Callable[[Session, str | None], Page[User]]) -> list[UserResponse]:
-        with self._registry.database.read_transaction() as session:
-            found = all_pages(lambda after: list_page(session, after))
-            return [UserResponse.model_validate(user) for user in found]

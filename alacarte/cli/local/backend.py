@@ -9,7 +9,7 @@ from alacarte._client.polling import incomplete_reason
 from alacarte.api.erasures import ErasureResponse, ReceiptVerificationResponse
 from alacarte.cli.local.access import LocalAccess
 from alacarte.cli.local.catalog import LocalCatalog
-from alacarte.cli.local.registry import NameOrId, all_pages
+from alacarte.cli.local.registry import NameOrId
 from registry.access.caller import OPERATOR
 from registry.erasure import request, status
 from registry.erasure.runner import finish_erasure
@@ -22,22 +22,21 @@ class LocalBackend(LocalAccess, LocalCatalog):
 
     def forget_source(self, source: NameOrId) -> ErasureResponse:
         """Forget a source; serving stops at once."""
-        return self.get_erasure(request.forget_source(self._registry, OPERATOR, self._source_id(source)).id)
+        return self.get_erasure(request.forget_source(self._registry, OPERATOR, self._id_to_forget(source)).id)
 
     def forget_shard(self, source: NameOrId, shard_id: NameOrId) -> ErasureResponse:
         """Forget one shard of a source."""
-        source_id, shard = self._source_id(source), UUID(str(shard_id))
+        source_id, shard = self._id_to_forget(source), UUID(str(shard_id))
         return self.get_erasure(request.forget_shard(self._registry, OPERATOR, source_id, shard).id)
 
     def forget_sample(self, source: NameOrId, digest: str) -> ErasureResponse:
         """Forget one picture of a source; its shard is trained again without it."""
-        return self.get_erasure(request.forget_sample(self._registry, OPERATOR, self._source_id(source), digest).id)
+        source_id = self._id_to_forget(source)
+        return self.get_erasure(request.forget_sample(self._registry, OPERATOR, source_id, digest).id)
 
     def list_erasures(self) -> list[ErasureResponse]:
         """Return all erasures."""
-        with self._registry.database.read_transaction() as session:
-            found = all_pages(lambda after: status.list_erasures(session, OPERATOR, after=after))
-            return [ErasureResponse.model_validate(erasure) for erasure in found]
+        return self._list(ErasureResponse, lambda session, after: status.list_erasures(session, OPERATOR, after=after))
 
     def get_erasure(self, erasure_id: NameOrId) -> ErasureResponse:
         """Return an erasure with its steps, and its receipt once it is complete."""
@@ -67,6 +66,6 @@ class LocalBackend(LocalAccess, LocalCatalog):
         """Verify a receipt that somebody kept, by a key or by those that the registry knows."""
         return ReceiptVerificationResponse.model_validate(verify_receipt(self._registry, receipt, public=public_key))
 
-    def _source_id(self, source: NameOrId) -> UUID:
-        with self._registry.database.read_transaction() as session:
-            return self._find_source_id(session, source)
+    def _id_to_forget(self, source: NameOrId) -> UUID:
+        """Return the source's id; an id is not looked up, because the source may already be forgotten."""
+        return source if isinstance(source, UUID) else self.find_source(source).id

@@ -4,8 +4,6 @@ from collections.abc import Callable, Collection, Mapping
 from pathlib import Path
 from uuid import UUID
 
-from sqlalchemy.orm import Session
-
 from alacarte._client.polling import poll, untrained_reason
 from alacarte.api.literals import Composition, Weighting
 from alacarte.api.releases import (
@@ -22,7 +20,7 @@ from alacarte.api.sources import (
     UploadResponse,
 )
 from alacarte.api.tasks import RecipeValue, TaskResponse
-from alacarte.cli.local.registry import NameOrId, RegistryAccess, all_pages
+from alacarte.cli.local.registry import NameOrId, RegistryAccess
 from registry.access.caller import OPERATOR
 from registry.catalog import releases, samples, sources, tasks
 from registry.catalog.source_status import read_source_status
@@ -38,14 +36,11 @@ class LocalCatalog(RegistryAccess):
 
     def list_tasks(self) -> list[TaskResponse]:
         """Return all tasks."""
-        with self._registry.database.read_transaction() as session:
-            found = all_pages(lambda after: tasks.list_tasks(session, after))
-            return [TaskResponse.model_validate(task) for task in found]
+        return self._list(TaskResponse, tasks.list_tasks)
 
     def get_task(self, task: NameOrId) -> TaskResponse:
         """Return the task with this name or id."""
-        with self._registry.database.read_transaction() as session:
-            return TaskResponse.model_validate(tasks.find_task(session, task))
+        return self._read(lambda session: TaskResponse.model_validate(tasks.find_task(session, task)))
 
     def create_task(
         self,
@@ -75,20 +70,19 @@ class LocalCatalog(RegistryAccess):
 
     def delete_task(self, task: NameOrId) -> None:
         """Remove a task that has no sources and no releases."""
-        with self._registry.database.write_transaction() as session:
-            tasks.remove_task(session, OPERATOR, tasks.find_task(session, task).id)
+        self._write(lambda session: tasks.remove_task(session, OPERATOR, tasks.find_task(session, task).id))
 
     def list_sources(self, task: NameOrId | None = None) -> list[SourceResponse]:
         """Return all sources, or those of a task."""
-        with self._registry.database.read_transaction() as session:
-            task_id = self._find_task_id(session, task)
-            found = all_pages(lambda after: sources.list_sources(session, OPERATOR, task_id, after))
-            return [SourceResponse.model_validate(source) for source in found]
+        task_id = self._read(lambda session: self._task_id(session, task))
+        return self._list(
+            SourceResponse, lambda session, after: sources.list_sources(session, OPERATOR, task_id, after)
+        )
 
     def find_source(self, source: NameOrId, task: NameOrId | None = None) -> SourceResponse:
         """Return the source with this name or id, of a task if one is named."""
         with self._registry.database.read_transaction() as session:
-            state = read_source_status(session, OPERATOR, self._find_source_id(session, source, task))
+            state = read_source_status(session, OPERATOR, self._source_id(session, source, task))
             return SourceResponse(
                 id=state.id,
                 task_id=state.task_id,
@@ -104,41 +98,40 @@ class LocalCatalog(RegistryAccess):
         """Return a source with its shards and the state of their training."""
         with self._registry.database.read_transaction() as session:
             return SourceDetailResponse.model_validate(
-                read_source_status(session, OPERATOR, self._find_source_id(session, source))
+                read_source_status(session, OPERATOR, self._source_id(session, source))
             )
 
     def list_samples(self, source: NameOrId, label: str | None = None) -> list[SampleResponse]:
         """Return the pictures of a source."""
-        with self._registry.database.read_transaction() as session:
-            source_id = self._find_source_id(session, source)
-            found = all_pages(lambda after: samples.list_samples(session, OPERATOR, source_id, after, label=label))
-            return [SampleResponse.model_validate(sample) for sample in found]
+        source_id = self._read(lambda session: self._source_id(session, source))
+        return self._list(
+            SampleResponse,
+            lambda session, after: samples.list_samples(session, OPERATOR, source_id, after, label=label),
+        )
 
     def find_sample(self, source: NameOrId, sample: str) -> str:
         """Return the digest of the picture with this digest or file name."""
         with self._registry.database.read_transaction() as session:
-            return samples.find_sample(session, OPERATOR, self._find_source_id(session, source), sample).digest
+            return samples.find_sample(session, OPERATOR, self._source_id(session, source), sample).digest
 
     def cancel_training(self, source: NameOrId) -> int:
         """Stop the training of a source until it is resumed; return the number of shards."""
-        with self._registry.database.write_transaction() as session:
-            return cancel_training(session, OPERATOR, self._find_source_id(session, source))
+        return self._write(lambda session: cancel_training(session, OPERATOR, self._source_id(session, source)))
 
     def resume_training(self, source: NameOrId) -> int:
         """Resume training that was cancelled or is backing off; return the number of shards."""
-        with self._registry.database.write_transaction() as session:
-            return resume_training(session, OPERATOR, self._find_source_id(session, source))
+        return self._write(lambda session: resume_training(session, OPERATOR, self._source_id(session, source)))
 
     def rename_source(self, source: NameOrId, name: str) -> SourceResponse:
         """Rename a source."""
         with self._registry.database.write_transaction() as session:
-            renamed = sources.rename_source(session, OPERATOR, self._find_source_id(session, source), name).id
+            renamed = sources.rename_source(session, OPERATOR, self._source_id(session, source), name).id
         return self.find_source(renamed)
 
     def transfer_source(self, source: NameOrId, user: NameOrId) -> SourceResponse:
         """Give a source to another owner."""
         with self._registry.database.write_transaction() as session:
-            source_id, user_id = self._find_source_id(session, source), self._find_user_id(session, user)
+            source_id, user_id = self._source_id(session, source), self._user_id(session, user)
             sources.transfer_source(session, OPERATOR, source_id, user_id)
         return self.find_source(source_id)
 
@@ -157,7 +150,7 @@ class LocalCatalog(RegistryAccess):
         """Create a source of the pictures in an archive, a folder or a CSV; all or nothing."""
         with self._registry.database.read_transaction() as session:
             task_id = tasks.find_task(session, task).id
-            owner_id = None if owner is None else self._find_user_id(session, owner)
+            owner_id = None if owner is None else self._user_id(session, owner)
         result = upload_source(
             self._registry,
             OPERATOR,
@@ -185,7 +178,7 @@ class LocalCatalog(RegistryAccess):
     ) -> UploadResponse:
         """Add pictures to a source, in new shards."""
         with self._registry.database.read_transaction() as session:
-            source_id = self._find_source_id(session, source)
+            source_id = self._source_id(session, source)
         result = add_samples(
             self._registry,
             OPERATOR,
@@ -217,13 +210,14 @@ class LocalCatalog(RegistryAccess):
 
     def list_releases(self, task: NameOrId | None = None) -> list[ReleaseResponse]:
         """Return all releases, or those of a task."""
-        with self._registry.database.read_transaction() as session:
-            return self._list_releases(session, task)
+        task_id = self._read(lambda session: self._task_id(session, task))
+        return self._list(ReleaseResponse, lambda session, after: releases.list_releases(session, task_id, after))
 
     def get_release(self, release: NameOrId, task: NameOrId | None = None) -> ReleaseDetailResponse:
         """Return a release with the prompts it pins and those it lost to erasures."""
+        release_id = self._release_id(release, task)
         with self._registry.database.read_transaction() as session:
-            contents = releases.read_release(session, OPERATOR, self._find_release_id(session, release, task))
+            contents = releases.read_release(session, OPERATOR, release_id)
             return ReleaseDetailResponse(
                 **ReleaseResponse.model_validate(contents.release).model_dump(),
                 members=[ReleaseMemberResponse.model_validate(member) for member in contents.members],
@@ -238,19 +232,13 @@ class LocalCatalog(RegistryAccess):
 
     def delete_release(self, release: NameOrId, task: NameOrId | None = None) -> None:
         """Remove a release; its prompts stay."""
-        with self._registry.database.write_transaction() as session:
-            releases.remove_release(session, OPERATOR, self._find_release_id(session, release, task))
+        release_id = self._release_id(release, task)
+        self._write(lambda session: releases.remove_release(session, OPERATOR, release_id))
 
-    def _list_releases(self, session: Session, task: NameOrId | None) -> list[ReleaseResponse]:
-        task_id = self._find_task_id(session, task)
-        found = all_pages(lambda after: releases.list_releases(session, task_id, after))
-        return [ReleaseResponse.model_validate(release) for release in found]
-
-    def _find_release_id(self, session: Session, release: NameOrId, task: NameOrId | None) -> UUID:
+    def _release_id(self, release: NameOrId, task: NameOrId | None) -> UUID:
+        wanted = str(release)
         found = [
-            known.id
-            for known in self._list_releases(session, task)
-            if str(release) == known.name or str(release).lower() == str(known.id)
+            known.id for known in self.list_releases(task) if wanted == known.name or wanted.lower() == str(known.id)
         ]
         if not found:
             raise NotFound("release", release)

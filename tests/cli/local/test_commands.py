@@ -69,6 +69,7 @@ def test_the_whole_story_of_a_source(pictures: Path, tmp_path: Path) -> None:
 
     gone = run_json("source", "forget", "pets")
     assert gone["state"] == "complete"
+    assert run_json("source", "forget", gone["source_id"])["id"] == gone["id"]  # a repeated request starts nothing new
     release = run_json("release", "show", "v1", "--task", "animals")
     assert (len(release["prompts"]), len(release["losses"])) == (0, 2)
     assert run_json("grant", "list")["grants"] == []

@@ -36,6 +36,7 @@ def test_a_source_is_forgotten_with_a_receipt_that_verifies(
     assert (shown.code, "write_claims" in shown.out) == (0, True)
     assert json.loads(again.read_text()) == gone["receipt"]
     assert json_as("admin", "erasure", "verify", gone["id"])["holds"] is True
+    assert json_as("admin", "source", "forget", source)["id"] == gone["id"]  # a repeated request starts nothing new
     assert "signature" in run_as("admin", "erasure", "verify", gone["id"]).out
 
 

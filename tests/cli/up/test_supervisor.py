@@ -7,7 +7,6 @@ import socket
 import subprocess
 import sys
 from collections.abc import Iterator
-from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 from uuid import UUID
@@ -23,7 +22,7 @@ from alacarte.cli.errors import CommandError
 from alacarte.cli.up import worker_process
 from alacarte.cli.up.demo import choose_backbone
 from alacarte.cli.up.messages import predict_line
-from alacarte.cli.up.progress import Lines
+from alacarte.cli.up.progress import RegistryProgress
 from alacarte.cli.up.supervisor import Supervisor
 from alacarte.cli.up.worker_process import MODULE, WorkerProcess
 from alacarte.prompting.backbone.weights import DEFAULT_BACKBONE
@@ -182,24 +181,25 @@ def test_the_service_is_reached_from_here_wherever_it_listens(host: str, url: st
     assert local_url(ServiceSettings(host=host, port=80)) == url
 
 
-def state(progress: float, error: str | None = None) -> SourceStatus:
+def status(progress: float, error: str | None = None) -> SourceStatus:
     shard = ShardStatus(UUID(int=1), 0, 1, 4, 9, "training", progress, 0, None, error, None)
     return SourceStatus(
         UUID(int=2), UUID(int=3), "ann", None, datetime(2025, 1, 1, tzinfo=UTC), frozenset(), ("cat",), (shard,)
     )
 
 
-def test_progress_is_told_step_by_step_and_faults_when_they_are_new() -> None:
-    told: list[str] = []
-    show = Lines(told.append)
+@on_sqlite
+def test_progress_is_printed_in_steps_and_errors_when_they_are_new(
+    registry: Registry, capsys: pytest.CaptureFixture[str]
+) -> None:
+    progress = RegistryProgress(registry)
 
-    for progress in (0.0, 0.1, 0.3, 0.4, 0.99):
-        show(state(progress))
-    show(state(0.99, "no disk"))
-    show(state(0.99, "no disk"))
-    show(replace(state(1.0), id=UUID(int=2)))
+    for done in (0.0, 0.1, 0.3, 0.4, 0.99):
+        progress.show(status(done))
+    for done in (0.99, 0.99, 1.0):
+        progress.show(status(done, "no disk" if done < 1 else None))
 
-    assert told == [
+    assert capsys.readouterr().err.splitlines() == [
         "ann: 0 % trained",
         "ann: 30 % trained",
         "ann: 99 % trained",

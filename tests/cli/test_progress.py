@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from alacarte.cli.training_progress import MAX_LINES, format_duration, show_training
+from alacarte.cli.progress import MAX_LINES, format_duration, show_training
 from trainer.optimize import EpochProgress
 
 SAMPLES = {"shard-0": 3, "shard-1": 5}
@@ -19,9 +19,9 @@ class Terminal(io.StringIO):
 
 
 def train(epochs: int) -> None:
-    with show_training(SAMPLES, epochs) as callback_for:
+    with show_training(SAMPLES, epochs) as make_callback:
         for name in SAMPLES:
-            report = callback_for(name)
+            report = make_callback(name)
             for epoch in range(1, epochs + 1):
                 report(EpochProgress(epoch, epochs, loss=1 / epoch, rate=0.1))
 
@@ -34,7 +34,7 @@ def test_lines_are_few_and_the_last_epoch_is_among_them(epochs: int, capsys: pyt
     lines = told.err.splitlines()
     assert told.out == ""
     assert len(lines) <= 2 * (MAX_LINES + 1)
-    assert lines[-1] == f"shard-1: epoch {epochs} of {epochs}, loss {1 / epochs:.3f}, 0:00 left"
+    assert lines[-1] == f"shard-1 (2 of 2): epoch {epochs} of {epochs}, loss {1 / epochs:.3f}, 0:00 left"
 
 
 def test_a_terminal_sees_a_bar_with_the_loss(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -45,7 +45,7 @@ def test_a_terminal_sees_a_bar_with_the_loss(monkeypatch: pytest.MonkeyPatch) ->
 
     shown = terminal.getvalue()
     assert "shard-1 (2 of 2)" in shown
-    assert "epoch 4/4, loss 0.250" in shown
+    assert "epoch 4 of 4, loss 0.250" in shown
 
 
 @given(st.integers(0, 10**6))
