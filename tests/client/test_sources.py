@@ -84,12 +84,12 @@ def test_samples_are_added_and_unreadable_ones_skipped(
 
 def test_a_wait_timeout_says_what_is_not_trained(deployment: Deployment, client_of: ClientOf) -> None:
     source = deployment.add_source(samples=2)
-    seen: list[float] = []
+    reported: list[float] = []
 
     with pytest.raises(WaitTimeout, match=r"1 of 1 shards of .* are not trained, after 0\.2 s"):
-        client_of("admin").wait_until_trained(source, 0.2, on_progress=lambda state: seen.append(state.progress))
+        client_of("admin").wait_until_trained(source, 0.2, on_progress=lambda state: reported.append(state.progress))
 
-    assert set(seen) == {0.0}
+    assert set(reported) == {0.0}
 
 
 def test_stopped_training_is_not_waited_for(deployment: Deployment, client_of: ClientOf) -> None:
