@@ -31,8 +31,8 @@ class TokenCache:
         entry = self._entries.get(credential.public_id)
         if entry is None:
             return None
-        _, kept, caller = entry
-        return caller if credential.matches(kept) else None
+        _, stored_value, caller = entry
+        return caller if credential.matches(stored_value) else None
 
     def put(self, credential: Credential, caller: Caller) -> None:
         """Cache the caller whom SQL has just confirmed."""

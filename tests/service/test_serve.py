@@ -70,6 +70,12 @@ def port_of(log: Path, started: subprocess.Popen[bytes]) -> int:
     return ports[0]
 
 
+def add_admin_and_task(registry: Registry) -> str:
+    with registry.database.write_transaction() as session:
+        create_task(session, OPERATOR, "animals", backbone="vit")
+        return issue_token(session, OPERATOR, create_user(session, OPERATOR, "admin", "admin").id).text
+
+
 def is_refused(port: int) -> bool:
     try:
         socket.create_connection(("127.0.0.1", port), timeout=5).close()
@@ -81,10 +87,7 @@ def is_refused(port: int) -> bool:
 def test_running_requests_are_finished_before_a_shutdown(
     registry: Registry, environment: dict[str, str], tmp_path: Path
 ) -> None:
-    with registry.database.write_transaction() as session:
-        admin = create_user(session, OPERATOR, "admin", "admin")
-        token = issue_token(session, OPERATOR, admin.id).text
-        create_task(session, OPERATOR, "animals", backbone="vit")
+    token = add_admin_and_task(registry)
     body = archive()
     log = tmp_path / "log"
     with process(environment, log) as started:
@@ -116,10 +119,7 @@ def test_running_requests_are_finished_before_a_shutdown(
 def test_requests_that_outlast_the_drain_get_503(
     registry: Registry, environment: dict[str, str], tmp_path: Path
 ) -> None:
-    with registry.database.write_transaction() as session:
-        admin = create_user(session, OPERATOR, "admin", "admin")
-        token = issue_token(session, OPERATOR, admin.id).text
-        create_task(session, OPERATOR, "animals", backbone="vit")
+    token = add_admin_and_task(registry)
     log = tmp_path / "log"
     with process(environment | {"ALACARTE_DRAIN_S": "1", "ALACARTE_READ_TIMEOUT_S": "5"}, log) as started:
         port = port_of(log, started)

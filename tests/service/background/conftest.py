@@ -2,6 +2,8 @@
 
 import pytest
 
+from tests.service.engine.conftest import harness  # noqa: F401  # a fixture
+
 
 @pytest.fixture
 def home() -> str:

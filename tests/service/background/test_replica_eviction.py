@@ -2,12 +2,12 @@
 
 import asyncio
 import dataclasses
-from collections.abc import Awaitable, Iterator
+from collections.abc import AsyncIterator, Awaitable
+from contextlib import asynccontextmanager
 
 import pytest
 from sqlalchemy import select, update
 
-from alacarte.prompting.backbone.vit import Backbone
 from registry.access.caller import OPERATOR
 from registry.access.usable_prompts import UsablePrompt
 from registry.db.clock import seconds_from_now
@@ -20,21 +20,13 @@ from service.engine.engine import Engine
 from service.engine.settings import EngineSettings
 from tests.prompting.reference import small_backbone, small_prompt
 from tests.registry.factories import make_prompt, make_shard, make_source, make_task
-from tests.service.engine.fixtures import EngineHarness, picture, until
+from tests.service.engine.fixtures import EngineHarness, PausePoint, picture, until
 
 pytestmark = pytest.mark.anyio
 
 
-@pytest.fixture
-def harness(backbone: Backbone, monkeypatch: pytest.MonkeyPatch) -> Iterator[EngineHarness]:
-    harness = EngineHarness(backbone)
-    monkeypatch.setattr(backbone, "embed", harness.embed)
-    yield harness
-    harness.resume_all()
-
-
 class ReplicaWithEngine:
-    """A replica with a prompt of one source, and a prediction with it that can be abandoned."""
+    """A registered replica with a prompt of one source, and a prediction with it that can be abandoned."""
 
     def __init__(self, registry: Registry, harness: EngineHarness, engine: Engine) -> None:
         self.registry = registry
@@ -59,8 +51,23 @@ class ReplicaWithEngine:
         with pytest.raises(asyncio.CancelledError):
             await predicting
 
-    def forget(self) -> int:
-        return forget_source(self.registry, OPERATOR, self.prompt.source_id).epoch
+    async def abandon_at(self, point: PausePoint) -> None:
+        """Begin a prediction, pause it at a point, and cancel it there."""
+        point.pause()
+        await self.abandon_prediction(point.wait_until_reached())
+
+    async def report_after_forgetting(self) -> tuple[int, int]:
+        """Forget the source, poll twice, and return the epoch of the erasure and the reported one."""
+        epoch = forget_source(self.registry, OPERATOR, self.prompt.source_id).epoch
+        await self.sync.poll()
+        await self.sync.poll()
+        return epoch, self.epochs()[0]
+
+    async def report_after_eviction(self) -> int:
+        """Wait until the prompt has left the memory, poll, and return the reported epoch."""
+        await until(lambda: not self.has_prompt())
+        await self.sync.poll()
+        return self.epochs()[0]
 
     def has_prompt(self) -> bool:
         return self.engine.has_in_memory(self._is_its_source)
@@ -73,113 +80,85 @@ class ReplicaWithEngine:
             return list(session.scalars(select(Replica.epoch)))
 
 
-async def test_an_abandoned_pass_delays_the_report(registry: Registry, harness: EngineHarness) -> None:
-    async with harness.engine() as engine:
+@pytest.fixture
+async def replica(registry: Registry, harness: EngineHarness) -> AsyncIterator[ReplicaWithEngine]:
+    async with run_replica(registry, harness, harness.new_engine()) as replica:
+        yield replica
+
+
+@asynccontextmanager
+async def run_replica(registry: Registry, harness: EngineHarness, engine: Engine) -> AsyncIterator[ReplicaWithEngine]:
+    async with engine:
         replica = ReplicaWithEngine(registry, harness, engine)
         await replica.sync.poll()
-        harness.forward_pause.pause()
-        await replica.abandon_prediction(harness.forward_pause.wait_until_reached())
-        epoch = replica.forget()
-
-        await replica.sync.poll()
-        await replica.sync.poll()
-
-        assert replica.has_prompt()
-        assert replica.epochs()[0] < epoch
-        harness.forward_pause.resume()
-        await until(lambda: not replica.has_prompt())
-        await replica.sync.poll()
-        assert replica.epochs()[0] >= epoch
+        yield replica
+        harness.resume_all()
 
 
-async def test_an_abandoned_read_delays_the_report(registry: Registry, harness: EngineHarness) -> None:
-    async with harness.engine() as engine:
-        replica = ReplicaWithEngine(registry, harness, engine)
-        await replica.sync.poll()
-        harness.read_pause.pause()
-        await replica.abandon_prediction(harness.read_pause.wait_until_reached())
-        epoch = replica.forget()
+@pytest.mark.parametrize("point", ["forward_pause", "read_pause"])
+async def test_an_abandoned_pass_or_read_delays_the_report(replica: ReplicaWithEngine, point: str) -> None:
+    pause: PausePoint = getattr(replica.harness, point)
+    await replica.abandon_at(pause)
 
-        await replica.sync.poll()
+    epoch, reported = await replica.report_after_forgetting()
 
-        assert replica.has_prompt()
-        assert replica.epochs()[0] < epoch
-        harness.read_pause.resume()
-        await until(lambda: not replica.has_prompt())
-        await replica.sync.poll()
-        assert replica.epochs()[0] >= epoch
+    assert replica.has_prompt()
+    assert reported < epoch
+    pause.resume()
+    assert await replica.report_after_eviction() >= epoch
 
 
-async def test_an_abandoned_picture_in_the_queue_delays_the_report(registry: Registry, harness: EngineHarness) -> None:
+async def test_an_abandoned_picture_in_the_queue_delays_the_report(replica: ReplicaWithEngine) -> None:
+    harness, engine = replica.harness, replica.engine
     other = harness.add(small_prompt(harness.backbone, seed=5))
-    async with harness.engine() as engine:
-        replica = ReplicaWithEngine(registry, harness, engine)
-        await replica.sync.poll()
-        harness.forward_pause.pause()
-        running = asyncio.create_task(harness.predict(engine, [picture(1)], [other]))
-        await harness.forward_pause.wait_until_reached()
-        await replica.abandon_prediction(until(lambda: engine.stats().ready_pictures == 1))
-        epoch = replica.forget()
+    harness.forward_pause.pause()
+    running = asyncio.create_task(harness.predict(engine, [picture(1)], [other]))
+    await harness.forward_pause.wait_until_reached()
+    await replica.abandon_prediction(until(lambda: engine.stats().ready_pictures == 1))
 
-        await replica.sync.poll()
+    epoch, reported = await replica.report_after_forgetting()
 
-        assert replica.epochs()[0] < epoch
-        harness.forward_pause.resume()
-        await running
-        await until(lambda: not replica.has_prompt())
-        await replica.sync.poll()
-        assert replica.epochs()[0] >= epoch
+    assert reported < epoch
+    harness.forward_pause.resume()
+    await running
+    assert await replica.report_after_eviction() >= epoch
 
 
-async def test_a_cached_prompt_is_evicted_at_once(registry: Registry, harness: EngineHarness) -> None:
-    async with harness.engine() as engine:
-        replica = ReplicaWithEngine(registry, harness, engine)
-        await replica.sync.poll()
-        await replica.predict()
-        assert replica.has_prompt()
-        epoch = replica.forget()
+async def test_a_cached_prompt_is_evicted_at_once(replica: ReplicaWithEngine) -> None:
+    await replica.predict()
+    assert replica.has_prompt()
 
-        await replica.sync.poll()
+    epoch, reported = await replica.report_after_forgetting()
 
-        assert not replica.has_prompt()
-        assert replica.epochs()[0] >= epoch
+    assert not replica.has_prompt()
+    assert reported >= epoch
 
 
 async def test_a_replica_does_not_register_again_before_its_last_pass_has_ended(
-    registry: Registry, harness: EngineHarness, monkeypatch: pytest.MonkeyPatch
+    registry: Registry, replica: ReplicaWithEngine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("service.background.replica_sync.RENEW_SECONDS", 0.0)
-    async with harness.engine() as engine:
-        replica = ReplicaWithEngine(registry, harness, engine)
-        await replica.sync.poll()
-        harness.forward_pause.pause()
-        await replica.abandon_prediction(harness.forward_pause.wait_until_reached())
-        with registry.database.write_transaction() as session:
-            session.execute(update(Replica).values(expires_at=seconds_from_now(-1)))
+    await replica.abandon_at(replica.harness.forward_pause)
+    with registry.database.write_transaction() as session:
+        session.execute(update(Replica).values(expires_at=seconds_from_now(-1)))
 
-        await replica.sync.poll()
-        await replica.sync.poll()
-        assert not replica.sync.is_registered
+    await replica.sync.poll()
+    await replica.sync.poll()
+    assert not replica.sync.is_registered
 
-        harness.forward_pause.resume()
-        await until(lambda: not replica.has_prompt())
-        await replica.sync.poll()
-        assert replica.sync.is_registered
+    replica.harness.forward_pause.resume()
+    await replica.report_after_eviction()
+    assert replica.sync.is_registered
 
 
 async def test_a_replica_that_leaves_during_a_pass_stays_registered_until_its_lease_expires(
-    registry: Registry, harness: EngineHarness
+    replica: ReplicaWithEngine,
 ) -> None:
-    async with harness.engine() as engine:
-        replica = ReplicaWithEngine(registry, harness, engine)
-        await replica.sync.poll()
-        harness.forward_pause.pause()
-        await replica.abandon_prediction(harness.forward_pause.wait_until_reached())
+    await replica.abandon_at(replica.harness.forward_pause)
 
-        await replica.sync.leave()
+    await replica.sync.leave()
 
-        assert len(replica.epochs()) == 1
-        harness.forward_pause.resume()
+    assert len(replica.epochs()) == 1
 
 
 async def test_the_prompts_of_an_evicted_backbone_that_is_still_in_use_count(
@@ -187,27 +166,23 @@ async def test_the_prompts_of_an_evicted_backbone_that_is_still_in_use_count(
 ) -> None:
     settings = EngineSettings(backbones=1, decode_threads=1)
     backbones = {harness.task.backbone: harness.backbone, "another": small_backbone()}
-    async with Engine(BackboneCache(settings, lambda name, *_: backbones[name]), harness.read, settings) as engine:
-        replica = ReplicaWithEngine(registry, harness, engine)
-        await replica.sync.poll()
+    engine = Engine(BackboneCache(settings, lambda name, *_: backbones[name]), harness.read, settings)
+    async with run_replica(registry, harness, engine) as replica:
+        following: list[asyncio.Task[object]] = []
+
+        async def displace_backbone() -> None:
+            await harness.forward_pause.wait_until_reached()
+            harness.task = dataclasses.replace(harness.task, backbone="another")
+            other = harness.add(small_prompt(harness.backbone, seed=5))
+            following.append(asyncio.create_task(harness.predict(engine, [picture(1)], [other])))
+            await until(lambda: engine.stats().ready_pictures == 1)
+
         harness.forward_pause.pause()
-        predicting = asyncio.create_task(replica.predict())
-        await harness.forward_pause.wait_until_reached()
-        harness.task = dataclasses.replace(harness.task, backbone="another")
-        following = asyncio.create_task(
-            harness.predict(engine, [picture(1)], [harness.add(small_prompt(harness.backbone, seed=5))])
-        )
-        await until(lambda: engine.stats().ready_pictures == 1)
-        predicting.cancel()
-        with pytest.raises(asyncio.CancelledError):
-            await predicting
-        epoch = replica.forget()
+        await replica.abandon_prediction(displace_backbone())
 
-        await replica.sync.poll()
+        epoch, reported = await replica.report_after_forgetting()
 
-        assert replica.epochs()[0] < epoch
+        assert reported < epoch
         harness.forward_pause.resume()
-        await following
-        await until(lambda: not replica.has_prompt())
-        await replica.sync.poll()
-        assert replica.epochs()[0] >= epoch
+        await following[0]
+        assert await replica.report_after_eviction() >= epoch

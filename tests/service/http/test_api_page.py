@@ -1,4 +1,4 @@
-"""The page of examples asks only what the service answers."""
+"""Every call in API.md exists."""
 
 import re
 from pathlib import Path
@@ -17,7 +17,7 @@ def method_of(options: str) -> str:
     return "POST" if re.search(r"(^| )(-F|-d|--data-binary) ", options) else "GET"
 
 
-def test_every_call_of_the_page_is_one_of_the_service() -> None:
+def test_every_call_of_the_page_has_a_route() -> None:
     calls = CALL.findall(PAGE)
     routes = [route for module in ROUTES for route in module.router.routes]
 
@@ -27,5 +27,5 @@ def test_every_call_of_the_page_is_one_of_the_service() -> None:
         assert any(route.matches(scope)[0] is Match.FULL for route in routes), f"{scope['method']} {path}"
 
 
-def test_no_token_is_shown_whole() -> None:
+def test_the_page_shows_no_complete_token() -> None:
     assert not re.search(r"alc_[a-z2-7]{12}_[\w-]{10}", PAGE)

@@ -4,7 +4,7 @@ import json
 import struct
 import zlib
 from base64 import b64encode
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 from uuid import UUID
 
@@ -233,28 +233,21 @@ def after_each_read(monkeypatch: pytest.MonkeyPatch, *actions: Any) -> None:
     monkeypatch.setattr(rights_recheck, "read_usable_prompts", read)
 
 
-def test_a_source_that_is_forgotten_in_flight_is_not_in_the_answer(
-    deployment: Deployment, monkeypatch: pytest.MonkeyPatch
+def revoke_use(deployment: Deployment, source: UUID, who: str = "user") -> None:
+    with deployment.registry.database.write_transaction() as session:
+        revoke_right(session, OPERATOR, deployment.users[who], source, "use")
+
+
+@pytest.mark.parametrize(
+    "withdraw",
+    [lambda deployment, source: forget_source(deployment.registry, OPERATOR, source), revoke_use],
+    ids=["forgotten", "revoked"],
+)
+def test_a_source_that_is_withdrawn_in_flight_is_not_in_the_answer(
+    withdraw: Callable[[Deployment, UUID], object], deployment: Deployment, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     first, second = new_source(deployment, 1), new_source(deployment, 2)
-    after_each_read(monkeypatch, lambda: forget_source(deployment.registry, OPERATOR, UUID(second)))
-
-    response = predict(deployment, [picture(9)])
-
-    assert first in response["sources"]
-    assert second not in response["sources"]
-
-
-def test_a_grant_that_is_revoked_in_flight_is_not_in_the_answer(
-    deployment: Deployment, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    first, second = new_source(deployment, 1), new_source(deployment, 2)
-
-    def revoke() -> None:
-        with deployment.registry.database.write_transaction() as session:
-            revoke_right(session, OPERATOR, deployment.users["user"], UUID(second), "use")
-
-    after_each_read(monkeypatch, revoke)
+    after_each_read(monkeypatch, lambda: withdraw(deployment, UUID(second)))
 
     response = predict(deployment, [picture(9)])
 
@@ -305,5 +298,4 @@ def test_a_new_grant_counts_at_once(deployment: Deployment) -> None:
     try:
         assert predict(deployment, [picture()], who="stranger")["sources"] == [source]
     finally:
-        with deployment.registry.database.write_transaction() as session:
-            revoke_right(session, OPERATOR, deployment.users["stranger"], UUID(source), "use")
+        revoke_use(deployment, UUID(source), "stranger")
