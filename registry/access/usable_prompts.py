@@ -11,6 +11,7 @@ from uuid import UUID
 
 from sqlalchemy import (
     CTE,
+    Boolean,
     ColumnElement,
     CompoundSelect,
     ScalarSelect,
@@ -26,7 +27,11 @@ from sqlalchemy import (
     union,
     union_all,
 )
+from sqlalchemy.ext.compiler import compiles
 from sqlalchemy.orm import InstrumentedAttribute, aliased
+from sqlalchemy.sql.compiler import SQLCompiler
+from sqlalchemy.sql.functions import FunctionElement
+from sqlalchemy.sql.operators import OperatorType
 
 from alacarte.api.limits import MAX_NAMED_SOURCES
 from alacarte.api.literals import Composition, Role, Weighting
@@ -37,7 +42,6 @@ from registry.db.database import Database
 from registry.db.models.catalog import Source, Task
 from registry.db.models.prompts import Prompt, Release, ReleasePrompt
 from registry.db.models.users import Grant, Membership
-from registry.db.subquery import in_subquery
 from registry.errors import Invalid, NotFound, Unauthenticated
 from registry.storage.keys import prompt_key
 
@@ -327,3 +331,32 @@ def _require_sources(named_sources: Collection[str | UUID], names: Mapping[UUID,
     for source in named_sources:
         if source not in usable:
             raise NotFound("source", source)
+
+
+class in_subquery(FunctionElement[bool]):  # noqa: N801  # reads as a function in a statement
+    """The condition that a column has one of the few values of a subquery.
+
+    A join would mean the same, but only we know that the subquery yields a handful of values. PostgreSQL would rather
+    scan a table than look up as many as it expects, and SQLite would build an index for every query.
+    """
+
+    type = Boolean()
+    inherit_cache = True
+
+    def __init__(self, column: Any, subquery: Any) -> None:  # Any: a column of any type, a statement of that column
+        super().__init__(column, subquery.scalar_subquery())
+
+    def self_group(self, against: OperatorType | None = None) -> "in_subquery":  # noqa: ARG002  # SQLAlchemy's signature
+        return self  # a condition already; the `= 1` that SQLAlchemy adds on SQLite would prevent the use of indexes
+
+
+@compiles(in_subquery, "postgresql")
+def _in_subquery_on_postgresql(element: in_subquery, compiler: SQLCompiler, **kw: Any) -> str:  # Any: SQLAlchemy's own
+    column, subquery = (compiler.process(clause, **kw) for clause in element.clauses)
+    return f"{column} = ANY (ARRAY{subquery})"
+
+
+@compiles(in_subquery, "sqlite")
+def _in_subquery_on_sqlite(element: in_subquery, compiler: SQLCompiler, **kw: Any) -> str:
+    column, subquery = (compiler.process(clause, **kw) for clause in element.clauses)
+    return f"{column} IN {subquery}"

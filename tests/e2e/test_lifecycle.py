@@ -21,6 +21,7 @@ from registry.storage.keys import source_prefix
 from service.settings import ServiceSettings
 from tests.cli.fixtures import draw
 from tests.e2e.expected_answers import digest_without_forgotten, predict_directly, prompts_in, published
+from tests.registry.database_fixtures import sqlite_only
 from tests.service.server_fixture import serve
 
 BACKBONE, SIZE = "vit_tiny_patch16_224", 32
@@ -119,7 +120,7 @@ def test_upload_train_grant_predict_forget(
     assert {file.name for file in registry.scratch.folder.iterdir()} <= {"scratch-id"}
 
 
-@pytest.mark.parametrize("backend", ["sqlite-folder"], indirect=True)
+@sqlite_only
 def test_a_source_with_one_label_is_trained_and_composed_with_others(
     registry: Registry, environment: dict[str, str], url: str, tmp_path: Path
 ) -> None:

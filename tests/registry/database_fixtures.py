@@ -15,6 +15,9 @@ from registry.storage.scratch import ScratchSpace
 from registry.storage.store import ObjectStore
 from tests.servers.postgres import PostgresServer
 
+# For tests that do not depend on the backend.
+sqlite_only = pytest.mark.parametrize("backend", ["sqlite-folder"], indirect=True)
+
 
 @pytest.fixture(scope="session")
 def postgres_template(postgres_server: PostgresServer) -> str:

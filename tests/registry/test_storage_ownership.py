@@ -18,8 +18,7 @@ from registry.registry import Registry
 from registry.storage.folder import FolderStore
 from registry.storage.ownership import OWNERSHIP_KEY, StoreOwnershipError, mark_store, require_own_store
 from tests.registry.crash.conftest import write_archive
-
-on_sqlite = pytest.mark.parametrize("backend", ["sqlite-folder"], indirect=True)
+from tests.registry.database_fixtures import sqlite_only
 
 
 @pytest.fixture
@@ -52,7 +51,7 @@ def test_a_store_without_the_registrys_id_accepts_no_upload(
     assert list(empty.list_all("")) == []
 
 
-@on_sqlite
+@sqlite_only
 def test_nothing_is_signed_while_the_disk_is_not_mounted(
     registry: Registry, empty: FolderStore, tmp_path: Path
 ) -> None:
@@ -69,7 +68,7 @@ def test_nothing_is_signed_while_the_disk_is_not_mounted(
     assert list(registry.objects.list_all("sources/")) == []
 
 
-@on_sqlite
+@sqlite_only
 def test_the_store_of_another_registry_is_neither_marked_nor_repaired(
     registry: Registry, sqlite_template: Path, tmp_path: Path
 ) -> None:
@@ -92,7 +91,7 @@ def test_the_store_of_another_registry_is_neither_marked_nor_repaired(
     assert [found.key for found in registry.objects.list_all("")] == before
 
 
-@on_sqlite
+@sqlite_only
 def test_a_store_without_an_id_gets_one_if_it_has_the_registrys_objects(
     registry: Registry, empty: FolderStore, tmp_path: Path
 ) -> None:

@@ -31,9 +31,9 @@ from registry.access.users import create_user
 from registry.catalog.source_status import ShardStatus, SourceStatus
 from registry.registry import Registry
 from service.settings import ServiceSettings
+from tests.registry.database_fixtures import sqlite_only
 from tests.servers.processes import wait_until
 
-on_sqlite = pytest.mark.parametrize("backend", ["sqlite-folder"], indirect=True)
 TIMEOUT_SECONDS = 60
 
 
@@ -120,7 +120,7 @@ def test_a_worker_that_ignores_sigterm_is_killed(tmp_path: Path, monkeypatch: py
     assert not is_alive(worker.pid)
 
 
-@on_sqlite
+@sqlite_only
 def test_a_worker_ends_when_its_parent_is_gone(registry: Registry, environment: dict[str, str]) -> None:
     command = [sys.executable, "-m", MODULE, "work", "--weights", "random"]
     with subprocess.Popen(command, env=environment, stdin=subprocess.PIPE, stderr=subprocess.DEVNULL) as worker:
@@ -146,13 +146,13 @@ def test_a_host_that_is_not_this_machine_is_not_blamed_on_the_port(host: str) ->
     assert "--port" not in str(caught.value)
 
 
-@on_sqlite
+@sqlite_only
 def test_there_is_a_first_admin_once(registry: Registry) -> None:
     assert create_first_admin(registry) is not None
     assert create_first_admin(registry) is None
 
 
-@on_sqlite
+@sqlite_only
 def test_an_admin_who_is_there_is_the_first(registry: Registry) -> None:
     with registry.database.write_transaction() as session:
         create_user(session, OPERATOR, "root", "admin")

@@ -26,13 +26,13 @@ from registry.registry import Registry, open_registry
 from registry.settings import RegistrySettings
 from tests.cli.fixtures import draw, run
 from tests.cli.up.test_supervisor import is_alive
+from tests.registry.database_fixtures import sqlite_only
 from tests.servers.processes import wait_until
 from tests.trainer.worker.fixtures import ENDLESS, add_source, add_task, is_training, load_shards
 
 ROOT = Path(__file__).parents[3]
 TIMEOUT_SECONDS = 120
 SERVING = "serving at "
-on_sqlite = pytest.mark.parametrize("backend", ["sqlite-folder"], indirect=True)
 
 
 # A demo that is trained within seconds.
@@ -175,7 +175,7 @@ def children_of(pid: int) -> list[int]:
     return [int(line) for line in listed.split()]
 
 
-@on_sqlite
+@sqlite_only
 def test_a_demo_that_was_interrupted_is_finished_and_one_that_was_finished_never_comes_again(
     registry: Registry, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -200,7 +200,7 @@ def test_a_demo_that_was_interrupted_is_finished_and_one_that_was_finished_never
     assert not any(token in repr(created) for token in created.tokens.values())
 
 
-@on_sqlite
+@sqlite_only
 def test_a_registry_with_work_of_its_own_gets_no_demo(registry: Registry, tmp_path: Path) -> None:
     add_task(registry)
 

@@ -14,9 +14,8 @@ from registry.db.models.catalog import Shard, Source
 from registry.db.models.users import Grant
 from registry.errors import Conflict, Forbidden, Invalid, NotFound
 from registry.ids import new_id
+from tests.registry.database_fixtures import sqlite_only
 from tests.registry.factories import make_sample, make_shard, make_source, make_task, make_user
-
-embedded = pytest.mark.parametrize("backend", ["sqlite-folder"], indirect=True)  # what no home has a say in
 
 
 def make_full(session: Session) -> tuple[Source, Shard]:
@@ -44,7 +43,7 @@ def test_all_samples_come_in_pages_in_the_order_of_their_digests(database: Datab
         assert rest.next is None
 
 
-@embedded
+@sqlite_only
 def test_the_samples_of_one_label_can_be_asked_for(database: Database) -> None:
     with database.write_transaction() as session:
         source, shard = make_full(session)
@@ -54,7 +53,7 @@ def test_the_samples_of_one_label_can_be_asked_for(database: Database) -> None:
         assert list_samples(session, OPERATOR, source.id, label="dog").items == (dog,)
 
 
-@embedded
+@sqlite_only
 def test_the_right_to_use_does_not_list_samples(database: Database) -> None:
     with database.write_transaction() as session:
         source, shard = make_full(session)
@@ -72,7 +71,7 @@ def test_the_right_to_use_does_not_list_samples(database: Database) -> None:
             list_samples(session, Caller(new_id(), "owner"), source.id)
 
 
-@embedded
+@sqlite_only
 def test_nothing_is_listed_of_a_source_that_is_being_forgotten(database: Database) -> None:
     with database.write_transaction() as session:
         source, shard = make_full(session)
@@ -99,7 +98,7 @@ def test_a_sample_is_found_by_its_digest_or_by_a_name_that_is_its_own(database: 
             find_sample(session, OPERATOR, source.id, hashlib.sha256(b"another").hexdigest())
 
 
-@embedded
+@sqlite_only
 def test_a_file_named_like_the_digest_of_another_hides_nothing(database: Database) -> None:
     with database.write_transaction() as session:
         source, shard = make_full(session)
@@ -111,7 +110,7 @@ def test_a_file_named_like_the_digest_of_another_hides_nothing(database: Databas
 
 
 @pytest.mark.parametrize("text", ["", "\0", "a" * 513, "line\nbreak"])
-@embedded
+@sqlite_only
 def test_an_invalid_sample_name_is_refused(database: Database, text: str) -> None:
     with database.write_transaction() as session:
         source, _ = make_full(session)

@@ -11,9 +11,8 @@ from registry.db.models.catalog import Shard, Source
 from registry.db.models.users import Grant
 from registry.errors import NotFound
 from registry.ids import new_id
+from tests.registry.database_fixtures import sqlite_only
 from tests.registry.factories import make_prompt, make_shard, make_source, make_task, make_user
-
-embedded = pytest.mark.parametrize("backend", ["sqlite-folder"], indirect=True)  # what no home has a say in
 
 
 def make_owned(session: Session) -> tuple[Source, Caller]:
@@ -62,7 +61,7 @@ def test_each_shard_has_its_state(database: Database) -> None:
     assert state.rights == {"use", "manage", "forget"}
 
 
-@embedded
+@sqlite_only
 def test_a_prompt_of_an_earlier_generation_does_not_count(database: Database) -> None:
     with database.write_transaction() as session:
         source, owner = make_owned(session)
@@ -76,7 +75,7 @@ def test_a_prompt_of_an_earlier_generation_does_not_count(database: Database) ->
     assert (state.shards[0].state, state.progress) == ("waiting", 0.0)
 
 
-@embedded
+@sqlite_only
 def test_the_right_to_use_shows_no_workers_and_errors(database: Database) -> None:
     with database.write_transaction() as session:
         source, _ = make_owned(session)
@@ -91,7 +90,7 @@ def test_the_right_to_use_shows_no_workers_and_errors(database: Database) -> Non
         assert (told.state, told.worker, told.error) == ("training", None, None)
 
 
-@embedded
+@sqlite_only
 def test_an_empty_source_has_no_progress(database: Database) -> None:
     with database.write_transaction() as session:
         source, owner = make_owned(session)
@@ -101,7 +100,7 @@ def test_an_empty_source_has_no_progress(database: Database) -> None:
     assert (state.progress, state.samples, state.labels, state.shards) == (0.0, 0, (), ())
 
 
-@embedded
+@sqlite_only
 def test_a_source_that_is_hidden_or_being_forgotten_is_not_shown(database: Database) -> None:
     with database.write_transaction() as session:
         source, owner = make_owned(session)

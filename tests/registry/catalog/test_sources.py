@@ -16,9 +16,9 @@ from registry.db.models.log import LogEntry
 from registry.db.models.users import Grant, Membership, User
 from registry.errors import Conflict, Forbidden, Invalid, NotFound
 from registry.ids import new_id
+from tests.registry.database_fixtures import sqlite_only
 from tests.registry.factories import make_prompt, make_shard, make_source, make_task, make_user
 
-embedded = pytest.mark.parametrize("backend", ["sqlite-folder"], indirect=True)  # what no home has a say in
 STRANGER = Caller(new_id(), "predictor")
 
 
@@ -57,7 +57,7 @@ def test_a_source_without_pictures_belongs_to_its_creator(database: Database) ->
         assert actions(session) == ["source.created"]
 
 
-@embedded
+@sqlite_only
 def test_two_sources_have_two_keys(database: Database) -> None:
     with database.write_transaction() as session:
         task = make_task(session)
@@ -67,7 +67,7 @@ def test_two_sources_have_two_keys(database: Database) -> None:
         assert len(keys) == 2
 
 
-@embedded
+@sqlite_only
 def test_only_owners_and_admins_create_sources(database: Database) -> None:
     with database.write_transaction() as session:
         task, owner, other = make_task(session), make_user(session), make_user(session)
@@ -98,7 +98,7 @@ def test_a_name_is_free_in_another_task_and_taken_in_the_same(database: Database
         assert actions(session) == ["source.created", "source.created"]
 
 
-@embedded
+@sqlite_only
 def test_a_name_is_free_again_as_soon_as_its_source_is_being_forgotten(database: Database) -> None:
     with database.write_transaction() as session:
         task = make_task(session)
@@ -107,7 +107,7 @@ def test_a_name_is_free_again_as_soon_as_its_source_is_being_forgotten(database:
         create_source(session, OPERATOR, task.id, "birds")
 
 
-@embedded
+@sqlite_only
 def test_a_source_is_found_by_id_and_by_name(database: Database) -> None:
     with database.write_transaction() as session:
         source, owner = make_owned(session, "Vögel")
@@ -119,7 +119,7 @@ def test_a_source_is_found_by_id_and_by_name(database: Database) -> None:
             find_source(session, owner, new_id(), source.id)
 
 
-@embedded
+@sqlite_only
 def test_a_name_in_two_tasks_needs_the_task(database: Database) -> None:
     with database.write_transaction() as session:
         first = make_source(session, make_task(session), name="birds")
@@ -131,7 +131,7 @@ def test_a_name_in_two_tasks_needs_the_task(database: Database) -> None:
 
 
 @pytest.mark.parametrize("called", ["bees", "\0", "", "a" * 5000, "01a1e350-5b27-702b-8104-63d38338c001"])
-@embedded
+@sqlite_only
 def test_what_is_not_there_and_what_may_not_be_seen_look_alike(database: Database, called: str) -> None:
     with database.write_transaction() as session:
         source, owner = make_owned(session)
@@ -182,7 +182,7 @@ def test_a_list_counts_the_samples_and_shards_of_each_source(database: Database)
         assert counted == [(full.id, 5, 2, 1), (empty.id, 0, 0, 0)]
 
 
-@embedded
+@sqlite_only
 def test_a_long_list_comes_in_pages(database: Database) -> None:
     with database.write_transaction() as session:
         task = make_task(session)
@@ -214,7 +214,7 @@ def test_a_source_is_renamed_unless_the_name_is_taken(database: Database) -> Non
         assert actions(session) == ["source.renamed"]
 
 
-@embedded
+@sqlite_only
 def test_renaming_requires_the_right_to_manage(database: Database) -> None:
     with database.write_transaction() as session:
         source, _ = make_owned(session)
@@ -229,7 +229,7 @@ def test_renaming_requires_the_right_to_manage(database: Database) -> None:
         assert rename_source(session, caller_of(user), source.id, "owls").name == "owls"
 
 
-@embedded
+@sqlite_only
 def test_only_the_owner_and_admins_transfer_a_source(database: Database) -> None:
     with database.write_transaction() as session:
         source, owner = make_owned(session)
@@ -247,7 +247,7 @@ def test_only_the_owner_and_admins_transfer_a_source(database: Database) -> None
         assert actions(session) == ["source.transferred", "source.transferred"]
 
 
-@embedded
+@sqlite_only
 def test_a_source_that_is_being_forgotten_is_hidden_from_everybody(database: Database) -> None:
     with database.write_transaction() as session:
         source, owner = make_owned(session)

@@ -14,8 +14,8 @@ from registry.db.models.write_claims import WriteClaim
 from registry.errors import DatabaseUnreachable, LeaseLost
 from registry.ids import new_id
 from registry.storage import write_claims
+from tests.registry.database_fixtures import sqlite_only
 
-embedded = pytest.mark.parametrize("backend", ["sqlite-folder"], indirect=True)  # independent of the database
 WAIT_SECONDS = 30
 
 
@@ -72,7 +72,7 @@ def test_a_heartbeat_moves_the_expiry_ahead(database: Database, claim: UUID) -> 
     assert lasts_longer_than(database, claim, 31)
 
 
-@embedded
+@sqlite_only
 def test_a_short_outage_of_the_database_does_not_lose_the_claim(database: Database, claim: UUID) -> None:
     renewal = Renewal(database, claim)
     renewal.is_unreachable = True
@@ -105,7 +105,7 @@ def test_a_lease_that_could_not_be_renewed_in_time_is_lost() -> None:
         heartbeat.check()
 
 
-@embedded
+@sqlite_only
 def test_no_thread_outlives_its_block(database: Database, claim: UUID) -> None:
     before = threading.active_count()
 

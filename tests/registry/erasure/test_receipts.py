@@ -31,6 +31,7 @@ from registry.registry import Registry
 from registry.storage.keys import sample_key
 from registry.storage.ownership import mark_store
 from registry.storage.s3 import S3Store
+from tests.registry.database_fixtures import sqlite_only
 from tests.registry.erasure.fixtures import SeededSource, SimulatedKill, killed_at, seed_source
 from tests.registry.factories import make_sample, make_shard
 
@@ -103,7 +104,7 @@ def test_a_receipt_has_no_name_label_or_credential(registry: Registry) -> None:
     assert seeded.source.hex in text.replace("-", "")
 
 
-@pytest.mark.parametrize("backend", ["sqlite-folder"], indirect=True)
+@sqlite_only
 def test_the_log_is_intact_and_names_the_receipt(registry: Registry) -> None:
     _, receipt = forget_and_finish(registry)
 
@@ -113,7 +114,7 @@ def test_the_log_is_intact_and_names_the_receipt(registry: Registry) -> None:
     assert line.action == "erasure.completed"
 
 
-@pytest.mark.parametrize("backend", ["sqlite-folder"], indirect=True)
+@sqlite_only
 def test_there_is_no_receipt_before_all_steps_are_done(registry: Registry) -> None:
     seeded = seed_source(registry)
     erasure = forget_source(registry, seeded.owner, seeded.source)
@@ -148,7 +149,7 @@ GARBAGE: dict[str, Callable[[Document], object]] = {
 }
 
 
-@pytest.mark.parametrize("backend", ["sqlite-folder"], indirect=True)
+@sqlite_only
 def test_an_edited_receipt_is_not_genuine_and_garbage_is_refused(registry: Registry) -> None:
     _, receipt = forget_and_finish(registry)
 
@@ -176,7 +177,7 @@ def test_the_signed_bytes_do_not_depend_on_the_order_of_fields(document: Documen
 
 @settings(max_examples=20, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(garbage=st.none() | st.lists(st.text(max_size=3)) | st.dictionaries(st.text(max_size=9), st.text(max_size=3)))
-@pytest.mark.parametrize("backend", ["sqlite-folder"], indirect=True)
+@sqlite_only
 def test_a_document_that_is_not_a_receipt_is_refused_in_one_line(registry: Registry, garbage: Document) -> None:
     with pytest.raises(Invalid) as refusal:
         verify_receipt(registry, garbage)
@@ -184,7 +185,7 @@ def test_a_document_that_is_not_a_receipt_is_refused_in_one_line(registry: Regis
     assert "\n" not in str(refusal.value)
 
 
-@pytest.mark.parametrize("backend", ["sqlite-folder"], indirect=True)
+@sqlite_only
 def test_a_signature_by_an_unknown_key_is_refused(registry: Registry, tmp_path: Path) -> None:
     stranger = open_signer(tmp_path / "stranger.pem")
     _, receipt = forget_and_finish(registry)
@@ -200,7 +201,7 @@ def test_a_signature_by_an_unknown_key_is_refused(registry: Registry, tmp_path: 
     assert [check.name for check in failed_checks(verify_receipt(registry, forged, public=stranger.public))] == ["log"]
 
 
-@pytest.mark.parametrize("backend", ["sqlite-folder"], indirect=True)
+@sqlite_only
 def test_a_receipt_signed_on_another_host_verifies(registry: Registry, tmp_path: Path) -> None:
     host = replace(registry, signer=open_signer(tmp_path / "host.pem"))
     _, receipt = forget_and_finish(host)
@@ -276,7 +277,7 @@ def test_a_picture_that_was_uploaded_again_is_reported_but_no_failure(registry: 
     assert "uploaded again" in next(check.detail for check in verification.checks if check.name == "sample")
 
 
-@pytest.mark.parametrize("backend", ["sqlite-folder"], indirect=True)
+@sqlite_only
 def test_a_changed_log_is_found(registry: Registry) -> None:
     _, receipt = forget_and_finish(registry)
     with registry.database.write_transaction() as session:
@@ -286,7 +287,7 @@ def test_a_changed_log_is_found(registry: Registry) -> None:
     assert [check.name for check in failed_checks(verify_receipt(registry, receipt))] == ["log"]
 
 
-@pytest.mark.parametrize("backend", ["sqlite-folder"], indirect=True)
+@sqlite_only
 def test_later_receipts_leave_earlier_ones_as_they_were(registry: Registry) -> None:
     _, first = forget_and_finish(registry)
     seeded = seed_source(registry)

@@ -21,6 +21,7 @@ from registry.registry import Registry
 from registry.storage import write_claims
 from registry.storage.keys import prompts_prefix
 from registry.storage.scratch import ScratchSpace
+from tests.registry.database_fixtures import sqlite_only
 from tests.registry.erasure.fixtures import SeededSource, list_keys, seed_source
 
 
@@ -69,7 +70,7 @@ def test_objects_of_a_dead_claim_are_removed(registry: Registry) -> None:
         assert session.scalars(select(WriteClaim)).all() == []
 
 
-@pytest.mark.parametrize("backend", ["sqlite-folder"], indirect=True)
+@sqlite_only
 def test_an_erasure_does_not_wait_for_later_claims(registry: Registry) -> None:
     seeded = seed_source(registry)
     erasure = forget_sample(registry, seeded.owner, seeded.source, seeded.first_sample)
@@ -99,7 +100,7 @@ def test_an_erasure_waits_for_a_scratch_folder_on_another_host_until_a_worker_st
     assert not folder.exists()
 
 
-@pytest.mark.parametrize("backend", ["sqlite-folder"], indirect=True)
+@sqlite_only
 def test_an_erasure_waits_for_a_scratch_folder_that_is_in_use_here(registry: Registry) -> None:
     seeded = seed_source(registry)
     claim = add_claim(registry, seeded, registry.scratch.id)
@@ -166,7 +167,7 @@ def test_an_erasure_waits_for_no_dead_or_unregistered_replica(registry: Registry
         report_epoch(session, dead, erasure.epoch, 60)  # it must let go of everything first
 
 
-@pytest.mark.parametrize("backend", ["sqlite-folder"], indirect=True)
+@sqlite_only
 def test_a_replica_learns_in_order_what_to_evict(registry: Registry) -> None:
     seeded, other = seed_source(registry), seed_source(registry)
     with registry.database.write_transaction() as session:
@@ -187,7 +188,7 @@ def test_a_replica_learns_in_order_what_to_evict(registry: Registry) -> None:
     assert later == evictions[1:]
 
 
-@pytest.mark.parametrize("backend", ["sqlite-folder"], indirect=True)
+@sqlite_only
 def test_an_epoch_never_goes_back(registry: Registry) -> None:
     with registry.database.write_transaction() as session:
         replica = register_replica(session, "one", 60).id

@@ -22,6 +22,7 @@ from registry.ingest.tombstones import tombstone_hash
 from registry.registry import Registry
 from registry.storage import write_claims
 from registry.storage.keys import prompts_prefix, sample_key, shard_prefix, source_prefix
+from tests.registry.database_fixtures import sqlite_only
 from tests.registry.erasure.fixtures import (
     SeededSource,
     count_target_rows,
@@ -142,7 +143,7 @@ def test_a_shard_goes_with_its_last_sample(registry: Registry) -> None:
     assert erasure.prefixes == [shard_prefix(seeded.source, seeded.first_shard)]
 
 
-@pytest.mark.parametrize("backend", ["sqlite-folder"], indirect=True)
+@sqlite_only
 def test_the_epoch_is_the_number_of_the_log_entry_of_the_request(registry: Registry) -> None:
     seeded = seed_source(registry)
 
@@ -157,7 +158,7 @@ def test_the_epoch_is_the_number_of_the_log_entry_of_the_request(registry: Regis
     assert (line.subject["prompts"], line.subject["pinned"], line.subject["grants"]) == (2, 2, 1)
 
 
-@pytest.mark.parametrize("backend", ["sqlite-folder"], indirect=True)
+@sqlite_only
 def test_an_erasure_records_all_claims_to_wait_for(registry: Registry) -> None:
     seeded, other = seed_source(registry), seed_source(registry)
     shard, sibling = seeded.shards
@@ -295,7 +296,7 @@ def test_only_those_with_the_right_may_forget(registry: Registry) -> None:
     assert forget_source(registry, nobody, seeded.source).requested_by == nobody.user_id
 
 
-@pytest.mark.parametrize("backend", ["sqlite-folder"], indirect=True)
+@sqlite_only
 def test_an_erasure_is_visible_to_its_requester_and_to_admins(registry: Registry) -> None:
     seeded, other, nobody = seed_source(registry), seed_source(registry), another_owner(registry)
     first = forget_source(registry, seeded.owner, seeded.source)

@@ -17,6 +17,7 @@ from registry.erasure.runner import finish_erasure, run_erasures
 from registry.erasure.target import target_of
 from registry.registry import Registry
 from registry.storage.keys import prompts_prefix, sample_key, source_prefix
+from tests.registry.database_fixtures import sqlite_only
 from tests.registry.erasure.fixtures import (
     SeededSource,
     SimulatedKill,
@@ -69,7 +70,7 @@ def test_nothing_is_left_and_nothing_else_is_touched(registry: Registry, scope: 
     assert run_erasures(registry) == 0
 
 
-@pytest.mark.parametrize("backend", ["sqlite-folder"], indirect=True)
+@sqlite_only
 def test_a_forgotten_source_has_no_row_and_no_object(registry: Registry) -> None:
     seeded = seed_source(registry)
     finish_erasure(registry, forget_source(registry, seeded.owner, seeded.source).id)
@@ -103,7 +104,7 @@ def test_a_forgotten_sample_leaves_the_other_pictures_of_its_shard(registry: Reg
     assert read_shard(registry, shard) is not None
 
 
-@pytest.mark.parametrize("backend", ["sqlite-folder"], indirect=True)
+@sqlite_only
 def test_a_prompt_of_the_next_generation_outlives_the_erasure(registry: Registry) -> None:
     seeded = seed_source(registry)
     erasure = forget_sample(registry, seeded.owner, seeded.source, seeded.first_sample)
@@ -181,7 +182,7 @@ def test_a_failing_store_is_retried_later(registry: Registry) -> None:
     assert list_keys(registry) == []
 
 
-@pytest.mark.parametrize("backend", ["sqlite-folder"], indirect=True)
+@sqlite_only
 def test_an_unexpected_error_is_recorded_without_its_message(
     registry: Registry, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -195,7 +196,7 @@ def test_an_unexpected_error_is_recorded_without_its_message(
     assert finish_erasure(registry, erasure.id).waits_for == ("rows: failed unexpectedly (RuntimeError)",)
 
 
-@pytest.mark.parametrize("backend", ["sqlite-folder"], indirect=True)
+@sqlite_only
 def test_the_verify_step_removes_what_a_late_writer_left(registry: Registry) -> None:
     seeded = seed_source(registry)
     erasure = forget_source(registry, seeded.owner, seeded.source)
@@ -283,7 +284,7 @@ def bytes_below(folder: Path) -> bytes:
     return b"".join(path.read_bytes() for path in sorted(folder.rglob("*")) if path.is_file())
 
 
-@pytest.mark.parametrize("backend", ["sqlite-folder"], indirect=True)
+@sqlite_only
 @pytest.mark.parametrize("scope", ["source", "shard"])
 def test_no_byte_of_names_labels_or_pictures_is_left_in_any_file(
     registry: Registry, tmp_path: Path, scope: str
@@ -310,7 +311,7 @@ def _pictures(seeded: SeededSource, shard: UUID) -> list[bytes]:
     return [f"picture {number} of {shard}".encode() for number in range(50)] + digests
 
 
-@pytest.mark.parametrize("backend", ["sqlite-folder"], indirect=True)
+@sqlite_only
 def test_the_rows_step_waits_for_a_reader_that_prevents_the_vacuum(
     registry: Registry, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -323,7 +324,7 @@ def test_the_rows_step_waits_for_a_reader_that_prevents_the_vacuum(
     assert finish_erasure(registry, erasure.id).state == "complete"
 
 
-@pytest.mark.parametrize("backend", ["sqlite-folder"], indirect=True)
+@sqlite_only
 def test_the_objects_of_a_shard_go_with_its_last_sample(registry: Registry) -> None:
     seeded = seed_source(registry, samples=1)
     erasure = forget_sample(registry, seeded.owner, seeded.source, seeded.first_sample)

@@ -22,6 +22,7 @@ from registry.registry import Registry
 from registry.storage import write_claims
 from registry.storage.keys import probe_key, sample_key, shard_prefix
 from registry.storage.ownership import StoreOwnershipError
+from tests.registry.database_fixtures import sqlite_only
 from tests.registry.erasure.fixtures import (
     SeededSource,
     count_target_rows,
@@ -51,7 +52,7 @@ def prompt_key(registry: Registry, seeded: SeededSource) -> str:
     return next(key for key in list_shard_keys(registry, seeded, seeded.first_shard) if "/prompts/" in key)
 
 
-@pytest.mark.parametrize("backend", ["sqlite-folder"], indirect=True)
+@sqlite_only
 def test_nothing_is_done_where_nothing_is_wrong(registry: Registry) -> None:
     seeded = seed_source(registry)
     before = count_target_rows(registry, seeded.target), list_keys(registry)
@@ -60,7 +61,7 @@ def test_nothing_is_done_where_nothing_is_wrong(registry: Registry) -> None:
     assert (count_target_rows(registry, seeded.target), list_keys(registry)) == before
 
 
-@pytest.mark.parametrize("backend", ["sqlite-folder"], indirect=True)
+@sqlite_only
 def test_only_admins_may_repair(registry: Registry) -> None:
     seeded = seed_source(registry)
 
@@ -88,7 +89,7 @@ def test_an_old_leftover_of_a_store_check_is_removed(registry: Registry, monkeyp
     assert list_keys(registry, "") == before
 
 
-@pytest.mark.parametrize("backend", ["sqlite-folder"], indirect=True)
+@sqlite_only
 def test_an_object_of_a_running_store_check_is_kept(registry: Registry) -> None:
     key = probe_key()
     registry.objects.put(key, b"")
@@ -138,7 +139,7 @@ def test_a_prompt_that_cannot_be_served_is_dropped_and_trained_again(registry: R
     assert key not in list_keys(registry)
 
 
-@pytest.mark.parametrize("backend", ["sqlite-folder"], indirect=True)
+@sqlite_only
 def test_a_remote_shard_goes_with_its_lost_prompt(registry: Registry) -> None:
     seeded = seed_source(registry)
     with registry.database.write_transaction() as session:
@@ -174,7 +175,7 @@ def test_a_lost_picture_is_dropped_loudly_and_its_shard_is_trained_again(registr
 
 
 @pytest.mark.parametrize("is_trained", [True, False])
-@pytest.mark.parametrize("backend", ["sqlite-folder"], indirect=True)
+@sqlite_only
 def test_a_shard_goes_with_its_last_picture(registry: Registry, is_trained: bool) -> None:
     seeded = seed_source(registry, samples=1)
     registry.objects.remove(picture_key(seeded))
@@ -267,7 +268,7 @@ def change_the_head(session: Session) -> None:
     session.execute(update(LogHead).values(hash="f" * 64))
 
 
-@pytest.mark.parametrize("backend", ["sqlite-folder"], indirect=True)
+@sqlite_only
 @pytest.mark.parametrize(
     "tamper", [change_a_line, take_a_line_out, cut_the_end_off, lose_the_head, set_the_head_back, change_the_head]
 )
@@ -292,7 +293,7 @@ def test_a_log_gap_is_acknowledged_once_and_the_log_works_again(registry: Regist
     assert entries.subject["breaks"] == [[int(broken[0].subject), broken[0].detail]]
 
 
-@pytest.mark.parametrize("backend", ["sqlite-folder"], indirect=True)
+@sqlite_only
 def test_an_entry_that_is_changed_again_is_a_new_gap(registry: Registry) -> None:
     with registry.database.write_transaction() as session:
         for _ in range(3):

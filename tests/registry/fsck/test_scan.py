@@ -17,6 +17,7 @@ from registry.ids import new_id
 from registry.registry import Registry
 from registry.storage import write_claims
 from registry.storage.keys import probe_timestamp, prompts_prefix, sample_key, shard_prefix
+from tests.registry.database_fixtures import sqlite_only
 from tests.registry.erasure.fixtures import SeededSource, die_during_store_check, list_shard_keys, seed_source
 from tests.registry.factories import make_shard
 
@@ -105,7 +106,7 @@ def test_an_old_leftover_of_a_store_check_is_an_orphan(registry: Registry, monke
     assert probe_timestamp(key) is not None
 
 
-@pytest.mark.parametrize("backend", ["sqlite-folder"], indirect=True)
+@sqlite_only
 def test_a_key_that_resembles_a_store_check_is_unknown(registry: Registry) -> None:
     keys = ["check-1", f"check-{UUID(int=7)}", f"notes/check-{new_id()}"]
     for key in keys:
@@ -140,7 +141,7 @@ def test_a_prompt_of_another_generation_is_stale(registry: Registry) -> None:
     assert found(registry) == [("stale prompt", prompt_key(registry, seeded))]
 
 
-@pytest.mark.parametrize("backend", ["sqlite-folder"], indirect=True)
+@sqlite_only
 def test_a_shard_with_nothing_in_it_is_empty_and_a_remote_one_with_a_prompt_is_not(registry: Registry) -> None:
     seeded = seed_source(registry)
     remote, emptied = seeded.shards
@@ -172,7 +173,7 @@ def test_an_expired_claim_is_found_and_repairable_only_on_its_own_host(registry:
     ]
 
 
-@pytest.mark.parametrize("backend", ["sqlite-folder"], indirect=True)
+@sqlite_only
 def test_an_unlocked_scratch_folder_is_abandoned(registry: Registry) -> None:
     dead, alive = new_id(), new_id()
     assert registry.scratch.id
@@ -184,7 +185,7 @@ def test_an_unlocked_scratch_folder_is_abandoned(registry: Registry) -> None:
         assert (registry.scratch.folder / str(dead)).is_dir()
 
 
-@pytest.mark.parametrize("backend", ["sqlite-folder"], indirect=True)
+@sqlite_only
 def test_a_changed_log_entry_is_found(registry: Registry) -> None:
     seeded = seed_source(registry)
     erasure = forget_source(registry, seeded.owner, seeded.source)

@@ -15,9 +15,8 @@ from registry.db.models.users import Grant
 from registry.errors import DatasetRejected, Forbidden, NotFound
 from registry.ids import new_id
 from registry.ingest.upload import add_samples
+from tests.registry.database_fixtures import sqlite_only
 from tests.registry.ingest.fixtures import Uploader
-
-embedded = pytest.mark.parametrize("backend", ["sqlite-folder"], indirect=True)  # independent of database and store
 
 
 def digest_of(uploader: Uploader, number: int) -> str:
@@ -72,7 +71,7 @@ def test_known_pictures_are_left_out_and_reported(uploader: Uploader, source_id:
     uploader.assert_tidy()
 
 
-@embedded
+@sqlite_only
 def test_an_upload_without_anything_new_is_refused(uploader: Uploader, source_id: UUID) -> None:
     before = uploader.rows()
 
@@ -84,7 +83,7 @@ def test_an_upload_without_anything_new_is_refused(uploader: Uploader, source_id
     uploader.assert_tidy()
 
 
-@embedded
+@sqlite_only
 def test_a_known_picture_with_another_label_is_refused(uploader: Uploader, source_id: UUID) -> None:
     path = uploader.builder.zip({"dog/1.png": uploader.builder.picture(1), "dog/9.png": uploader.builder.picture(9)})
 
@@ -96,13 +95,13 @@ def test_a_known_picture_with_another_label_is_refused(uploader: Uploader, sourc
     assert {s.label for s in uploader.samples(source_id) if s.digest == digest_of(uploader, 1)} == {"cat"}
 
 
-@embedded
+@sqlite_only
 def test_another_source_may_have_the_same_pictures(uploader: Uploader, source_id: UUID) -> None:
     assert uploader.upload(uploader.pictures(range(5)), "other birds").samples == 5
     uploader.assert_tidy()
 
 
-@embedded
+@sqlite_only
 def test_a_forgotten_picture_refuses_the_upload(uploader: Uploader, source_id: UUID) -> None:
     uploader.forget(source_id, digest_of(uploader, 20), new_id())
     before = uploader.rows()
@@ -137,7 +136,7 @@ def test_a_forgotten_picture_comes_back_with_readmit(uploader: Uploader, source_
     assert uploader.log()[-1].subject["readmitted"] == 1
 
 
-@embedded
+@sqlite_only
 def test_readmitting_needs_the_right_to_forget(uploader: Uploader, source_id: UUID) -> None:
     uploader.forget(source_id, digest_of(uploader, 20), new_id())
     path = uploader.pictures([20])
@@ -149,7 +148,7 @@ def test_readmitting_needs_the_right_to_forget(uploader: Uploader, source_id: UU
     assert add_samples(uploader.registry, both, source_id, path, readmit=True).samples == 1
 
 
-@embedded
+@sqlite_only
 def test_adding_needs_the_right_to_manage(uploader: Uploader, source_id: UUID) -> None:
     path = uploader.pictures([20])
 
@@ -162,7 +161,7 @@ def test_adding_needs_the_right_to_manage(uploader: Uploader, source_id: UUID) -
     assert add_samples(uploader.registry, grant(uploader, source_id, "manage"), source_id, path).samples == 1
 
 
-@embedded
+@sqlite_only
 def test_nothing_is_added_to_a_source_that_is_being_forgotten(uploader: Uploader, source_id: UUID) -> None:
     with uploader.registry.database.write_transaction() as session:
         session.execute(update(Source).values(name=None, erasure_id=new_id()))

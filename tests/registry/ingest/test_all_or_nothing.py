@@ -14,10 +14,10 @@ from registry.ingest import upload
 from registry.registry import Registry
 from registry.storage import write_claims
 from registry.storage.store import ObjectStore, RemovedCount, StoreUnreachable
+from tests.registry.database_fixtures import sqlite_only
 from tests.registry.ingest.fixtures import AtFailpoint, Uploader
 
 BEFORE_THE_END = ("upload: claimed", "upload: half the objects", "upload: objects written")
-embedded = pytest.mark.parametrize("backend", ["sqlite-folder"], indirect=True)  # independent of database and store
 
 
 class FailingUploadStore:
@@ -64,7 +64,7 @@ def test_an_upload_that_is_interrupted_anywhere_leaves_nothing(uploader: Uploade
         uploader.assert_tidy()
 
 
-@embedded
+@sqlite_only
 def test_the_failpoints_are_hit_once_and_in_order(uploader: Uploader, monkeypatch: pytest.MonkeyPatch) -> None:
     reached: list[str] = []
     monkeypatch.setattr(failpoints, "on_hit", reached.append)
@@ -140,7 +140,7 @@ def test_a_commit_whose_result_was_lost_keeps_its_objects(uploader: Uploader, mo
     uploader.assert_tidy()
 
 
-@embedded
+@sqlite_only
 def test_a_file_that_changes_while_its_folder_is_read_refuses_the_whole(
     uploader: Uploader, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -178,7 +178,7 @@ def test_a_name_that_was_taken_while_the_pictures_were_written_is_a_conflict(
     uploader.assert_tidy()
 
 
-@embedded
+@sqlite_only
 def test_an_error_of_the_progress_callback_leaves_nothing(uploader: Uploader) -> None:
     def fail(done: int, total: int) -> None:
         raise DomainError("the listener is gone")
@@ -190,7 +190,7 @@ def test_an_error_of_the_progress_callback_leaves_nothing(uploader: Uploader) ->
     uploader.assert_tidy()
 
 
-@embedded
+@sqlite_only
 def test_a_missing_scratch_folder_is_an_error_of_one_line(registry: Registry, uploader: Uploader) -> None:
     registry.scratch.folder.write_text("a file lies where the folder should be")
 

@@ -7,9 +7,8 @@ from registry.db.clock import seconds_from_now
 from registry.db.models.write_claims import WriteClaim
 from registry.errors import LeaseLost
 from registry.storage import write_claims
+from tests.registry.database_fixtures import sqlite_only
 from tests.registry.ingest.fixtures import AtFailpoint, Uploader
-
-embedded = pytest.mark.parametrize("backend", ["sqlite-folder"], indirect=True)  # independent of database and store
 
 
 def expire_claims(uploader: Uploader) -> None:
@@ -48,7 +47,7 @@ def test_an_upload_whose_claim_was_cleaned_up_removes_what_it_wrote_later(
     uploader.assert_tidy()
 
 
-@embedded
+@sqlite_only
 def test_a_claim_names_every_prefix_before_anything_is_written(uploader: Uploader, at_failpoint: AtFailpoint) -> None:
     claims_seen: list[tuple[list[str], bool]] = []
 

@@ -1,6 +1,5 @@
 """Tombstones recognise a forgotten picture within its source, and nowhere else."""
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -9,6 +8,7 @@ from registry.db.database import Database
 from registry.db.models.catalog import Tombstone
 from registry.ids import new_id
 from registry.ingest.tombstones import find_tombstones, remove_tombstones, tombstone_hash
+from tests.registry.database_fixtures import sqlite_only
 from tests.registry.factories import make_source, make_task
 
 DIGESTS = [f"{number:064x}" for number in range(5)]
@@ -42,7 +42,7 @@ def test_only_tombstones_of_this_source_are_found(database: Database) -> None:
     assert {tombstone.erasure_id for tombstone in found.values()} == {erasure}
 
 
-@pytest.mark.parametrize("backend", ["sqlite-folder"], indirect=True)
+@sqlite_only
 def test_removing_one_tombstone_keeps_the_others(database: Database) -> None:
     with database.write_transaction() as session:
         source = make_source(session, make_task(session))

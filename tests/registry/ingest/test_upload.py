@@ -19,11 +19,11 @@ from registry.ids import new_id
 from registry.ingest.upload import upload_source
 from registry.registry import Registry
 from registry.storage.keys import sample_key
+from tests.registry.database_fixtures import sqlite_only
 from tests.registry.factories import make_user
 from tests.registry.ingest.fixtures import AtFailpoint, Uploader
 
 NAMES = ["Vögel am Fluß", "鳥", "طيور", "пти́цы", "पक्षी", "🦉 & friends", "a" * 200]
-embedded = pytest.mark.parametrize("backend", ["sqlite-folder"], indirect=True)  # independent of database and store
 
 
 def read_source(uploader: Uploader, source_id: UUID) -> Source:
@@ -49,7 +49,7 @@ def test_every_picture_has_its_row_and_its_object(uploader: Uploader) -> None:
     uploader.assert_tidy()
 
 
-@embedded
+@sqlite_only
 def test_the_keyed_hash_of_a_picture_chooses_its_shard(uploader: Uploader) -> None:
     result = uploader.upload(uploader.pictures(range(40)), shards=4)
 
@@ -65,7 +65,7 @@ def test_the_keyed_hash_of_a_picture_chooses_its_shard(uploader: Uploader) -> No
     assert [into.pop() for _, into in sorted(falls_into.items())] == list(result.shards)
 
 
-@embedded
+@sqlite_only
 def test_a_shard_without_pictures_is_not_made(uploader: Uploader) -> None:
     result = uploader.upload(uploader.pictures(range(4)), shards=4)
 
@@ -73,12 +73,12 @@ def test_a_shard_without_pictures_is_not_made(uploader: Uploader) -> None:
     assert {shard.id for shard in uploader.shards(result.source_id)} == filled == set(result.shards)
 
 
-@embedded
+@sqlite_only
 def test_the_uploader_owns_the_source(uploader: Uploader) -> None:
     assert read_source(uploader, uploader.upload(uploader.pictures([1])).source_id).owner_id == uploader.owner.user_id
 
 
-@embedded
+@sqlite_only
 def test_an_admin_may_upload_for_another_and_an_owner_may_not(uploader: Uploader) -> None:
     other = uploader.user()
     path = uploader.pictures([1])
@@ -92,7 +92,7 @@ def test_an_admin_may_upload_for_another_and_an_owner_may_not(uploader: Uploader
     assert read_source(uploader, result.source_id).owner_id == other.user_id
 
 
-@embedded
+@sqlite_only
 def test_the_operator_needs_no_user(uploader: Uploader) -> None:
     result = upload_source(uploader.registry, OPERATOR, uploader.task_id, "birds", uploader.pictures([1]))
 
@@ -100,7 +100,7 @@ def test_the_operator_needs_no_user(uploader: Uploader) -> None:
     assert uploader.log()[-1].actor is None
 
 
-@embedded
+@sqlite_only
 def test_the_log_has_only_ids_and_counts(uploader: Uploader) -> None:
     result = uploader.upload(uploader.pictures([1, 2], label="secretlabel"), "secretname")
 
@@ -119,7 +119,7 @@ def test_a_source_can_have_a_name_in_any_script(uploader: Uploader) -> None:
     assert [read_source(uploader, source_id).name for source_id in made] == [normalize("NFC", name) for name in NAMES]
 
 
-@embedded
+@sqlite_only
 @pytest.mark.parametrize(
     "name", ["", " birds", "bi\nrds", "a" * 201, "\u202esdrib", "01a1e350-5b27-702b-8104-63d38338c001"]
 )
@@ -130,7 +130,7 @@ def test_a_name_that_would_mislead_is_refused(uploader: Uploader, name: str) -> 
     assert uploader.rows()["sources"] == 0
 
 
-@embedded
+@sqlite_only
 def test_a_taken_name_is_refused_before_the_archive_is_read(uploader: Uploader) -> None:
     uploader.upload(uploader.pictures([1]))
 
@@ -151,22 +151,22 @@ def assert_refused(uploader: Uploader, error: type[DomainError], **wrong: Any) -
     return str(caught.value)
 
 
-@embedded
+@sqlite_only
 def test_a_predictor_makes_no_source(uploader: Uploader) -> None:
     assert "role 'owner'" in assert_refused(uploader, Forbidden, caller=uploader.user("predictor"))
 
 
-@embedded
+@sqlite_only
 def test_an_unknown_task_is_not_found(uploader: Uploader) -> None:
     assert_refused(uploader, NotFound, task_id=new_id())
 
 
-@embedded
+@sqlite_only
 def test_a_caller_whose_user_is_gone_owns_nothing(uploader: Uploader) -> None:
     assert_refused(uploader, NotFound, caller=Caller(new_id(), "owner"))
 
 
-@embedded
+@sqlite_only
 def test_a_group_owns_nothing(uploader: Uploader) -> None:
     with uploader.registry.database.write_transaction() as session:
         group = make_user(session, is_group=True)
@@ -174,18 +174,18 @@ def test_a_group_owns_nothing(uploader: Uploader) -> None:
     assert "group" in assert_refused(uploader, Invalid, caller=OPERATOR, owner_id=group.id)
 
 
-@embedded
+@sqlite_only
 @pytest.mark.parametrize("shards", [0, -1, 3, 1001])
 def test_more_shards_than_pictures_or_none_are_refused(uploader: Uploader, shards: int) -> None:
     assert_refused(uploader, Invalid, shards=shards)
 
 
-@embedded
+@sqlite_only
 def test_a_file_over_a_limit_is_refused(uploader: Uploader) -> None:
     assert_refused(uploader, LimitExceeded, limits=DatasetLimits(max_files=1))
 
 
-@embedded
+@sqlite_only
 def test_labels_that_the_task_does_not_have_are_named(registry: Registry, uploader: Uploader) -> None:
     strict = Uploader(registry, uploader.builder, labels=["cat", "dog"])
 
@@ -196,7 +196,7 @@ def test_labels_that_the_task_does_not_have_are_named(registry: Registry, upload
     assert result.samples == 1
 
 
-@embedded
+@sqlite_only
 def test_a_broken_picture_refuses_the_whole_unless_it_may_be_skipped(uploader: Uploader) -> None:
     path = uploader.builder.zip({"cat/1.png": uploader.builder.picture(1), "cat/2.png": b"no picture"})
 
@@ -207,7 +207,7 @@ def test_a_broken_picture_refuses_the_whole_unless_it_may_be_skipped(uploader: U
     assert [refusal.name for refusal in result.skipped] == ["cat/2.png"]
 
 
-@embedded
+@sqlite_only
 def test_a_duplicate_within_the_upload_is_stored_once_and_reported(uploader: Uploader) -> None:
     result = uploader.upload(
         uploader.builder.zip({"cat/1.png": uploader.builder.picture(1), "cat/2.png": uploader.builder.picture(1)})
@@ -217,7 +217,7 @@ def test_a_duplicate_within_the_upload_is_stored_once_and_reported(uploader: Upl
     assert result.skipped == (SkippedFile("cat/2.png", "same picture as 'cat/1.png'"),)
 
 
-@embedded
+@sqlite_only
 def test_progress_is_reported_up_to_the_last_picture(uploader: Uploader) -> None:
     reported: list[tuple[int, int]] = []
 
@@ -226,7 +226,7 @@ def test_progress_is_reported_up_to_the_last_picture(uploader: Uploader) -> None
     assert reported == [(number, 30) for number in range(1, 31)]
 
 
-@embedded
+@sqlite_only
 def test_a_folder_is_read_in_place_and_left_as_it_is(uploader: Uploader) -> None:
     folder = uploader.builder.tree({f"cat/{number}.png": uploader.builder.picture(number) for number in range(5)})
     before = sorted(folder.rglob("*"))
@@ -237,7 +237,7 @@ def test_a_folder_is_read_in_place_and_left_as_it_is(uploader: Uploader) -> None
     uploader.assert_tidy()
 
 
-@embedded
+@sqlite_only
 def test_a_subfolder_can_be_selected(uploader: Uploader) -> None:
     path = uploader.builder.zip(
         {"train/cat/1.png": uploader.builder.picture(1), "test/cat/2.png": uploader.builder.picture(2)}
@@ -248,7 +248,7 @@ def test_a_subfolder_can_be_selected(uploader: Uploader) -> None:
     assert [sample.name for sample in uploader.samples(result.source_id)] == ["train/cat/1.png"]
 
 
-@embedded
+@sqlite_only
 @pytest.mark.parametrize("is_good", [True, False])
 def test_an_upload_removes_the_scratch_folder_that_holds_its_body(uploader: Uploader, is_good: bool) -> None:
     with uploader.registry.scratch.job_folder(new_id()) as scratch:
@@ -266,7 +266,7 @@ def test_an_upload_removes_the_scratch_folder_that_holds_its_body(uploader: Uplo
     uploader.assert_tidy()
 
 
-@embedded
+@sqlite_only
 def test_forgetting_a_source_waits_for_the_body_of_an_upload(uploader: Uploader, at_failpoint: AtFailpoint) -> None:
     source_id = uploader.upload(uploader.pictures([1])).source_id
     claims: list[UUID] = []

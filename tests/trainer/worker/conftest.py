@@ -6,8 +6,6 @@ import pytest
 
 from tests.cli.fixtures import draw
 
-on_sqlite = pytest.mark.parametrize("backend", ["sqlite-folder"], indirect=True)
-
 
 @pytest.fixture
 def pictures(tmp_path: Path) -> Path:

@@ -12,7 +12,7 @@ import pytest
 from alacarte.prompting.backbone.vit import Backbone
 from registry.registry import Registry
 from tests.cli.fixtures import run
-from tests.trainer.worker.conftest import on_sqlite
+from tests.registry.database_fixtures import sqlite_only
 from tests.trainer.worker.fixtures import (
     ENDLESS,
     RECIPE,
@@ -66,7 +66,7 @@ def test_a_killed_workers_shard_is_trained_by_another_and_its_files_are_wiped(
     assert list_scratch(registry) == []
 
 
-@on_sqlite
+@sqlite_only
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
 def test_a_signal_makes_the_worker_release_its_shard_at_once(
     registry: Registry,
@@ -98,7 +98,7 @@ def command_environment(environment: dict[str, str], monkeypatch: pytest.MonkeyP
             monkeypatch.setenv(name, value)
 
 
-@on_sqlite
+@sqlite_only
 @pytest.mark.usefixtures("command_environment")
 def test_work_once_trains_all_shards_and_prints_the_outcomes(registry: Registry, pictures: Path) -> None:
     source = add_source(registry, add_task(registry), pictures, shards=2)
@@ -115,7 +115,7 @@ def test_work_once_trains_all_shards_and_prints_the_outcomes(registry: Registry,
     assert "backbone: vit_tiny_patch16_224 with random weights" in ended.err
 
 
-@on_sqlite
+@sqlite_only
 @pytest.mark.usefixtures("command_environment")
 def test_work_once_without_work_ends() -> None:
     ended = run("work", "--once")

@@ -16,7 +16,7 @@ from registry.errors import Invalid
 from registry.registry import Registry
 from registry.storage.keys import sample_key
 from tests.cli.fixtures import draw
-from tests.trainer.worker.conftest import on_sqlite
+from tests.registry.database_fixtures import sqlite_only
 from tests.trainer.worker.fixtures import (
     RECIPE,
     add_source,
@@ -33,7 +33,7 @@ from trainer.worker.backbones import WorkerBackbones
 from trainer.worker.log import LOGGER
 from trainer.worker.worker import JobCounts, Worker
 
-pytestmark = on_sqlite
+pytestmark = sqlite_only
 
 
 def shard_error(registry: Registry, source: UUID) -> str:

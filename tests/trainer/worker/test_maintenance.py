@@ -11,7 +11,7 @@ from registry.errors import DatabaseUnreachable
 from registry.ids import new_id
 from registry.registry import Registry
 from registry.storage.keys import source_prefix
-from tests.trainer.worker.conftest import on_sqlite
+from tests.registry.database_fixtures import sqlite_only
 from tests.trainer.worker.fixtures import (
     add_source,
     add_task,
@@ -25,7 +25,7 @@ from tests.trainer.worker.fixtures import (
 from trainer.worker import maintenance
 from trainer.worker.maintenance import WorkerMaintenance
 
-pytestmark = on_sqlite
+pytestmark = sqlite_only
 
 
 def test_a_worker_runs_erasures_and_removes_the_files_of_dead_workers(

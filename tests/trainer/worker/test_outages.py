@@ -16,7 +16,7 @@ from registry.storage.store import StoreUnreachable
 from registry.training.lease import Lease, LeasedTask, renew_lease
 from registry.training.publish import publish
 from registry.training.queue import lease_shard
-from tests.trainer.worker.conftest import on_sqlite
+from tests.registry.database_fixtures import sqlite_only
 from tests.trainer.worker.fixtures import (
     ENDLESS,
     RECIPE,
@@ -34,7 +34,7 @@ from trainer.worker import job, worker
 from trainer.worker.job import LeaseHeartbeat
 from trainer.worker.worker import JobCounts
 
-pytestmark = on_sqlite
+pytestmark = sqlite_only
 
 UNREACHABLE = DatabaseUnreachable("the database does not answer: it sleeps")
 

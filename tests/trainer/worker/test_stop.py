@@ -15,7 +15,7 @@ from registry.registry import Registry
 from registry.storage import write_claims
 from registry.storage.keys import source_prefix
 from registry.training.control import cancel_training
-from tests.trainer.worker.conftest import on_sqlite
+from tests.registry.database_fixtures import sqlite_only
 from tests.trainer.worker.fixtures import (
     ENDLESS,
     RECIPE,
@@ -67,7 +67,7 @@ def test_forgetting_the_source_stops_its_training_and_is_completed(
     assert list(registry.objects.list_all(source_prefix(source))) == []
 
 
-@on_sqlite
+@sqlite_only
 def test_no_state_of_a_picture_is_left_when_the_claim_is_released(
     registry: Registry, backbone: Backbone, pictures: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -113,7 +113,7 @@ def cancel(registry: Registry, source: UUID) -> None:
         cancel_training(session, OPERATOR, source)
 
 
-@on_sqlite
+@sqlite_only
 def test_cancelled_training_stops_and_is_not_resumed(registry: Registry, backbone: Backbone, pictures: Path) -> None:
     source = add_source(registry, add_task(registry, ENDLESS), pictures)
     with run_in_thread(make_worker(registry, backbone)) as run:
@@ -127,7 +127,7 @@ def test_cancelled_training_stops_and_is_not_resumed(registry: Registry, backbon
     assert (shard.is_paused, shard.lease_id, shard.error) == (True, None, None)
 
 
-@on_sqlite
+@sqlite_only
 def test_a_worker_whose_lease_ran_out_stops(registry: Registry, backbone: Backbone, pictures: Path) -> None:
     task = add_task(registry, ENDLESS)
     source = add_source(registry, task, pictures)
@@ -141,7 +141,7 @@ def test_a_worker_whose_lease_ran_out_stops(registry: Registry, backbone: Backbo
         assert run.end().lost == 1
 
 
-@on_sqlite
+@sqlite_only
 @pytest.mark.parametrize("is_due", [is_training, lambda *_: True], ids=["during the training", "at once"])
 def test_a_worker_that_has_to_stop_releases_its_shard(
     registry: Registry, backbone: Backbone, pictures: Path, is_due: Callable[[Registry, UUID], bool]
