@@ -188,7 +188,7 @@ def status(progress: float, error: str | None = None) -> SourceStatus:
     )
 
 
-@on_sqlite
+@sqlite_only
 def test_progress_is_printed_in_steps_and_errors_when_they_are_new(
     registry: Registry, capsys: pytest.CaptureFixture[str]
 ) -> None:
