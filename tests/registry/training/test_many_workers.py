@@ -36,15 +36,15 @@ def test_each_shard_is_published_once_whichever_worker_dies(
     with registry.database.write_transaction() as session:
         sources = [make_source(session, make_task(session)) for _ in range(SOURCES)]
         shards = [make_shard(session, sources[n % SOURCES], samples=1) for n in range(SHARDS)]
-    output = tmp_path / "story.json"
+    output = tmp_path / "outcome.json"
 
-    crowd = [sys.executable, "-m", "tests.registry.training.worker_process", "7", str(output)]
-    ended = subprocess.run(crowd, cwd=ROOT, env=environment, capture_output=True, text=True, timeout=300, check=False)
+    command = [sys.executable, "-m", "tests.registry.training.worker_process", "7", str(output)]
+    ended = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, timeout=300, check=False)
 
     assert ended.returncode == 0, ended.stderr
-    story = json.loads(output.read_text())
-    assert story["failed"] == 0, ended.stderr
-    assert story["killed"] > KILLS, "some shall die while they publish"
+    outcome = json.loads(output.read_text())
+    assert outcome["failed"] == 0, ended.stderr
+    assert outcome["killed"] > KILLS, "some must be killed at a failpoint"
     wait_until(lambda: is_cleaned_up(registry), "the end of all write claims", wait_s=60)
     with registry.database.read_transaction() as session:
         prompts = {prompt.shard_id: prompt for prompt in session.scalars(select(Prompt))}

@@ -1,6 +1,6 @@
-"""A crowd of workers that are killed all the time: run as a module, it ends when all work is done and says its story.
+"""Workers that are killed at random: run as a module, it ends when all shards are trained, and writes what happened.
 
-The workers are forked from one process that has imported everything, since most of them do not live long.
+The workers are forked from one process that has imported everything, because most of them live briefly.
 """
 
 import json
@@ -20,72 +20,54 @@ from registry.db.database import Database
 from registry.db.models.catalog import Shard
 from registry.db.models.prompts import Prompt
 from registry.errors import LeaseLost
-from registry.log.signing import open_signer
-from registry.registry import Registry
+from registry.registry import Registry, open_registry
 from registry.settings import load_registry_settings
 from registry.storage import write_claims
-from registry.storage.factory import open_store
-from registry.storage.scratch import ScratchSpace
 from registry.training.publish import PublishedMetadata, publish
 from registry.training.queue import lease_shard
 
 WORKERS = 8
 LEASE_SECONDS = 1.0
-DEATHS_IN_PUBLISHING = 0.04  # of all times that a worker comes by one of its points
-KILLS = 12  # by the crowd, at any moment
+KILL_PROBABILITY = 0.04  # at each failpoint of publishing
+KILLS = 12  # by the parent, at any moment
 POLL_SECONDS = 0.05
 
 
 @dataclass
-class Story:
-    """What happened to the workers."""
+class Outcome:
+    """How the workers ended."""
 
-    killed: int = 0  # by the crowd or inside publishing
-    failed: int = 0  # ended by an error, as none should
-
-
-def registry_without_connections() -> Registry:
-    """The registry of the environment; forked processes must not share a connection."""
-    settings = load_registry_settings()
-    secret = settings.s3_secret_key
-    objects = open_store(
-        settings.objects_location,
-        endpoint=settings.s3_endpoint,
-        region=settings.s3_region,
-        access_key=settings.s3_access_key,
-        secret_key=None if secret is None else secret.get_secret_value(),
-    )
-    signer = open_signer(settings.signing_key_file)
-    return Registry(Database(settings.database_url), objects, ScratchSpace(settings.scratch_folder), signer)
+    killed: int = 0  # by the parent or at a failpoint
+    failed: int = 0  # ended by an error
 
 
 def work(registry: Registry, seed: int) -> None:
-    """Trains until every shard is trained, or until death."""
-    chance = random.Random(seed)
+    """Train until every shard is trained, or until killed."""
+    rng = random.Random(seed)
 
-    def die_sometimes(point: str) -> None:
-        if point.startswith("publish") and chance.random() < DEATHS_IN_PUBLISHING:
+    def kill_sometimes(point: str) -> None:
+        if point.startswith("publish") and rng.random() < KILL_PROBABILITY:
             os.kill(os.getpid(), signal.SIGKILL)
 
-    failpoints.on_hit = die_sometimes
+    failpoints.on_hit = kill_sometimes
     while True:
         try:
-            if not attempt(registry, f"worker {os.getpid()}", chance):
+            if not attempt(registry, f"worker {os.getpid()}", rng):
                 if is_done(registry.database):
                     return
-                time.sleep(chance.uniform(1, 4) * POLL_SECONDS)
+                time.sleep(rng.uniform(1, 4) * POLL_SECONDS)
         except LeaseLost:
             continue
 
 
-def attempt(registry: Registry, worker: str, chance: random.Random) -> bool:
-    """One piece of work, if there is any."""
-    if chance.random() < 0.1:
+def attempt(registry: Registry, worker: str, rng: random.Random) -> bool:
+    """Train one shard; return whether one was due."""
+    if rng.random() < 0.1:
         write_claims.clean_up_abandoned(registry.database, registry.objects, registry.scratch)
-    with lease_shard(registry, worker, seconds=LEASE_SECONDS) as found:
-        if found is None:
+    with lease_shard(registry, worker, seconds=LEASE_SECONDS) as leased:
+        if leased is None:
             return False
-        lease, folder = found
+        lease, folder = leased
         data = f"{lease.shard_id} of {lease.seed}".encode()
         (folder / "prompt").write_bytes(data)
         labels = tuple(sorted({sample.label for sample in lease.samples}))
@@ -99,42 +81,41 @@ def is_done(database: Database) -> bool:
         return not session.scalar(select(untrained))
 
 
-def run(seed: int) -> Story:
-    """Keeps the crowd at its size, against all killing, until the first worker finds that nothing is left to do."""
-    registry = registry_without_connections()
-    chance = random.Random(seed)
-    story = Story()
-    crowd: set[int] = set()
+def run(seed: int) -> Outcome:
+    """Keep the number of workers, whichever are killed, until one of them finds that all shards are trained."""
+    rng = random.Random(seed)
+    outcome = Outcome()
+    workers: set[int] = set()
     kills = 0
-    is_over = False
-    while crowd or not is_over:
-        while not is_over and len(crowd) < WORKERS:
-            crowd.add(fork(registry, chance.getrandbits(32)))
-        if kills < KILLS and chance.random() < 0.2:
-            os.kill(chance.choice(sorted(crowd)), signal.SIGKILL)
+    all_trained = False
+    while workers or not all_trained:
+        while not all_trained and len(workers) < WORKERS:
+            workers.add(fork(rng.getrandbits(32)))
+        if kills < KILLS and rng.random() < 0.2:
+            os.kill(rng.choice(sorted(workers)), signal.SIGKILL)
             kills += 1
         time.sleep(POLL_SECONDS)
-        while crowd and (ended := os.waitpid(-1, os.WNOHANG))[0]:
-            crowd.remove(ended[0])
+        while workers and (ended := os.waitpid(-1, os.WNOHANG))[0]:
+            workers.remove(ended[0])
             code = os.waitstatus_to_exitcode(ended[1])
-            story.killed += code == -signal.SIGKILL
-            story.failed += code > 0
-            is_over |= code >= 0
-    return story
+            outcome.killed += code == -signal.SIGKILL
+            outcome.failed += code > 0
+            all_trained |= code >= 0
+    return outcome
 
 
-def fork(registry: Registry, seed: int) -> int:
-    """A new worker's process id."""
+def fork(seed: int) -> int:
+    """Start a worker and return its process id."""
     child = os.fork()
     if child == 0:
         code = 1
         try:
-            work(registry, seed)
+            work(open_registry(load_registry_settings()), seed)
             code = 0
         except BaseException:
             traceback.print_exc()
         finally:
-            os._exit(code)  # nothing of the process that it was forked from may run
+            os._exit(code)  # without the exit handlers of the parent
     return child
 
 
