@@ -88,10 +88,7 @@ DEFAULT = "default"
 
 # The default was chosen on pictures held out from training, never on test pictures (docs/RESULTS.md). With few views of
 # a picture, the backbone computes each of them once, so it trains in a small part of the paper's time.
-RECIPES: dict[str, Recipe] = {
-    PAPER: Recipe(),
-    DEFAULT: Recipe(epochs=20, batch=16, base_rate=0.03, views=4),
-}
+RECIPES: dict[str, Recipe] = {PAPER: Recipe(), DEFAULT: Recipe(epochs=20, batch=16, base_rate=0.03, views=4)}
 
 INTEGER_SETTINGS = frozenset({"memory", "epochs", "batch", "warmup_epochs", "views", "prototypes"})
 NUMBER_SETTINGS = frozenset({"base_rate", "label_smoothing", "weight_decay", "warmup_rate", "least_rate"})

@@ -29,10 +29,7 @@ class ComposedScores:
 
 
 def compose(
-    logits: Sequence[Tensor],
-    labels: Sequence[tuple[str, ...]],
-    composition: Composition,
-    weights: Tensor | None = None,
+    logits: Sequence[Tensor], labels: Sequence[tuple[str, ...]], composition: Composition, weights: Tensor | None = None
 ) -> ComposedScores:
     """Compose the logits (B, C_i) of k prompts over their own labels, weighted by (B, k) if given."""
     validate_composition(composition, "none" if weights is None else "prototypes")

@@ -68,11 +68,7 @@ def small_images(backbone: Backbone, count: int, seed: int = 0) -> Tensor:
 
 
 def small_prompt(
-    backbone: Backbone,
-    variant: Variant = "deep",
-    seed: int = 0,
-    memory: int = 5,
-    labels: tuple[str, ...] = LABELS,
+    backbone: Backbone, variant: Variant = "deep", seed: int = 0, memory: int = 5, labels: tuple[str, ...] = LABELS
 ) -> TrainedPrompt:
     """Return a random prompt for the backbone, with numbers large enough to have an effect."""
     generator = torch.Generator().manual_seed(seed)

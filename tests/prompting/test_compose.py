@@ -45,9 +45,7 @@ def softmax(*logits: float) -> list[float]:
 
 def test_average_is_the_mean_probability_with_0_for_an_unknown_label() -> None:
     composed = compose(
-        [torch.tensor([[0.0, math.log(3)]]), torch.tensor([[math.log(4), 0.0]])],
-        [("a", "b"), ("b", "c")],
-        "average",
+        [torch.tensor([[0.0, math.log(3)]]), torch.tensor([[math.log(4), 0.0]])], [("a", "b"), ("b", "c")], "average"
     )
 
     assert composed.labels == ("a", "b", "c")
@@ -310,11 +308,7 @@ class ForbidDeviceReads(TorchDispatchMode):  # type: ignore[no-untyped-call]  # 
     """Fails on operations that copy numbers from the device."""
 
     def __torch_dispatch__(
-        self,
-        func: OpOverload,
-        types: object,
-        args: tuple[Any, ...] = (),
-        kwargs: dict[str, Any] | None = None,
+        self, func: OpOverload, types: object, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
     ) -> object:
         assert func not in (torch.ops.aten._local_scalar_dense.default, torch.ops.aten.nonzero.default)
         return func(*args, **(kwargs or {}))

@@ -170,9 +170,7 @@ def test_a_pool_of_head_only_prompts_predicts(backbone: Backbone, prompts: dict[
     answers = Predictor(backbone, heads).predict(images, [("head",), ("second head", "head")])
 
     for answer, expected in zip(
-        answers,
-        Predictor(backbone, prompts).predict(images, [("head",), ("second head", "head")]),
-        strict=True,
+        answers, Predictor(backbone, prompts).predict(images, [("head",), ("second head", "head")]), strict=True
     ):
         same(answer, expected)
 

@@ -8,7 +8,7 @@ import torch
 
 from alacarte.prompting.backbone.vit import Backbone
 from alacarte.prompting.threads import one_thread
-from registry.datasets.dataset import LabelledPicture
+from tests.trainer.pictures import Samples
 from trainer.state_cache import StateCache
 from trainer.views import served_batches
 
@@ -35,7 +35,7 @@ def test_one_thread_restores_the_previous_number_of_threads(three_threads: None)
 
 
 def test_overlapping_caches_restore_the_number_of_threads_that_new_threads_inherit(
-    three_threads: None, backbone: Backbone, samples: tuple[LabelledPicture, ...]
+    three_threads: None, backbone: Backbone, samples: Samples
 ) -> None:
     """The second is made while the first is open, and closed after it."""
     first = StateCache(backbone)

@@ -20,8 +20,10 @@ needs_pictures = pytest.mark.skipif(
     reason=f"no {WEIGHTS.name} and {CLOTHING.name} in shared/ beside the repository",
 )
 
+Samples = tuple[LabelledPicture, ...]
 
-def draw_samples(folder: Path, count: int) -> tuple[LabelledPicture, ...]:
+
+def draw_samples(folder: Path, count: int) -> Samples:
     """Rectangles of three colours, which are their labels; the same bytes each time."""
     return tuple(_draw(folder / f"{number}.png", number) for number in range(count))
 
@@ -49,5 +51,5 @@ def unpack_clothing(folder: Path) -> Path:
     return folder / "clothing10-tiny"
 
 
-def samples_below(folder: Path) -> tuple[LabelledPicture, ...]:
+def samples_below(folder: Path) -> Samples:
     return tuple(as_sample(path, path.parent.name) for path in sorted(folder.glob("*/*.jpg")))

@@ -10,8 +10,7 @@ from alacarte.prompting.backbone.vit import Backbone, build_backbone
 from alacarte.prompting.predict import ImagePrediction, Predictor
 from alacarte.prompting.prompt.tensors import TrainedPrompt
 from registry.catalog.shard_assignment import split_into_shards
-from registry.datasets.dataset import LabelledPicture
-from tests.trainer.pictures import WEIGHTS, needs_pictures, samples_below, unpack_clothing
+from tests.trainer.pictures import WEIGHTS, Samples, needs_pictures, samples_below, unpack_clothing
 from trainer.optimize import EpochProgress
 from trainer.recipe import Recipe
 from trainer.state_cache import StateCache
@@ -31,7 +30,7 @@ class TrainedShards:
     prompts: dict[str, TrainedPrompt]
     progress: dict[str, list[EpochProgress]]
     backbone: Backbone
-    test: tuple[LabelledPicture, ...]
+    test: Samples
 
 
 @pytest.fixture(scope="module")

@@ -11,7 +11,7 @@ import pytest
 
 from alacarte.prompting.backbone.vit import Backbone
 from alacarte.prompting.prompt.artifact import prompt_digest, prompt_to_bytes
-from registry.datasets.dataset import LabelledPicture
+from tests.trainer.pictures import Samples
 from trainer.recipe import Recipe
 from trainer.state_cache import StateCache
 from trainer.train import train_prompt
@@ -59,7 +59,7 @@ def training_process(tmp_path: Path, scratch: Path) -> Iterator[subprocess.Popen
 
 
 def test_another_process_trains_the_same_bytes_and_leaves_nothing_when_killed(
-    backbone: Backbone, samples: tuple[LabelledPicture, ...], training_process: subprocess.Popen[str], scratch: Path
+    backbone: Backbone, samples: Samples, training_process: subprocess.Popen[str], scratch: Path
 ) -> None:
     with StateCache(backbone) as cache:
         ours = prompt_digest(prompt_to_bytes(train_prompt(backbone, samples, RECIPE, cache)))

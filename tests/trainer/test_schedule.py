@@ -23,8 +23,7 @@ def test_the_rate_rises_linearly_during_the_first_epoch() -> None:
 
 
 @pytest.mark.parametrize(
-    ("variant", "peak"),
-    [("deep", 0.003125), ("deep-shared", 0.003125), ("shallow", 0.003125), ("head-only", 0.015625)],
+    ("variant", "peak"), [("deep", 0.003125), ("deep-shared", 0.003125), ("shallow", 0.003125), ("head-only", 0.015625)]
 )
 def test_the_rate_is_at_its_peak_when_the_first_epoch_ends(variant: Variant, peak: float) -> None:
     recipe = Recipe(variant=variant)

@@ -20,7 +20,7 @@ from alacarte.prompting.errors import PictureDecodeError
 from alacarte.prompting.threads import one_thread
 from registry.datasets.dataset import LabelledPicture
 from tests.prompting.reference import small_backbone
-from tests.trainer.pictures import draw_samples
+from tests.trainer.pictures import Samples, draw_samples
 from trainer.errors import ScratchFull, StatesNotFinite, TrainingError
 from trainer.recipe import Recipe
 from trainer.state_cache import STATE_DTYPE, StateCache
@@ -55,7 +55,7 @@ def bytes_each(backbone: Backbone) -> int:
     return torch.empty(state_shape(backbone), dtype=STATE_DTYPE).nbytes
 
 
-def batches(samples: tuple[LabelledPicture, ...], size: int = 5) -> Iterator[list[View]]:
+def batches(samples: Samples, size: int = 5) -> Iterator[list[View]]:
     views = [View(sample) for sample in samples]
     for start in range(0, len(views), size):
         yield views[start : start + size]
@@ -75,7 +75,7 @@ def mappings_of(folder: Path) -> list[str]:
 
 @pytest.mark.parametrize("capacity", [0, 1, 5, 12, 40])
 def test_every_picture_gets_its_own_states_whatever_is_kept(
-    capacity: int, backbone: Backbone, samples: tuple[LabelledPicture, ...]
+    capacity: int, backbone: Backbone, samples: Samples
 ) -> None:
     with StateCache(backbone, capacity * bytes_each(backbone), 12) as cache:
         for _ in range(2):  # computed, then perhaps kept
@@ -128,14 +128,12 @@ def test_the_states_of_a_picture_do_not_depend_on_the_others_in_its_pass(
         assert all(torch.equal(first_embedding, embedding) for _, embedding in others)
 
 
-def test_a_cache_of_another_backbone_is_refused(backbone: Backbone, samples: tuple[LabelledPicture, ...]) -> None:
+def test_a_cache_of_another_backbone_is_refused(backbone: Backbone, samples: Samples) -> None:
     with StateCache(small_backbone("plain", seed=1)) as cache, pytest.raises(TrainingError, match="another backbone"):
         train_prompt(backbone, samples, Recipe(epochs=1), cache)
 
 
-def test_states_beyond_half_precision_are_an_error_of_their_own(
-    samples: tuple[LabelledPicture, ...],
-) -> None:
+def test_states_beyond_half_precision_are_an_error_of_their_own(samples: Samples) -> None:
     backbone = small_backbone("plain", seed=2)
     for block in backbone.model.blocks:
         block.attn.qkv.weight.mul_(1e8)
@@ -144,7 +142,7 @@ def test_states_beyond_half_precision_are_an_error_of_their_own(
         list(cache.iter_states(batches(samples)))
 
 
-def test_two_threads_never_share_a_slot(backbone: Backbone, samples: tuple[LabelledPicture, ...]) -> None:
+def test_two_threads_never_share_a_slot(backbone: Backbone, samples: Samples) -> None:
     capacity = len(samples)
     with StateCache(backbone, capacity * bytes_each(backbone), capacity) as cache:
         walks = [Thread(target=lambda: list(cache.iter_states(batches(samples, 1)))) for _ in range(4)]
@@ -162,7 +160,7 @@ def test_two_threads_never_share_a_slot(backbone: Backbone, samples: tuple[Label
 
 
 def test_kept_views_are_computed_once_and_others_every_time(
-    backbone: Backbone, samples: tuple[LabelledPicture, ...], loads: Counter[str]
+    backbone: Backbone, samples: Samples, loads: Counter[str]
 ) -> None:
     with StateCache(backbone, 4 * bytes_each(backbone), 12) as cache:
         for _ in range(3):
@@ -171,16 +169,14 @@ def test_kept_views_are_computed_once_and_others_every_time(
     assert [loads[sample.digest] for sample in samples] == [1] * 4 + [3] * 8
 
 
-def test_space_is_reserved_for_no_more_views_than_given(
-    backbone: Backbone, samples: tuple[LabelledPicture, ...]
-) -> None:
+def test_space_is_reserved_for_no_more_views_than_given(backbone: Backbone, samples: Samples) -> None:
     with StateCache(backbone, LARGE, views=3) as cache:
         list(cache.iter_states(batches(samples)))
 
         assert cache.kept_views == 3
 
 
-def test_a_view_that_exceeds_the_budget_is_not_kept(backbone: Backbone, samples: tuple[LabelledPicture, ...]) -> None:
+def test_a_view_that_exceeds_the_budget_is_not_kept(backbone: Backbone, samples: Samples) -> None:
     with StateCache(backbone, 3 * bytes_each(backbone) - 1, views=12) as cache:
         list(cache.iter_states(batches(samples)))
 
@@ -188,7 +184,7 @@ def test_a_view_that_exceeds_the_budget_is_not_kept(backbone: Backbone, samples:
 
 
 def test_a_view_that_is_twice_in_a_batch_is_computed_once(
-    backbone: Backbone, samples: tuple[LabelledPicture, ...], loads: Counter[str]
+    backbone: Backbone, samples: Samples, loads: Counter[str]
 ) -> None:
     with StateCache(backbone) as cache:
         (batch_states,) = cache.iter_states([[View(samples[0]), View(samples[1]), View(samples[0])]])
@@ -197,9 +193,7 @@ def test_a_view_that_is_twice_in_a_batch_is_computed_once(
     assert torch.equal(batch_states.states[0], batch_states.states[2])
 
 
-def test_views_of_another_number_or_seed_are_kept_separately(
-    backbone: Backbone, samples: tuple[LabelledPicture, ...]
-) -> None:
+def test_views_of_another_number_or_seed_are_kept_separately(backbone: Backbone, samples: Samples) -> None:
     views = [View(samples[0], number, seed) for number in (None, 0, 1) for seed in (0, 1)]
 
     with StateCache(backbone, LARGE, views=12) as cache:
@@ -210,7 +204,7 @@ def test_views_of_another_number_or_seed_are_kept_separately(
 
 @pytest.mark.parametrize("budget", [0, LARGE])
 def test_an_unreadable_picture_raises_in_its_iteration_only(
-    budget: int, backbone: Backbone, samples: tuple[LabelledPicture, ...], tmp_path: Path
+    budget: int, backbone: Backbone, samples: Samples, tmp_path: Path
 ) -> None:
     gone = LabelledPicture("red", "gone.png", "0" * 64, tmp_path / "gone.png")
 
@@ -222,7 +216,7 @@ def test_an_unreadable_picture_raises_in_its_iteration_only(
         assert len(batch_states.states) == 2
 
 
-def test_the_cache_can_be_closed_during_an_iteration(backbone: Backbone, samples: tuple[LabelledPicture, ...]) -> None:
+def test_the_cache_can_be_closed_during_an_iteration(backbone: Backbone, samples: Samples) -> None:
     with StateCache(backbone, LARGE, 12) as cache:
         walk = cache.iter_states(batches(samples, 1))
         next(walk)
@@ -230,9 +224,7 @@ def test_the_cache_can_be_closed_during_an_iteration(backbone: Backbone, samples
     assert cache.kept_views == 0
 
 
-def test_the_file_has_no_name_and_is_gone_after_closing(
-    backbone: Backbone, samples: tuple[LabelledPicture, ...], scratch: Path
-) -> None:
+def test_the_file_has_no_name_and_is_gone_after_closing(backbone: Backbone, samples: Samples, scratch: Path) -> None:
     cache = StateCache(backbone, LARGE, 12, scratch)
     named = [list(scratch.iterdir()) for _ in cache.iter_states(batches(samples))]
     assert named == [[]] * 3

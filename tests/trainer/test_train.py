@@ -16,6 +16,7 @@ from alacarte.prompting.prompt.artifact import prompt_from_bytes, prompt_to_byte
 from alacarte.prompting.prompt.metadata import VARIANTS, Variant
 from registry.datasets.dataset import LabelledPicture
 from tests.prompting.reference import small_backbone
+from tests.trainer.pictures import Samples
 from trainer.optimize import EpochProgress
 from trainer.recipe import AUGMENTATIONS, Augmentation, Recipe
 from trainer.state_cache import StateCache
@@ -24,8 +25,6 @@ from trainer.views import View
 
 LARGE = 10**8
 RECIPE = Recipe(epochs=3, batch=4, memory=2, prototypes=3, base_rate=1.0)
-
-Samples = tuple[LabelledPicture, ...]
 
 
 def train(

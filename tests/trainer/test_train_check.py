@@ -4,7 +4,7 @@ import pytest
 
 from alacarte.prompting.backbone.vit import Backbone
 from alacarte.prompting.prompt.artifact import prompt_to_bytes
-from registry.datasets.dataset import LabelledPicture
+from tests.trainer.pictures import Samples
 from trainer.recipe import Recipe
 from trainer.train import count_steps, train_shard
 
@@ -28,9 +28,7 @@ class Countdown:
             raise Stop
 
 
-def test_check_is_called_before_every_batch_and_changes_no_byte(
-    backbone: Backbone, samples: tuple[LabelledPicture, ...]
-) -> None:
+def test_check_is_called_before_every_batch_and_changes_no_byte(backbone: Backbone, samples: Samples) -> None:
     check = Countdown()
 
     prompt = train_shard(backbone, samples, RECIPE, 0, check=check)
@@ -40,9 +38,7 @@ def test_check_is_called_before_every_batch_and_changes_no_byte(
 
 
 @pytest.mark.parametrize("at", [1, 4, 9], ids=["the first", "the second epoch's", "the prototypes' last"])
-def test_an_error_of_check_stops_the_training_before_the_batch(
-    backbone: Backbone, samples: tuple[LabelledPicture, ...], at: int
-) -> None:
+def test_an_error_of_check_stops_the_training_before_the_batch(backbone: Backbone, samples: Samples, at: int) -> None:
     check = Countdown(at)
 
     with pytest.raises(Stop):

@@ -15,6 +15,7 @@ from alacarte.prompting.errors import PromptingError
 from alacarte.prompting.prompt.tensors import TrainedPrompt
 from registry.datasets.dataset import LabelledPicture
 from tests.prompting.reference import small_backbone
+from tests.trainer.pictures import Samples
 from trainer.errors import LossNotFinite, ShardRefused, TrainingError
 from trainer.optimize import EpochProgress
 from trainer.recipe import Recipe
@@ -23,8 +24,6 @@ from trainer.state_cache import StateCache
 from trainer.train import train_prompt
 
 RECIPE = Recipe(epochs=3, batch=4, memory=2, prototypes=3, base_rate=1.0)
-
-Samples = tuple[LabelledPicture, ...]
 
 
 def train(backbone: Backbone, samples: Sequence[LabelledPicture], recipe: Recipe = RECIPE) -> TrainedPrompt:

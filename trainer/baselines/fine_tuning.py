@@ -50,10 +50,7 @@ class TunedModel:
 
 
 def fine_tune(
-    backbone: Backbone,
-    samples: Sequence[LabelledPicture],
-    recipe: Recipe,
-    report: ReportProgress = lambda _: None,
+    backbone: Backbone, samples: Sequence[LabelledPicture], recipe: Recipe, report: ReportProgress = lambda _: None
 ) -> TunedModel:
     """Train a copy of the backbone, all weights, on these samples, at the paper's rate unless the recipe has one."""
     model = TunedModel(backbone, shard_labels(samples))
@@ -61,10 +58,7 @@ def fine_tune(
 
 
 def tune_biases(
-    backbone: Backbone,
-    samples: Sequence[LabelledPicture],
-    recipe: Recipe,
-    report: ReportProgress = lambda _: None,
+    backbone: Backbone, samples: Sequence[LabelledPicture], recipe: Recipe, report: ReportProgress = lambda _: None
 ) -> TunedModel:
     """Train a copy of the backbone, biases only, on these samples, at the paper's rate unless the recipe has one."""
     model = TunedModel(backbone, shard_labels(samples))

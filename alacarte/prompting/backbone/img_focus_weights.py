@@ -34,11 +34,7 @@ _NAMED = {
     "layer_scale2.lambda1": "ls2.gamma",
 }
 # Matrices of linear layers, which the exporter renamed: path of the node that multiplies by one -> timm's name.
-_MATRICES = {
-    "attention/output/dense": "attn.proj.weight",
-    "mlp/fc1": "mlp.fc1.weight",
-    "mlp/fc2": "mlp.fc2.weight",
-}
+_MATRICES = {"attention/output/dense": "attn.proj.weight", "mlp/fc1": "mlp.fc1.weight", "mlp/fc2": "mlp.fc2.weight"}
 _OUTSIDE_LAYERS = {
     "backbone.embeddings.cls_token": "cls_token",
     "backbone.embeddings.patch_embeddings.projection.weight": "patch_embed.proj.weight",

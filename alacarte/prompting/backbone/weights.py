@@ -136,11 +136,7 @@ def _create(name: str, size: int | None) -> VisionTransformer:
 def _check_name(name: str) -> None:
     architecture, _, tag = name.partition(".")
     if not timm.is_model(architecture):
-        candidates = [
-            FOCUS_BACKBONE,
-            *timm.list_models(module="vision_transformer"),
-            *timm.list_models("deit*"),
-        ]
+        candidates = [FOCUS_BACKBONE, *timm.list_models(module="vision_transformer"), *timm.list_models("deit*")]
         close = difflib.get_close_matches(architecture, candidates)
         raise BackboneUnsupported(f"timm has no model {architecture!r}" + _suggest(close))
     tags = [known.partition(".")[2] for known in timm.list_pretrained(f"{architecture}.*")]

@@ -35,9 +35,7 @@ def prototype_weights(embedding: Tensor, prototypes: Sequence[Tensor], beta: flo
             raise CompositionInvalid(f"prototypes must have the shape (K >= 1, {width}), not {tuple(each.shape)}")
     # Pair by pair: a matrix product cancels digits, and its last bits depend on the rest of the batch.
     distances = torch.cdist(
-        embedding.float(),
-        torch.cat([each.float() for each in prototypes]),
-        compute_mode="donot_use_mm_for_euclid_dist",
+        embedding.float(), torch.cat([each.float() for each in prototypes]), compute_mode="donot_use_mm_for_euclid_dist"
     )  # (B, sum of the K_i)
     per_prompt = torch.split_with_sizes(distances, [len(each) for each in prototypes], dim=1)  # k of (B, K_i)
     nearest = torch.stack([each.amin(dim=1) for each in per_prompt], dim=1)  # (B, k)

@@ -238,11 +238,7 @@ def test_a_pairs_token_does_not_depend_on_the_pool_the_batch_the_order_or_the_pa
     chosen: list[int], pooled: list[int], data: st.DataObject, backbone: Backbone, single_tokens: list[list[Tensor]]
 ) -> None:
     sets = data.draw(
-        st.lists(
-            st.lists(st.integers(0, len(pooled) - 1), max_size=5),
-            min_size=len(chosen),
-            max_size=len(chosen),
-        )
+        st.lists(st.lists(st.integers(0, len(pooled) - 1), max_size=5), min_size=len(chosen), max_size=len(chosen))
     )
     prompts = mixed_prompts(backbone)
 

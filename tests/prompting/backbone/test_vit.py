@@ -7,12 +7,7 @@ from typing import Any
 import pytest
 import timm
 import torch
-from timm.models.vision_transformer import (
-    ParallelScalingBlock,
-    ParallelThingsBlock,
-    ResPostBlock,
-    VisionTransformer,
-)
+from timm.models.vision_transformer import ParallelScalingBlock, ParallelThingsBlock, ResPostBlock, VisionTransformer
 from torch import nn
 
 from alacarte.prompting.backbone.preprocess import Preprocessing

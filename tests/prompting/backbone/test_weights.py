@@ -18,11 +18,6 @@ ARCHITECTURE = "vit_tiny_patch16_224"
 needs_real = pytest.mark.skipif(not REAL.exists(), reason=f"no {REAL.name} beside the repository")
 
 
-@pytest.fixture
-def logged() -> list[str]:
-    return []
-
-
 @pytest.fixture(scope="module")
 def state() -> dict[str, Tensor]:
     """All tensors of a ViT-Ti, with its classifier."""

@@ -286,10 +286,7 @@ def test_invalid_tensors_are_not_written(changed: dict[str, object], reason: str
         (with_named(token=None), "tensors missing or unknown in a deep prompt: ['token']"),
         (with_named(extra=torch.ones(1)), "tensors missing or unknown in a deep prompt: ['extra']"),
         (with_named(**{"further.": torch.ones(1)}), "missing or unknown"),
-        (
-            with_named(token=torch.ones(D, dtype=torch.float16)),
-            "'token' must hold float32 numbers, not 'F16'",
-        ),
+        (with_named(token=torch.ones(D, dtype=torch.float16)), "'token' must hold float32 numbers, not 'F16'"),
         (with_named(token=torch.ones(D, dtype=torch.int32)), "'token' must hold float32 numbers, not 'I32'"),
         (with_named(**{"further.a": torch.ones(1, dtype=torch.int8)}), "'further.a' must hold"),
         (with_named(token=torch.tensor([math.nan] * D)), "'token' holds a number that is not finite"),

@@ -26,15 +26,7 @@ FACTS = PromptMetadata(
     labels=("cat\n", "Äpfel", "犬"),
     samples=7,
     seed=2**64 - 1,
-    settings={
-        "epochs": 80,
-        "rate": 0.1,
-        "augment": True,
-        "note": "",
-        "limit": None,
-        "name": "é",
-        "big": 1e300,
-    },
+    settings={"epochs": 80, "rate": 0.1, "augment": True, "note": "", "limit": None, "name": "é", "big": 1e300},
 )
 
 JSON = st.recursive(

@@ -6,8 +6,8 @@ import torch
 from alacarte.prompting.backbone.vit import Backbone
 from alacarte.prompting.compose import ComposedScores
 from alacarte.prompting.errors import CompositionInvalid
-from registry.datasets.dataset import LabelledPicture
 from tests.prompting.reference import LABELS, small_prompt
+from tests.trainer.pictures import Samples
 from trainer.baselines.evaluate import accuracy, classify, concat_members
 from trainer.baselines.prompt_sets import JointSet, StructuredSet
 from trainer.errors import MeasurementInvalid
@@ -46,7 +46,7 @@ def test_no_pictures_are_refused(backbone: Backbone) -> None:
         classify(StructuredSet(backbone, [small_prompt(backbone, seed=1)]), [], backbone.preprocessing)
 
 
-def test_the_batch_size_changes_no_logits(backbone: Backbone, samples: tuple[LabelledPicture, ...]) -> None:
+def test_the_batch_size_changes_no_logits(backbone: Backbone, samples: Samples) -> None:
     prompts = [small_prompt(backbone, seed=1), small_prompt(backbone, seed=2, labels=("red", "white"))]
     both = StructuredSet(backbone, prompts)
 
@@ -61,7 +61,7 @@ def test_the_batch_size_changes_no_logits(backbone: Backbone, samples: tuple[Lab
     torch.testing.assert_close(alone.embedding, together.embedding)
 
 
-def test_selected_members_equal_the_smaller_set(backbone: Backbone, samples: tuple[LabelledPicture, ...]) -> None:
+def test_selected_members_equal_the_smaller_set(backbone: Backbone, samples: Samples) -> None:
     prompts = [small_prompt(backbone, seed=seed) for seed in range(3)]
 
     of_all = classify(StructuredSet(backbone, prompts), samples, backbone.preprocessing)
@@ -71,9 +71,7 @@ def test_selected_members_equal_the_smaller_set(backbone: Backbone, samples: tup
     torch.testing.assert_close(left.scores, of_two.compose("average", "prototypes").scores)
 
 
-def test_single_members_are_concatenated_to_an_ensemble(
-    backbone: Backbone, samples: tuple[LabelledPicture, ...]
-) -> None:
+def test_single_members_are_concatenated_to_an_ensemble(backbone: Backbone, samples: Samples) -> None:
     prompts = [small_prompt(backbone, seed=1), small_prompt(backbone, seed=2, labels=("red", "white"))]
 
     apart = [classify(StructuredSet(backbone, [prompt]), samples, backbone.preprocessing) for prompt in prompts]
@@ -84,9 +82,7 @@ def test_single_members_are_concatenated_to_an_ensemble(
     torch.testing.assert_close(joined.scores, at_once.compose("vote").scores)
 
 
-def test_members_without_prototypes_cannot_be_weighted(
-    backbone: Backbone, samples: tuple[LabelledPicture, ...]
-) -> None:
+def test_members_without_prototypes_cannot_be_weighted(backbone: Backbone, samples: Samples) -> None:
     logits = classify(JointSet(backbone, [small_prompt(backbone, seed=1)]), samples[:2], backbone.preprocessing)
 
     with pytest.raises(CompositionInvalid, match="no prototypes"):

@@ -7,8 +7,8 @@ import pytest
 import torch
 
 from alacarte.prompting.backbone.vit import Backbone
-from registry.datasets.dataset import LabelledPicture
 from tests.prompting.reference import small_backbone, small_images
+from tests.trainer.pictures import Samples
 from trainer.baselines.evaluate import accuracy, classify, concat_members
 from trainer.baselines.fine_tuning import TunedModel, fine_tune, tune_biases
 from trainer.errors import LossNotFinite, ShardRefused
@@ -24,7 +24,7 @@ QUICK = Recipe(epochs=6, augment="none", base_rate=0.3)
 
 
 @pytest.mark.parametrize("tune", [fine_tune, tune_biases])
-def test_a_tuned_copy_learns(backbone: Backbone, samples: tuple[LabelledPicture, ...], tune: Tune) -> None:
+def test_a_tuned_copy_learns(backbone: Backbone, samples: Samples, tune: Tune) -> None:
     progress: list[EpochProgress] = []
 
     model = tune(backbone, samples, QUICK, progress.append)
@@ -36,7 +36,7 @@ def test_a_tuned_copy_learns(backbone: Backbone, samples: tuple[LabelledPicture,
 
 
 @pytest.mark.parametrize("tune", [fine_tune, tune_biases])
-def test_tuning_does_not_change_the_backbone(samples: tuple[LabelledPicture, ...], tune: Tune) -> None:
+def test_tuning_does_not_change_the_backbone(samples: Samples, tune: Tune) -> None:
     backbone = small_backbone()
     before = {name: tensor.clone() for name, tensor in backbone.model.state_dict().items()}
 
@@ -48,11 +48,11 @@ def test_tuning_does_not_change_the_backbone(samples: tuple[LabelledPicture, ...
     assert not any(parameter.requires_grad for parameter in backbone.model.parameters())
 
 
-def test_fine_tuning_changes_every_weight(backbone: Backbone, samples: tuple[LabelledPicture, ...]) -> None:
+def test_fine_tuning_changes_every_weight(backbone: Backbone, samples: Samples) -> None:
     assert moved(fine_tune(backbone, samples, QUICK), backbone) == set(backbone.model.state_dict())
 
 
-def test_tuning_biases_changes_biases_only(backbone: Backbone, samples: tuple[LabelledPicture, ...]) -> None:
+def test_tuning_biases_changes_biases_only(backbone: Backbone, samples: Samples) -> None:
     names = {name for name in backbone.model.state_dict() if name.endswith(".bias")}
 
     assert moved(tune_biases(backbone, samples, QUICK), backbone) == names
@@ -65,7 +65,7 @@ def moved(model: TunedModel, backbone: Backbone) -> set[str]:
 
 @pytest.mark.parametrize("tune", [fine_tune, tune_biases])
 def test_the_same_seed_gives_the_same_bytes_in_any_order_of_samples(
-    backbone: Backbone, samples: tuple[LabelledPicture, ...], tune: Tune
+    backbone: Backbone, samples: Samples, tune: Tune
 ) -> None:
     recipe = Recipe(epochs=2, seed=3, base_rate=0.03)
 
@@ -83,9 +83,7 @@ def weights_of(model: TunedModel) -> list[bytes]:
 
 
 @pytest.mark.parametrize(("tune", "base_rate"), [(fine_tune, 1e-5), (tune_biases, 5e-3)])
-def test_the_default_rate_is_the_papers(
-    backbone: Backbone, samples: tuple[LabelledPicture, ...], tune: Tune, base_rate: float
-) -> None:
+def test_the_default_rate_is_the_papers(backbone: Backbone, samples: Samples, tune: Tune, base_rate: float) -> None:
     progress: list[EpochProgress] = []
     recipe = Recipe(epochs=2, augment="none")
 
@@ -109,7 +107,7 @@ def test_a_copy_starts_from_the_backbones_embedding(backbone_of: Callable[[str],
     torch.testing.assert_close(found, backbone.final_norm(rows) @ model.head_weight.T)
 
 
-def test_copies_tuned_on_shards_make_an_ensemble(backbone: Backbone, samples: tuple[LabelledPicture, ...]) -> None:
+def test_copies_tuned_on_shards_make_an_ensemble(backbone: Backbone, samples: Samples) -> None:
     shards = [[sample for sample in samples if sample.label != absent] for absent in ("red", "blue")]
     models = [fine_tune(backbone, shard, QUICK) for shard in shards]
 
@@ -125,9 +123,7 @@ def test_copies_tuned_on_shards_make_an_ensemble(backbone: Backbone, samples: tu
 
 
 @pytest.mark.parametrize("tune", [fine_tune, tune_biases])
-def test_samples_of_one_label_train_a_copy_that_predicts_it(
-    backbone: Backbone, samples: tuple[LabelledPicture, ...], tune: Tune
-) -> None:
+def test_samples_of_one_label_train_a_copy_that_predicts_it(backbone: Backbone, samples: Samples, tune: Tune) -> None:
     model = tune(backbone, samples[::3], QUICK)
 
     answer = classify(model, samples, backbone.preprocessing).compose()
@@ -140,6 +136,6 @@ def test_no_samples_are_refused(backbone: Backbone) -> None:
         fine_tune(backbone, [], QUICK)
 
 
-def test_a_loss_that_is_not_finite_ends_the_training(backbone: Backbone, samples: tuple[LabelledPicture, ...]) -> None:
+def test_a_loss_that_is_not_finite_ends_the_training(backbone: Backbone, samples: Samples) -> None:
     with pytest.raises(LossNotFinite, match="use a lower rate"):
         fine_tune(backbone, samples, replace(QUICK, base_rate=1e38))

@@ -8,7 +8,7 @@ import torch
 from alacarte.prompting.backbone.vit import Backbone, backbone_identity
 from alacarte.prompting.prompt.artifact import prompt_to_bytes
 from alacarte.prompting.prompt.metadata import Variant
-from registry.datasets.dataset import LabelledPicture
+from tests.trainer.pictures import Samples
 from trainer.baselines.evaluate import accuracy, classify
 from trainer.baselines.joint_training import train_joint
 from trainer.baselines.prompt_sets import Attention, JointSet, StructuredSet
@@ -23,7 +23,7 @@ RECIPE = Recipe(epochs=6, augment="none", base_rate=1.0)
 
 
 @pytest.mark.parametrize("variant", ["deep", "deep-shared", "shallow"])
-def test_the_paragon_learns(backbone: Backbone, samples: tuple[LabelledPicture, ...], variant: Variant) -> None:
+def test_the_paragon_learns(backbone: Backbone, samples: Samples, variant: Variant) -> None:
     progress: list[EpochProgress] = []
 
     prompt = train_joint(backbone, samples, replace(RECIPE, variant=variant), "full", progress.append)
@@ -36,9 +36,7 @@ def test_the_paragon_learns(backbone: Backbone, samples: tuple[LabelledPicture, 
     assert prompt_to_bytes(prompt)  # it is a valid prompt
 
 
-def test_structured_attention_learns_the_same_the_straightforward_way(
-    backbone: Backbone, samples: tuple[LabelledPicture, ...]
-) -> None:
+def test_structured_attention_learns_the_same_the_straightforward_way(backbone: Backbone, samples: Samples) -> None:
     recipe = replace(RECIPE, augment="randaugment", views=2)
     losses: list[float] = []
     joint_losses: list[float] = []
@@ -54,7 +52,7 @@ def test_structured_attention_learns_the_same_the_straightforward_way(
     torch.testing.assert_close(one, other, rtol=1e-2, atol=1e-2)
 
 
-def test_full_attention_learns_a_different_prompt(backbone: Backbone, samples: tuple[LabelledPicture, ...]) -> None:
+def test_full_attention_learns_a_different_prompt(backbone: Backbone, samples: Samples) -> None:
     full = train_joint(backbone, samples, RECIPE, "full").tensors.memory
     structured = train_joint(backbone, samples, RECIPE, "structured").tensors.memory
 
@@ -65,7 +63,7 @@ def test_full_attention_learns_a_different_prompt(backbone: Backbone, samples: t
 
 @pytest.mark.parametrize("attention", ["full", "structured"])
 def test_the_same_seed_gives_the_same_bytes_in_any_order_of_samples(
-    backbone: Backbone, samples: tuple[LabelledPicture, ...], attention: Attention
+    backbone: Backbone, samples: Samples, attention: Attention
 ) -> None:
     recipe = Recipe(epochs=2, seed=3)
 
@@ -77,7 +75,7 @@ def test_the_same_seed_gives_the_same_bytes_in_any_order_of_samples(
     assert not torch.equal(one.tensors.head_weight, reseeded.tensors.head_weight)
 
 
-def test_joint_training_does_not_change_the_backbone(backbone: Backbone, samples: tuple[LabelledPicture, ...]) -> None:
+def test_joint_training_does_not_change_the_backbone(backbone: Backbone, samples: Samples) -> None:
     train_joint(backbone, samples, replace(RECIPE, epochs=1), "full")
 
     found = backbone_identity(backbone.model, backbone.architecture, backbone.preprocessing)
@@ -85,9 +83,7 @@ def test_joint_training_does_not_change_the_backbone(backbone: Backbone, samples
     assert all(parameter.grad is None for parameter in backbone.model.parameters())
 
 
-def test_samples_of_one_label_train_a_prompt_that_predicts_it(
-    backbone: Backbone, samples: tuple[LabelledPicture, ...]
-) -> None:
+def test_samples_of_one_label_train_a_prompt_that_predicts_it(backbone: Backbone, samples: Samples) -> None:
     prompt = train_joint(backbone, samples[::3], RECIPE, "full")
 
     answer = classify(JointSet(backbone, [prompt]), samples, backbone.preprocessing).compose()
@@ -100,12 +96,12 @@ def test_no_samples_are_refused(backbone: Backbone) -> None:
         train_joint(backbone, [], RECIPE, "full")
 
 
-def test_a_head_only_recipe_is_refused(backbone: Backbone, samples: tuple[LabelledPicture, ...]) -> None:
+def test_a_head_only_recipe_is_refused(backbone: Backbone, samples: Samples) -> None:
     with pytest.raises(RecipeInvalid, match="train it with train_prompt"):
         train_joint(backbone, samples, replace(RECIPE, variant="head-only"), "full")
 
 
-def test_a_loss_that_is_not_finite_ends_the_training(backbone: Backbone, samples: tuple[LabelledPicture, ...]) -> None:
+def test_a_loss_that_is_not_finite_ends_the_training(backbone: Backbone, samples: Samples) -> None:
     reported: list[EpochProgress] = []
 
     with pytest.raises(LossNotFinite, match="use a lower rate"):

@@ -12,6 +12,7 @@ from alacarte.prompting.prompt.metadata import Variant
 from alacarte.prompting.prompt.tensors import TrainedPrompt
 from registry.datasets.dataset import LabelledPicture
 from tests.prompting.reference import small_backbone, small_images, small_prompt
+from tests.trainer.pictures import Samples
 from trainer.baselines.evaluate import accuracy, classify
 from trainer.baselines.prompt_sets import JointSet, StructuredSet
 from trainer.recipe import Recipe
@@ -84,16 +85,13 @@ def test_an_empty_set_cannot_be_concatenated(backbone: Backbone) -> None:
 
 
 @pytest.fixture(scope="module")
-def shards(samples: tuple[LabelledPicture, ...]) -> tuple[tuple[LabelledPicture, ...], tuple[LabelledPicture, ...]]:
+def shards(samples: Samples) -> tuple[Samples, Samples]:
     return samples[:6], samples[6:]
 
 
 @pytest.mark.parametrize("variant", ["deep", "head-only"])
 def test_prompts_of_two_shards_composed_predict_all_pictures(
-    backbone: Backbone,
-    samples: tuple[LabelledPicture, ...],
-    shards: tuple[tuple[LabelledPicture, ...], tuple[LabelledPicture, ...]],
-    variant: Variant,
+    backbone: Backbone, samples: Samples, shards: tuple[Samples, Samples], variant: Variant
 ) -> None:
     prompts = trained(backbone, shards, Recipe(variant=variant, epochs=8, augment="none"))
 
