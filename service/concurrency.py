@@ -82,7 +82,7 @@ def run_detached(name: str, work: Callable[[], T]) -> asyncio.Future[T]:
     def run() -> None:
         try:
             set_outcome = partial(outcome.set_result, work())
-        except BaseException as error:  # also SystemExit: somebody waits for the outcome
+        except BaseException as error:  # also SystemExit: the outcome must be set
             set_outcome = partial(outcome.set_exception, error)
         with suppress(RuntimeError):  # the event loop is closed
             loop.call_soon_threadsafe(resolve, set_outcome)

@@ -10,7 +10,7 @@ from cryptography.hazmat.primitives.asymmetric.rsa import RSAPublicKey
 from jwt import PyJWK
 from jwt.exceptions import PyJWTError
 
-# By key type and curve. Symmetric algorithms are missing: whoever can verify could also sign.
+# By key type and curve. Symmetric algorithms are missing: their verification key could also sign.
 ALGORITHMS: Mapping[tuple[str, str | None], tuple[str, ...]] = {
     ("RSA", None): ("RS256", "RS384", "RS512", "PS256", "PS384", "PS512"),
     ("EC", "P-256"): ("ES256",),
@@ -32,7 +32,7 @@ def is_url(location: str) -> bool:
 
 
 def is_safe_url(url: str) -> bool:
-    """Return whether nobody can tamper with a response from the URL: https, or http on loopback."""
+    """Return whether a response from the URL is protected from tampering: https, or http on loopback."""
     try:
         parts = urlsplit(url)
         host = parts.hostname

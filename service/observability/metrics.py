@@ -53,11 +53,11 @@ class Metrics:
             self._queue_seconds.observe(seconds)
 
     def watch_engine(self, stats: Callable[[], EngineStats]) -> None:
-        """Asks the engine for its stats whenever somebody reads the measurements."""
+        """Read the engine's stats whenever the metrics are scraped."""
         self.registry.register(_EngineCollector(stats))
 
-    def _histogram(self, name: str, meaning: str, buckets: tuple[float, ...]) -> Histogram:
-        return Histogram(f"alacarte_{name}", meaning, buckets=buckets, registry=self.registry)
+    def _histogram(self, name: str, description: str, buckets: tuple[float, ...]) -> Histogram:
+        return Histogram(f"alacarte_{name}", description, buckets=buckets, registry=self.registry)
 
 
 class _EngineCollector(Collector):
@@ -67,18 +67,18 @@ class _EngineCollector(Collector):
     def collect(self) -> Iterator[Metric]:
         stats = self._stats()
         gauges = {
-            "waiting_pictures": ("Pictures that wait for their pass.", stats.waiting_pictures),
-            "active_pictures": ("Pictures that are decoded or computed.", stats.active_pictures),
+            "waiting_pictures": ("Pictures in the queue.", stats.waiting_pictures),
+            "active_pictures": ("Pictures that are being decoded or computed.", stats.active_pictures),
             "backbones": ("Backbones in memory.", stats.backbones),
-            "cached_prompts": ("Prompts in memory, ready to answer.", stats.cached_prompts),
+            "cached_prompts": ("Prompts in the cache.", stats.cached_prompts),
             "cached_prompt_bytes": ("The size of those prompts.", stats.cached_prompt_bytes),
         }
         counters = {
-            "prompt_cache_hits": ("Prompts that were asked for and were in memory.", stats.hits),
-            "prompt_cache_misses": ("Prompts that were asked for and had to be fetched.", stats.misses),
+            "prompt_cache_hits": ("Requested prompts that were in the cache.", stats.hits),
+            "prompt_cache_misses": ("Requested prompts that had to be loaded.", stats.misses),
             "failed_pictures": ("Pictures that the device failed on.", stats.failures),
         }
-        for name, (meaning, value) in gauges.items():
-            yield GaugeMetricFamily(f"alacarte_{name}", meaning, value=value)
-        for name, (meaning, value) in counters.items():
-            yield CounterMetricFamily(f"alacarte_{name}", meaning, value=value)
+        for name, (description, value) in gauges.items():
+            yield GaugeMetricFamily(f"alacarte_{name}", description, value=value)
+        for name, (description, value) in counters.items():
+            yield CounterMetricFamily(f"alacarte_{name}", description, value=value)
