@@ -47,7 +47,7 @@ async def run_prediction(context: RequestContext, query: PredictionQuery) -> byt
 
 
 async def _predict(context: RequestContext, query: PredictionQuery, deadline: float) -> bytes:
-    """Predict with the prompts that the caller may use; if some are lost before the recheck, predict again without them."""
+    """Predict with the prompts that the caller may use; if the recheck finds some lost, predict again without them."""
     state = context.state
     allowed = await read_rights(context, query, "initial")
     for _ in range(MAX_ATTEMPTS):
