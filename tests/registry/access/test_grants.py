@@ -78,14 +78,14 @@ def test_a_hidden_source_and_a_missing_one_give_the_same_error(database: Databas
     with database.write_transaction() as session:
         stranger, owner = make_user(session, role="owner"), make_user(session, role="owner")
         source = make_source(session, make_task(session), owner)
-        told = []
+        messages = []
         for source_id in (source.id, new_id()):
             for act in (grant_right, revoke_right):
                 with pytest.raises(NotFound) as refusal:
                     act(session, make_caller(stranger), stranger.id, source_id, "use")
-                told.append(str(refusal.value).replace(str(source_id), "ID"))
+                messages.append(str(refusal.value).replace(str(source_id), "ID"))
 
-        assert len(set(told)) == 1
+        assert len(set(messages)) == 1
 
 
 def test_a_source_that_is_being_forgotten_has_no_grants_any_more(database: Database) -> None:
@@ -126,7 +126,7 @@ def test_callers_see_the_grants_of_what_they_own_or_manage_and_their_own(databas
         reading = grant_right(session, OPERATOR, reader.id, source.id, "use").id
         grouped = grant_right(session, OPERATOR, group.id, source.id, "use").id
         foreign = grant_right(session, OPERATOR, stranger.id, other.id, "forget").id
-        seen = {
+        listed = {
             name: {given.id for given in list_grants(session, caller).items}
             for name, caller in {
                 "operator": OPERATOR,
@@ -139,7 +139,7 @@ def test_callers_see_the_grants_of_what_they_own_or_manage_and_their_own(databas
             }.items()
         }
 
-        assert seen == {
+        assert listed == {
             "operator": {managing, reading, grouped, foreign},
             "owner": {managing, reading, grouped},
             "manager": {managing, reading, grouped},

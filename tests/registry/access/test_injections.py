@@ -69,7 +69,7 @@ def test_text_that_looks_like_sql_finds_nothing(database: Database) -> None:
         token = issue_token(session, OPERATOR, user.id).text
     for text in INJECTIONS:
         with database.read_transaction() as session:
-            for look in (
+            for find in (
                 lambda text=text: find_user(session, OPERATOR, text),
                 lambda text=text: find_task(session, text),
                 lambda text=text: find_release(session, task.id, text),
@@ -78,6 +78,6 @@ def test_text_that_looks_like_sql_finds_nothing(database: Database) -> None:
                 lambda text=text: read_usable_prompts(database, parse_token(token), sources=[text]),
             ):
                 with pytest.raises(NotFound):
-                    look()
+                    find()
             with pytest.raises(Invalid):
                 read_page(session, select(User), User.id, after=text, limit=1)

@@ -41,12 +41,12 @@ def test_ten_thousand_rows_are_each_seen_once_while_others_come_and_go(database:
     with database.write_transaction() as session:
         there_all_along = add_users(session, 10_000)
     ever = set(there_all_along)
-    seen: list[str] = []
+    rows: list[str] = []
     after: str | None = None
     while True:
-        found = users_after(database, after, chance.choice([700, 999, MAX_LIMIT]))
-        seen += [user.name for user in found.items]
-        after = found.next
+        page = users_after(database, after, chance.choice([700, 999, MAX_LIMIT]))
+        rows += [user.name for user in page.items]
+        after = page.next
         if after is None:
             break
         with database.write_transaction() as session:
@@ -55,8 +55,8 @@ def test_ten_thousand_rows_are_each_seen_once_while_others_come_and_go(database:
             there_all_along -= gone
             ever |= add_users(session, 20)
 
-    assert len(seen) == len(set(seen))
-    assert there_all_along <= set(seen) <= ever
+    assert len(rows) == len(set(rows))
+    assert there_all_along <= set(rows) <= ever
 
 
 def test_a_list_that_ends_with_a_page_has_no_empty_page_after_it(database: Database) -> None:
@@ -89,9 +89,9 @@ def test_rows_without_ids_are_paged_by_their_unique_key(database: Database) -> N
     after: str | None = None
     with database.read_transaction() as session:
         while after is not None or not digests:
-            found = read_page(session, of_source, Sample.digest, after=after, limit=3)
-            digests += found.map(lambda sample: sample.digest).items
-            after = found.next
+            page = read_page(session, of_source, Sample.digest, after=after, limit=3)
+            digests += page.map(lambda sample: sample.digest).items
+            after = page.next
             if after is None:
                 break
 
@@ -104,17 +104,17 @@ def test_two_keys_together_make_a_cursor(database: Database) -> None:
         groups = [make_user(session, is_group=True) for _ in range(3)]
         members = [make_user(session) for _ in range(3)]
         session.add_all(Membership(group_id=g.id, member_id=m.id) for g in groups for m in members)
-    seen: list[tuple[object, object]] = []
+    rows: list[tuple[object, object]] = []
     after: str | None = None
     with database.read_transaction() as session:
         for _ in range(5):
             keys = (Membership.group_id, Membership.member_id)
-            found = read_page(session, select(Membership), *keys, after=after, limit=2)
-            seen += [(row.group_id, row.member_id) for row in found.items]
-            after = found.next
+            page = read_page(session, select(Membership), *keys, after=after, limit=2)
+            rows += [(row.group_id, row.member_id) for row in page.items]
+            after = page.next
 
     assert after is None
-    assert seen == [(g.id, m.id) for g in groups for m in members]
+    assert rows == [(g.id, m.id) for g in groups for m in members]
 
 
 @pytest.mark.parametrize("limit", [0, -1, MAX_LIMIT + 1])

@@ -45,12 +45,12 @@ def test_what_is_being_forgotten_is_not_pinned(database: Database) -> None:
     with database.write_transaction() as session:
         task = make_task(session)
         stays, goes = make_source(session, task), make_source(session, task)
-        kept = make_prompt(session, make_shard(session, stays))
+        pinned = make_prompt(session, make_shard(session, stays))
         make_prompt(session, make_shard(session, goes))
         goes.name, goes.erasure_id = None, new_id()
         release = pin_release(session, OPERATOR, task.id, "spring")
 
-        assert pins_of(session, release.id) == [kept.id]
+        assert pins_of(session, release.id) == [pinned.id]
 
 
 def test_a_release_without_prompts_is_refused_and_not_stored(database: Database) -> None:
@@ -130,7 +130,7 @@ def test_pinning_waits_for_a_source_that_is_being_forgotten(database: Database) 
     with database.write_transaction() as session:
         task = make_task(session)
         stays, goes = make_source(session, task), make_source(session, task)
-        kept = make_prompt(session, make_shard(session, stays))
+        pinned = make_prompt(session, make_shard(session, stays))
         lost = make_prompt(session, make_shard(session, goes))
     begun = threading.Event()
 
@@ -150,4 +150,4 @@ def test_pinning_waits_for_a_source_that_is_being_forgotten(database: Database) 
     thread.join()
 
     with database.read_transaction() as session:
-        assert pins_of(session, find_release(session, task.id, "spring").id) == [kept.id]
+        assert pins_of(session, find_release(session, task.id, "spring").id) == [pinned.id]

@@ -104,10 +104,10 @@ def test_nobody_has_a_right_to_what_is_being_forgotten(database: Database) -> No
 def test_a_source_without_rights_and_a_missing_one_give_the_same_error(database: Database) -> None:
     with database.write_transaction() as session:
         source, stranger = make_source(session, make_task(session)), make_caller(make_user(session))
-        told = set()
+        messages = set()
         for source_id in (source.id, new_id()):
             with pytest.raises(NotFound) as refusal:
                 require_right(session, stranger, "use", source_id)
-            told.add(str(refusal.value).replace(str(source_id), "ID"))
+            messages.add(str(refusal.value).replace(str(source_id), "ID"))
 
-        assert len(told) == 1
+        assert len(messages) == 1

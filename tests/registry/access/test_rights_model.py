@@ -224,10 +224,10 @@ class RightsMachine(RuleBasedStateMachine):
         task, pinned = self.model.releases[chosen]
         sources = self.model.usable(self.model.tokens[text][1], task)
         found = read_usable_prompts(self.database, parse_token(text), task=task, release=chosen)
-        kept = {p for p in pinned if self.model.prompts.get(p) in sources}
-        assert {p.id for p in found.prompts} == kept
+        expected = {p for p in pinned if self.model.prompts.get(p) in sources}
+        assert {p.id for p in found.prompts} == expected
         whole = read_usable_prompts(self.database, parse_token(text), task=task)
-        is_pinned = {p.id for p in whole.prompts} <= kept
+        is_pinned = {p.id for p in whole.prompts} <= expected
         assert recheck_usable_prompts(self.database, parse_token(text), whole, release=chosen) == is_pinned
 
     @rule(token=pick, picks=st.lists(pick, max_size=3), by_name=st.booleans(), with_gone=st.booleans())

@@ -110,7 +110,7 @@ def test_the_text_of_a_token_is_not_stored(database: Database, caplog: pytest.Lo
         ana = make_user(session)
         issued = issue_token(session, OPERATOR, ana.id)
         secret = issued.text.rpartition(issued.token.prefix + "_")[2]
-        kept = [
+        stored = [
             str(row)
             for table in ("tokens", "users", "log_entries")
             for row in session.execute(text(f"SELECT * FROM {table}"))
@@ -125,10 +125,10 @@ def test_the_text_of_a_token_is_not_stored(database: Database, caplog: pytest.Lo
                 refused()
             errors.append(caught.value)
 
-    assert len(kept) == 3
-    for told in (*kept, repr(issued), repr(issued.token), caplog.text, *map(repr, errors)):
-        assert secret not in told
-        assert secret[:20] not in told
+    assert len(stored) == 3
+    for shown in (*stored, repr(issued), repr(issued.token), caplog.text, *map(repr, errors)):
+        assert secret not in shown
+        assert secret[:20] not in shown
 
 
 def test_no_two_tokens_are_alike(database: Database) -> None:

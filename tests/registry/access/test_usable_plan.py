@@ -32,22 +32,22 @@ def recorded() -> Iterator[list[tuple[str, Any]]]:
 
 def test_each_request_is_one_statement_that_uses_indexes_only(database: Database) -> None:
     granted = seed(database, sources=1500, users=1500, grants=5)
-    token, wishes = next(iter(granted.items()))
+    token, sources = next(iter(granted.items()))
     shapes: tuple[dict[str, Any], ...] = (
         {},
         {"task": TASK},
         {"task": TASK, "release": RELEASE},
-        {"task": TASK, "sources": wishes[:3]},
-        {"task": TASK, "release": RELEASE, "sources": wishes[:1]},
+        {"task": TASK, "sources": sources[:3]},
+        {"task": TASK, "release": RELEASE, "sources": sources[:1]},
     )
     for narrowed in shapes:
         with recorded() as sent:
-            found = read_usable_prompts(database, parse_token(token), **narrowed)
+            usable = read_usable_prompts(database, parse_token(token), **narrowed)
         with recorded() as sent_again:
             assert recheck_usable_prompts(
                 database,
                 parse_token(token),
-                found,
+                usable,
                 **{name: value for name, value in narrowed.items() if name != "task"},
             )
         assert len(sent) == len(sent_again) == 1

@@ -50,27 +50,27 @@ def ids_of(database: Database, token: str, **narrowed: Any) -> list[UUID]:  # An
 
 
 def test_the_set_has_everything_that_a_prediction_needs(database: Database, setup: Setup) -> None:
-    found = read_usable_prompts(database, parse_token(setup.token))
+    usable = read_usable_prompts(database, parse_token(setup.token))
 
-    assert found.caller == Caller(setup.user.id, "predictor")
-    assert (found.task.id, found.task.name, found.task.backbone) == (setup.task.id, "flowers", setup.task.backbone)
-    assert (found.task.size, found.task.identity) == (None, None)
-    assert (found.task.composition, found.task.weighting) == ("average", "none")
-    assert found.task.labels == ("aster", "tulip")
-    assert [(*prompt, prompt.key) for prompt in found.prompts] == [
+    assert usable.caller == Caller(setup.user.id, "predictor")
+    assert (usable.task.id, usable.task.name, usable.task.backbone) == (setup.task.id, "flowers", setup.task.backbone)
+    assert (usable.task.size, usable.task.identity) == (None, None)
+    assert (usable.task.composition, usable.task.weighting) == ("average", "none")
+    assert usable.task.labels == ("aster", "tulip")
+    assert [(*prompt, prompt.key) for prompt in usable.prompts] == [
         (p.id, p.source_id, p.shard_id, p.generation, p.digest, p.size_bytes, p.key) for p in setup.prompts[:2]
     ]
-    assert found.sources == (setup.mine.id,)
+    assert usable.sources == (setup.mine.id,)
 
 
 def test_a_source_that_is_not_trained_yet_is_usable_and_has_no_prompts(database: Database, setup: Setup) -> None:
     with database.write_transaction() as session:
         own = make_source(session, setup.task, setup.user)
         make_shard(session, own)
-    found = read_usable_prompts(database, parse_token(setup.token))
+    usable = read_usable_prompts(database, parse_token(setup.token))
 
-    assert found.sources == (setup.mine.id, own.id)
-    assert {prompt.source_id for prompt in found.prompts} == {setup.mine.id}
+    assert usable.sources == (setup.mine.id, own.id)
+    assert {prompt.source_id for prompt in usable.prompts} == {setup.mine.id}
 
 
 def test_a_source_that_is_usable_in_two_ways_is_listed_once(database: Database, setup: Setup) -> None:
@@ -105,10 +105,10 @@ def test_no_role_and_no_other_right_implies_use(database: Database, setup: Setup
         revoke_right(session, OPERATOR, setup.user.id, setup.mine.id, "use")
         grant_right(session, OPERATOR, setup.user.id, setup.mine.id, "manage")
         grant_right(session, OPERATOR, setup.user.id, setup.mine.id, "forget")
-    found = read_usable_prompts(database, parse_token(setup.token))
+    usable = read_usable_prompts(database, parse_token(setup.token))
 
-    assert (found.prompts, found.sources) == ((), ())
-    assert found.caller.role == role
+    assert (usable.prompts, usable.sources) == ((), ())
+    assert usable.caller.role == role
 
 
 def test_sources_named_by_id_and_by_name_narrow_the_set(database: Database, setup: Setup) -> None:
@@ -130,10 +130,10 @@ def test_a_named_source_that_is_not_usable_is_not_found_whether_it_exists_or_not
         elsewhere = make_source(session, make_task(session), setup.user, name="elsewhere")
         own_name = str(session.get_one(Source, setup.foreign.id).name)
     unusable: list[str | UUID] = [setup.foreign.id, own_name, elsewhere.id, "elsewhere", new_id(), "nothing", "a\0b"]
-    for wish in unusable:
-        for wishes in ([wish], ["mine", wish]):
+    for source in unusable:
+        for named in ([source], ["mine", source]):
             with pytest.raises(NotFound, match="no source"):
-                read_usable_prompts(database, parse_token(setup.token), task="flowers", sources=wishes)
+                read_usable_prompts(database, parse_token(setup.token), task="flowers", sources=named)
 
 
 def test_too_many_named_sources_are_refused(database: Database, setup: Setup) -> None:
@@ -153,9 +153,9 @@ def test_a_task_is_named_where_there_are_several(database: Database, setup: Setu
     with pytest.raises(Invalid, match="name one"):
         read_usable_prompts(database, parse_token(setup.token))
     for name in ("birds", str(other.id), other.id):
-        found = read_usable_prompts(database, parse_token(setup.token), task=name)
-        assert [p.id for p in found.prompts] == [prompt.id]
-        assert found.task.labels is None
+        usable = read_usable_prompts(database, parse_token(setup.token), task=name)
+        assert [p.id for p in usable.prompts] == [prompt.id]
+        assert usable.task.labels is None
     for unknown in ("fish", new_id(), "\0"):
         with pytest.raises(NotFound, match="no task"):
             read_usable_prompts(database, parse_token(setup.token), task=unknown)
@@ -193,11 +193,11 @@ def test_what_is_being_forgotten_is_not_usable_even_while_its_rows_are_there(dat
         session.execute(update(Source).where(Source.id == setup.mine.id).values(name=None, erasure_id=new_id()))
 
     for narrowed in ({}, {"release": "spring"}):
-        found = read_usable_prompts(database, parse_token(setup.token), **narrowed)
-        assert (found.prompts, found.sources) == ((), ())
-    for wish in ("mine", setup.mine.id):
+        usable = read_usable_prompts(database, parse_token(setup.token), **narrowed)
+        assert (usable.prompts, usable.sources) == ((), ())
+    for source in ("mine", setup.mine.id):
         with pytest.raises(NotFound):
-            read_usable_prompts(database, parse_token(setup.token), sources=[wish])
+            read_usable_prompts(database, parse_token(setup.token), sources=[source])
 
 
 def test_an_invalid_token_reads_no_prompts(database: Database, setup: Setup) -> None:

@@ -28,7 +28,7 @@ def leased(shard: Shard, seconds: float) -> None:
 def test_each_shard_has_its_state(database: Database) -> None:
     with database.write_transaction() as session:
         source, owner = make_owned(session)
-        waiting, training, late, failed, held, trained, leaving = (
+        waiting, training, late, failed, paused, trained, leaving = (
             make_shard(session, source, samples=n) for n in range(1, 8)
         )
         remote = make_shard(session, source, is_remote=True)
@@ -36,7 +36,7 @@ def test_each_shard_has_its_state(database: Database) -> None:
         leased(late, -60)
         failed.attempts, failed.error = 3, "out of memory"
         failed.not_before = seconds_from_now(60)
-        held.is_paused = True
+        paused.is_paused = True
         leaving.erasure_id = new_id()
         make_prompt(session, trained)
         make_prompt(session, remote).labels = ["owl"]
@@ -44,13 +44,13 @@ def test_each_shard_has_its_state(database: Database) -> None:
 
         state = read_source_status(session, owner, source.id)
 
-    told = [(s.id, s.number, s.samples, s.state, s.progress, s.worker, s.error) for s in state.shards]
-    assert told == [
+    shown = [(s.id, s.number, s.samples, s.state, s.progress, s.worker, s.error) for s in state.shards]
+    assert shown == [
         (waiting.id, 0, 1, "waiting", 0.0, None, None),
         (training.id, 1, 2, "training", 0.5, "host:1", None),
         (late.id, 2, 3, "waiting", 0.0, None, None),
         (failed.id, 3, 4, "backing off", 0.0, None, "out of memory"),
-        (held.id, 4, 5, "paused", 0.0, None, None),
+        (paused.id, 4, 5, "paused", 0.0, None, None),
         (trained.id, 5, 6, "trained", 1.0, None, None),
         (remote.id, 7, 0, "remote", 1.0, None, None),
     ]
@@ -85,9 +85,9 @@ def test_the_right_to_use_shows_no_workers_and_errors(database: Database) -> Non
         user = make_user(session)
         session.add(Grant(id=new_id(), user_id=user.id, source_id=source.id, right="use", granted_at=now()))
 
-        (told,) = read_source_status(session, Caller(user.id, "predictor"), source.id).shards
+        (shown,) = read_source_status(session, Caller(user.id, "predictor"), source.id).shards
 
-        assert (told.state, told.worker, told.error) == ("training", None, None)
+        assert (shown.state, shown.worker, shown.error) == ("training", None, None)
 
 
 @sqlite_only

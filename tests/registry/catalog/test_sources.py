@@ -188,16 +188,16 @@ def test_a_long_list_comes_in_pages(database: Database) -> None:
         task = make_task(session)
         made = [make_source(session, task).id for _ in range(5)]
 
-        seen: list[UUID] = []
+        listed: list[UUID] = []
         cursor = None
         while True:
             page = list_sources(session, OPERATOR, after=cursor, limit=2)
-            seen += [summary.id for summary in page.items]
+            listed += [summary.id for summary in page.items]
             cursor = page.next
             if cursor is None:
                 break
 
-        assert seen == made
+        assert listed == made
 
 
 def test_a_source_is_renamed_unless_the_name_is_taken(database: Database) -> None:

@@ -41,10 +41,10 @@ def test_a_time_without_a_zone_is_refused(database: Database) -> None:
 
 @given(moments, moments)
 def test_texts_of_sqlite_sort_as_the_times_do(one: datetime, other: datetime) -> None:
-    kept = [UtcDateTime().process_bind_param(moment, sqlite.dialect()) for moment in (one, other)]
-    milliseconds = [moment.replace(microsecond=moment.microsecond // 1000 * 1000) for moment in (one, other)]
+    stored = [UtcDateTime().process_bind_param(time, sqlite.dialect()) for time in (one, other)]
+    milliseconds = [time.replace(microsecond=time.microsecond // 1000 * 1000) for time in (one, other)]
 
-    assert (kept[0] < kept[1]) == (milliseconds[0] < milliseconds[1])  # type: ignore[operator]  # texts, there
+    assert (stored[0] < stored[1]) == (milliseconds[0] < milliseconds[1])  # type: ignore[operator]  # texts, there
 
 
 def test_comparisons_with_now_hold_on_both_databases(database: Database) -> None:

@@ -33,7 +33,7 @@ from registry.errors import DatabaseUnusable
 
 REVISIONS = migrate.revisions()
 # Columns whose values are words of a list.
-WORDS = {
+ALLOWED_VALUES = {
     "role": "admin", "right": "use", "composition": "vote", "weighting": "prototypes", "scope": "source",
     "purpose": "train",
 }  # fmt: skip
@@ -62,8 +62,8 @@ def value_for(table: Table, name: str, made: dict[str, dict[str, Any]]) -> Any:
     column = table.columns[name]
     for key in column.foreign_keys:
         return made[key.column.table.name][key.column.name]
-    if name in WORDS:
-        return WORDS[name]
+    if name in ALLOWED_VALUES:
+        return ALLOWED_VALUES[name]
     if name in ("erasure_id", "lease_id", "worker", "expires_at") and column.nullable:
         return None  # a source that stays, a shard that nobody trains
     kinds: list[tuple[type[Any], Any]] = [
@@ -115,8 +115,8 @@ def test_a_database_with_data_arrives_at_the_newest_from(revision: str, empty: D
     with empty.engine.connect() as connection:
         for name, row in made.items():
             table = all_tables().tables[name]
-            (kept,) = connection.execute(select(*(table.columns[column] for column in row))).all()
-            assert tuple(kept) == tuple(row.values())
+            (stored,) = connection.execute(select(*(table.columns[column] for column in row))).all()
+            assert tuple(stored) == tuple(row.values())
 
 
 def test_the_migrations_arrive_at_the_tables_of_the_code(empty: Database) -> None:

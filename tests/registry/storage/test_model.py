@@ -44,7 +44,7 @@ EVEN_STEPS = st.lists(
 Steps = list[tuple[str, str, bytes]]
 
 
-def check_against_a_dictionary(store: ObjectStore, steps: Steps, asked: list[str]) -> None:
+def check_against_a_dictionary(store: ObjectStore, steps: Steps, prefixes: list[str]) -> None:
     model: dict[str, bytes] = {}
     for verb, key, body in steps:
         if verb == "put":
@@ -58,7 +58,7 @@ def check_against_a_dictionary(store: ObjectStore, steps: Steps, asked: list[str
         else:
             gone = {one: model.pop(one) for one in list(model) if is_under_prefix(one, key)}
             assert store.remove(key) == RemovedCount(len(gone), sum(map(len, gone.values())))
-    for prefix in ["", *asked]:
+    for prefix in ["", *prefixes]:
         expected = [StoredItem(key, len(model[key]), "object") for key in sorted(model) if is_under_prefix(key, prefix)]
         assert list(store.list_objects(prefix)) == expected
         assert list(store.list_all(prefix)) == expected
@@ -68,11 +68,11 @@ def check_against_a_dictionary(store: ObjectStore, steps: Steps, asked: list[str
 
 @settings(max_examples=40)
 @given(STEPS, st.lists(PREFIXES, max_size=3))
-def test_a_folder_is_a_dictionary(steps: Steps, asked: list[str]) -> None:
+def test_a_folder_is_a_dictionary(steps: Steps, prefixes: list[str]) -> None:
     with tempfile.TemporaryDirectory() as folder:
         store = FolderStore(Path(folder) / "objects")
         store.prepare()
-        check_against_a_dictionary(store, steps, asked)
+        check_against_a_dictionary(store, steps, prefixes)
 
 
 @settings(max_examples=8, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])

@@ -13,10 +13,10 @@ WRITERS = 3
 
 def put_at_once(store: ObjectStore, key: str, bodies: list[bytes]) -> list[bytes]:
     """The bodies whose puts succeeded, all begun at one moment."""
-    gate = Barrier(len(bodies))
+    barrier = Barrier(len(bodies))
 
     def put(body: bytes) -> bool:
-        gate.wait()
+        barrier.wait()
         try:
             store.put(key, body)
         except ObjectExists:
@@ -34,9 +34,9 @@ def test_of_different_bytes_exactly_one_wins(store_fixture: StoreFixture) -> Non
 
 
 def test_of_different_bytes_exactly_one_wins_in_a_folder_every_time(folder_store: FolderStore) -> None:
-    for turn in range(20):
-        [winner] = put_at_once(folder_store, f"a/{turn}", [bytes([number]) * 100 for number in range(2 * WRITERS)])
-        assert folder_store.read(f"a/{turn}", digest(winner)) == winner
+    for attempt in range(20):
+        [winner] = put_at_once(folder_store, f"a/{attempt}", [bytes([number]) * 100 for number in range(2 * WRITERS)])
+        assert folder_store.read(f"a/{attempt}", digest(winner)) == winner
     assert len(list(folder_store.list_all(""))) == 20
 
 

@@ -17,14 +17,14 @@ import os, signal, sys
 from pathlib import Path
 from uuid import UUID
 from registry.storage.scratch import ScratchSpace
-with ScratchSpace(Path(sys.argv[1])).job_folder(UUID(sys.argv[2])) as room:
-    (room / "picture.png").write_bytes(b"somebody's face")
+with ScratchSpace(Path(sys.argv[1])).job_folder(UUID(sys.argv[2])) as folder:
+    (folder / "picture.png").write_bytes(b"somebody's face")
     print("there", flush=True)
     sys.stdin.read()
 """
 
 
-def rooms_of(folder: Path) -> list[str]:
+def list_entries(folder: Path) -> list[str]:
     return sorted(path.name for path in folder.iterdir() if not path.name.startswith("scratch-id"))
 
 
@@ -38,22 +38,22 @@ def start_process(folder: Path, name: object) -> subprocess.Popen[bytes]:
 
 
 def test_a_job_folder_is_private_and_removed_afterwards(tmp_path: Path) -> None:
-    home = ScratchSpace(tmp_path / "scratch")
-    with home.job_folder(uuid4()) as room:
-        (room / "picture.png").write_bytes(b"somebody's face")
-        assert room.stat().st_mode & 0o777 == 0o700
+    space = ScratchSpace(tmp_path / "scratch")
+    with space.job_folder(uuid4()) as folder:
+        (folder / "picture.png").write_bytes(b"somebody's face")
+        assert folder.stat().st_mode & 0o777 == 0o700
 
-    assert rooms_of(home.folder) == []
+    assert list_entries(space.folder) == []
 
 
 def test_a_job_folder_is_removed_when_its_job_fails(tmp_path: Path) -> None:
-    home = ScratchSpace(tmp_path)
-    with pytest.raises(RuntimeError), home.job_folder(uuid4()) as room:
-        (room / "deep").mkdir()
-        (room / "deep" / "picture.png").write_bytes(b"somebody's face")
+    space = ScratchSpace(tmp_path)
+    with pytest.raises(RuntimeError), space.job_folder(uuid4()) as folder:
+        (folder / "deep").mkdir()
+        (folder / "deep" / "picture.png").write_bytes(b"somebody's face")
         raise RuntimeError
 
-    assert rooms_of(tmp_path) == []
+    assert list_entries(tmp_path) == []
 
 
 def test_a_scratch_space_keeps_its_id(tmp_path: Path) -> None:
@@ -70,15 +70,15 @@ def test_a_scratch_space_keeps_its_id(tmp_path: Path) -> None:
 
 
 def test_a_sweep_removes_the_job_folders_of_dead_processes_only(tmp_path: Path) -> None:
-    home, dead, living = ScratchSpace(tmp_path), uuid4(), uuid4()
+    space, dead, living = ScratchSpace(tmp_path), uuid4(), uuid4()
     killed, alive = start_process(tmp_path, dead), start_process(tmp_path, living)
     try:
         os.kill(killed.pid, signal.SIGKILL)
         killed.wait()
         assert (tmp_path / str(dead) / "picture.png").exists()
 
-        with home.job_folder(uuid4()) as mine:
-            in_use = home.sweep()
+        with space.job_folder(uuid4()) as mine:
+            in_use = space.sweep()
 
             assert mine.exists()
         assert living in in_use
@@ -88,34 +88,34 @@ def test_a_sweep_removes_the_job_folders_of_dead_processes_only(tmp_path: Path) 
     finally:
         alive.communicate()
         killed.communicate()
-    assert rooms_of(tmp_path) == []
+    assert list_entries(tmp_path) == []
 
 
 def test_a_job_folder_in_use_is_not_created_again(tmp_path: Path) -> None:
-    home, name = ScratchSpace(tmp_path), uuid4()
-    with home.job_folder(name), pytest.raises(ScratchUnavailable, match="cannot be created"), home.job_folder(name):
+    space, name = ScratchSpace(tmp_path), uuid4()
+    with space.job_folder(name), pytest.raises(ScratchUnavailable, match="cannot be created"), space.job_folder(name):
         pass
 
 
 def test_job_folders_can_be_created_during_sweeps(tmp_path: Path) -> None:
-    home, stop = ScratchSpace(tmp_path), threading.Event()
+    space, stop = ScratchSpace(tmp_path), threading.Event()
 
     def sweep() -> None:
         while not stop.is_set():
-            home.sweep()
+            space.sweep()
 
     sweeper = threading.Thread(target=sweep)
     sweeper.start()
     try:
         for _ in range(300):
-            with home.job_folder(uuid4()) as room:
-                (room / "file").write_bytes(b"x")
-                assert (room / "file").exists()
+            with space.job_folder(uuid4()) as folder:
+                (folder / "file").write_bytes(b"x")
+                assert (folder / "file").exists()
     finally:
         stop.set()
         sweeper.join()
 
-    assert rooms_of(tmp_path) == []
+    assert list_entries(tmp_path) == []
 
 
 def test_a_folder_that_cannot_be_created_is_named(tmp_path: Path) -> None:

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 def refusals(store: ObjectStore, folder: Path) -> list[str]:
     """What each way of asking says."""
-    said = []
+    messages = []
     for ask in (
         lambda: store.put("a/b", b"1"),
         lambda: store.put("a/b", b"1" * (s3.PART_BYTES + 1)),
@@ -34,10 +34,10 @@ def refusals(store: ObjectStore, folder: Path) -> list[str]:
     ):
         with pytest.raises(StoreUnreachable) as caught:
             ask()
-        said.append(str(caught.value))
+        messages.append(str(caught.value))
     assert list(folder.iterdir()) == []
-    assert all("\n" not in line for line in said)
-    return said
+    assert all("\n" not in line for line in messages)
+    return messages
 
 
 def test_a_check_of_a_working_store_leaves_nothing_behind(store_fixture: StoreFixture) -> None:
