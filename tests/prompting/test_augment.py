@@ -42,7 +42,7 @@ def test_the_fourteen_operations_of_the_paper_are_there() -> None:
     ]
 
 
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=50)
 @given(seed=st.integers(0, 2**32), operations=st.integers(0, 4), magnitude=st.integers(0, FULL_MAGNITUDE))
 def test_equal_generators_give_equal_bytes_of_the_same_size(seed: int, operations: int, magnitude: int) -> None:
     first = rand_augment(picture(), random.Random(seed), operations, magnitude)

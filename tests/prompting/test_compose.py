@@ -161,7 +161,7 @@ def test_an_images_weights_do_not_depend_on_the_rest_of_the_batch() -> None:
     assert torch.equal(together, alone)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(st.lists(st.integers(1, 4), min_size=1, max_size=5), st.integers(1, 3), st.integers(0, 2**32))
 def test_weights_sum_to_one_and_follow_their_prompts(sizes: list[int], images: int, seed: int) -> None:
     random = torch.Generator().manual_seed(seed)
@@ -176,7 +176,7 @@ def test_weights_sum_to_one_and_follow_their_prompts(sizes: list[int], images: i
     torch.testing.assert_close(permuted, weights[:, permutation])
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(members(), st.sampled_from(COMPOSITIONS), st.booleans())
 def test_scores_are_a_distribution_over_the_sorted_union(drawn: Members, how: Composition, weighted: bool) -> None:
     logits, labels = drawn
@@ -190,7 +190,7 @@ def test_scores_are_a_distribution_over_the_sorted_union(drawn: Members, how: Co
     torch.testing.assert_close(composed.scores.sum(1), torch.ones(len(logits[0])))
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(members(), st.sampled_from(COMPOSITIONS), st.booleans(), st.data())
 def test_the_order_of_the_members_changes_nothing(
     drawn: Members, how: Composition, weighted: bool, data: st.DataObject
@@ -211,7 +211,7 @@ def test_the_order_of_the_members_changes_nothing(
     torch.testing.assert_close(permuted.scores, straight.scores)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(members(), st.sampled_from(COMPOSITIONS))
 def test_the_order_of_a_members_labels_changes_nothing(drawn: Members, how: Composition) -> None:
     logits, labels = drawn
@@ -222,7 +222,7 @@ def test_the_order_of_a_members_labels_changes_nothing(drawn: Members, how: Comp
     torch.testing.assert_close(turned.scores, straight.scores)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(members(), st.sampled_from(COMPOSITIONS), st.booleans())
 def test_an_image_is_composed_alike_alone_and_in_a_batch(drawn: Members, how: Composition, weighted: bool) -> None:
     logits, labels = drawn
@@ -246,7 +246,7 @@ def test_one_prompt_is_composed_to_its_own_scores(how: Composition, weighted: bo
     torch.testing.assert_close(composed.scores, logits.softmax(1))
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(members(), st.sampled_from(WEIGHTABLE), st.integers(2, 4))
 def test_a_set_repeated_several_times_gives_the_same_scores(drawn: Members, how: Composition, times: int) -> None:
     logits, labels = drawn
@@ -257,7 +257,7 @@ def test_a_set_repeated_several_times_gives_the_same_scores(drawn: Members, how:
     torch.testing.assert_close(often.scores, once.scores)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(members())
 def test_the_winner_of_a_vote_has_the_most_votes(drawn: Members) -> None:
     logits, labels = drawn

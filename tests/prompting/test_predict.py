@@ -79,7 +79,7 @@ def expected_row(backbone: Backbone, image: Tensor, prompt: TrainedPrompt) -> Te
     return plain_forward(backbone, image, [token], [memory]).tokens[0]
 
 
-@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=40, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(data=st.data(), way=st.sampled_from(WAYS), chosen=st.lists(st.integers(0, 2), min_size=1, max_size=4))
 def test_a_batch_predicts_each_image_as_a_batch_of_one_with_a_pool_of_its_set(
     data: st.DataObject,

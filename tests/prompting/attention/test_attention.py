@@ -30,7 +30,7 @@ def random_memory(pairs: int, memory: int, generator: torch.Generator, is_ragged
     return MemoryKV(keys, values, absent)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(
     pairs=st.lists(st.integers(0, 4), min_size=1, max_size=5),
     tokens=st.integers(1, 40),

@@ -228,7 +228,7 @@ def single_tokens(backbone: Backbone) -> list[list[Tensor]]:
     ]
 
 
-@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(
     chosen=st.lists(st.integers(0, 2), min_size=1, max_size=5),
     pooled=st.permutations(range(5)).flatmap(lambda all_: st.integers(1, 5).map(lambda k: list(all_[:k]))),

@@ -207,7 +207,7 @@ def test_a_missing_file_is_named(tmp_path: Path) -> None:
         decode(tmp_path / "gone.png")
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 @given(
     form=st.sampled_from(["JPEG", "PNG", "GIF", "WEBP", "TIFF", "BMP", "PPM"]),
     changes=st.lists(st.tuples(st.integers(0, 10_000), st.integers(0, 255)), min_size=1, max_size=8),
@@ -234,7 +234,7 @@ def test_threads_do_not_disturb_each_other() -> None:
     assert together == alone * 5
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(
     width=st.integers(1, 400),
     height=st.integers(1, 400),

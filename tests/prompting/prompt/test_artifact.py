@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 import torch
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from safetensors.torch import load, save
 
@@ -376,7 +376,6 @@ def prompt_or_refusal(data: bytes) -> None:
     assert_same(prompt_from_bytes(prompt_to_bytes(prompt)), prompt)
 
 
-@settings(deadline=None)
 @given(st.lists(st.tuples(st.integers(0, len(VALID) - 1), st.integers(0, 255)), min_size=1, max_size=8))
 def test_changed_bytes_are_read_or_refused(changes: list[tuple[int, int]]) -> None:
     data = bytearray(VALID)
@@ -386,13 +385,11 @@ def test_changed_bytes_are_read_or_refused(changes: list[tuple[int, int]]) -> No
     prompt_or_refusal(bytes(data))
 
 
-@settings(deadline=None)
 @given(st.integers(0, len(VALID)), st.integers(0, len(VALID)), st.binary(max_size=40))
 def test_removed_and_inserted_bytes_are_read_or_refused(begin: int, end: int, put: bytes) -> None:
     prompt_or_refusal(VALID[:begin] + put + VALID[end:])
 
 
-@settings(deadline=None)
 @given(st.binary(max_size=200))
 def test_random_bytes_are_refused(data: bytes) -> None:
     refusal(data)
@@ -405,7 +402,6 @@ JSON = st.recursive(
 )
 
 
-@settings(deadline=None)
 @given(
     st.sampled_from(["token", "prototypes", "further.a", "further.b"]),
     st.sampled_from(["dtype", "shape", "data_offsets"]),

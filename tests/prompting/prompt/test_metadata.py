@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from hypothesis import example, given, settings
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from alacarte.prompting.errors import ArtifactInvalid
@@ -143,7 +143,6 @@ def test_what_are_no_facts_is_refused_with_the_reason(text: str, reason: str) ->
     assert "\n" not in str(caught.value)
 
 
-@settings(deadline=None)
 @given(st.sampled_from(sorted(json.loads(metadata_to_json("deep", FACTS)))), JSON)
 @example("labels", ["a", "b", "c"])
 def test_any_fact_is_read_or_refused(name: str, value: object) -> None:

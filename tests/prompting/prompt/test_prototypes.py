@@ -6,7 +6,7 @@ import sys
 import numpy as np
 import pytest
 import torch
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from torch import Tensor
 
@@ -52,7 +52,6 @@ def test_well_apart_clusters_are_found_with_their_means() -> None:
     torch.testing.assert_close(centres[nearest], expected)
 
 
-@settings(deadline=None)
 @given(clouds(), st.integers(1, 12), st.integers(0, 2**64 - 1))
 def test_there_are_as_many_centres_as_asked_for_or_as_there_are_distinct_points(
     points: Tensor, k: int, seed: int
@@ -64,7 +63,6 @@ def test_there_are_as_many_centres_as_asked_for_or_as_there_are_distinct_points(
     assert bool(torch.isfinite(centres).all())
 
 
-@settings(deadline=None)
 @given(clouds(), st.integers(1, 12), st.integers(0, 9), st.data())
 def test_the_order_of_the_points_changes_no_bit(points: Tensor, k: int, seed: int, data: st.DataObject) -> None:
     order = list(data.draw(st.permutations(range(len(points)))))
@@ -72,7 +70,6 @@ def test_the_order_of_the_points_changes_no_bit(points: Tensor, k: int, seed: in
     assert torch.equal(kmeans(points[order], k, seed), kmeans(points, k, seed))
 
 
-@settings(deadline=None)
 @given(clouds(), st.integers(1, 12), st.integers(0, 9))
 def test_every_centre_is_the_mean_of_the_points_nearest_to_it(points: Tensor, k: int, seed: int) -> None:
     centres = kmeans(points, k, seed)
@@ -83,13 +80,11 @@ def test_every_centre_is_the_mean_of_the_points_nearest_to_it(points: Tensor, k:
     assert spread(points, centres) <= spread(points, torch.stack(means)) + 1e-3
 
 
-@settings(deadline=None)
 @given(clouds(), st.integers(0, 9))
 def test_one_centre_is_the_mean_of_all_points_with_their_repetitions(points: Tensor, seed: int) -> None:
     torch.testing.assert_close(kmeans(points, 1, seed), points.mean(0, keepdim=True), atol=1e-6, rtol=1e-6)
 
 
-@settings(deadline=None)
 @given(clouds(), st.integers(0, 9))
 def test_with_enough_centres_every_distinct_point_is_one(points: Tensor, seed: int) -> None:
     centres = kmeans(points, len(points), seed)

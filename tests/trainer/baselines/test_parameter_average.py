@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import pytest
 import torch
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from alacarte.prompting.backbone.vit import Backbone
@@ -71,7 +71,6 @@ def test_a_label_is_averaged_over_the_prompts_that_have_it(backbone: Backbone) -
     assert average.tensors.head_bias[1] == other.tensors.head_bias[0]
 
 
-@settings(deadline=None)
 @given(seeds=st.lists(st.integers(0, 50), min_size=2, max_size=5), order=st.randoms(use_true_random=False))
 def test_the_order_of_prompts_does_not_change_the_average(
     backbone: Backbone, seeds: list[int], order: random.Random

@@ -132,10 +132,7 @@ EXAMPLE_REPORT = StudyReport(
     title="À-la-carte prompt tuning, measured on flowers102-small",
     setup=(
         ("data", "flowers102-small.tar: 2,652 training and 1,020 test pictures of 102 labels"),
-        (
-            "backbone",
-            "vit_tiny_patch16_224 at 160 px, 9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15",
-        ),
+        ("backbone", "vit_tiny_patch16_224 at 160 px, 9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15"),
         ("recipe", "default: 20 epochs, batch 8, rate 0.1, seed 0"),
     ),
     experiments=(SHARDS, FORGETTING, ALL_DATA_SETS, COST),

@@ -2,7 +2,6 @@
 
 import pytest
 
-from registry.datasets.dataset import LabelledPicture
 from trainer.recipe import Recipe
 from trainer.study.eta import EtaEstimator
 from trainer.study.plan import StudyPlan
@@ -17,8 +16,7 @@ class FakeClock:
 
 
 def training(plan: StudyPlan, way: TrainingMethod = "structured", epochs: int = 2) -> TrainingSpec:
-    samples: tuple[LabelledPicture, ...] = plan.train[:10]
-    return TrainingSpec(way, samples, Recipe(epochs=epochs, augment="none"))
+    return TrainingSpec(way, plan.train[:10], Recipe(epochs=epochs, augment="none"))
 
 
 def test_there_is_no_estimate_before_the_first_epoch(plan: StudyPlan) -> None:

@@ -203,9 +203,7 @@ def test_no_recipe_is_compared_under_two_names(recipe: Recipe) -> None:
     assert candidates["unchanged"] == recipe
 
 
-def test_empty_shards_and_classes_without_test_pictures_are_refused_before_training(
-    plan: StudyPlan,
-) -> None:
+def test_empty_shards_and_classes_without_test_pictures_are_refused_before_training(plan: StudyPlan) -> None:
     tiny = replace(plan, removal_shards=len(plan.train))
     untested = replace(plan, domains=tuple(replace(part, test=()) for part in plan.domains))
 

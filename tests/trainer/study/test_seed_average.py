@@ -37,10 +37,7 @@ def test_numbers_become_means_with_standard_deviations() -> None:
     assert table.standard_deviations == ((None, 0.25, None, None),)  # None: the same under every seed
     assert table.note == "Of one data set. Means of 3 seeds, ± their standard deviation."
     assert merged.setup == (("data", "flowers"), ("seed", "0, 1, 2"))
-    assert merged.experiments[0].notes == (
-        "small",
-        "Bands around lines span the minimum and maximum over all seeds.",
-    )
+    assert merged.experiments[0].notes == ("small", "Bands around lines span the minimum and maximum over all seeds.")
 
 
 def test_a_number_missing_under_one_seed_has_no_mean() -> None:
