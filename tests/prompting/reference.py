@@ -174,3 +174,8 @@ def plain_block(block: Any, rows: Tensor, memory: Sequence[Tensor], allowed: Ten
     rows = rows + attended * getattr(block.ls1, "gamma", 1)
     mlp: Tensor = block.mlp(block.norm2(rows)) * getattr(block.ls2, "gamma", 1)
     return rows + mlp
+
+
+def softmax(*logits: float) -> list[float]:
+    powers = [math.exp(logit) for logit in logits]
+    return [power / sum(powers) for power in powers]

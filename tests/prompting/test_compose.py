@@ -1,4 +1,4 @@
-"""Composition and weighting: examples computed by hand, and properties."""
+"""Composition: examples computed by hand, and properties."""
 
 import math
 from typing import Any, get_args
@@ -14,7 +14,8 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from alacarte.api.literals import Composition
 from alacarte.prompting.compose import compose
 from alacarte.prompting.errors import CompositionInvalid
-from alacarte.prompting.prompt.prototypes import BETA, prototype_weights
+from alacarte.prompting.prompt.prototypes import prototype_weights
+from tests.prompting.reference import softmax
 
 COMPOSITIONS: tuple[Composition, ...] = get_args(Composition)
 WEIGHTABLE: tuple[Composition, ...] = ("average", "concat")
@@ -24,7 +25,7 @@ Members = tuple[list[Tensor], list[tuple[str, ...]]]
 
 @st.composite
 def members(draw: st.DrawFn) -> Members:
-    """Logits and labels of one to five prompts, whose labels overlap at will, on one to four images."""
+    """Logits and labels of one to five prompts, whose labels overlap at random, on one to four images."""
     images = draw(st.integers(1, 4))
     labels = draw(
         st.lists(st.lists(st.sampled_from("abcdefg"), min_size=1, unique=True).map(tuple), min_size=1, max_size=5)
@@ -36,11 +37,6 @@ def members(draw: st.DrawFn) -> Members:
 def weights_for(logits: list[Tensor]) -> Tensor:
     """Some weights (B, k), different for every image and member."""
     return torch.randn(len(logits[0]), len(logits), generator=torch.Generator().manual_seed(1)).softmax(1)
-
-
-def softmax(*logits: float) -> list[float]:
-    powers = [math.exp(logit) for logit in logits]
-    return [power / sum(powers) for power in powers]
 
 
 def test_average_is_the_mean_probability_with_0_for_an_unknown_label() -> None:
@@ -120,60 +116,6 @@ def test_a_prompt_of_one_label_gives_it_probability_1_in_average_and_its_logit_i
 
     assert answer.labels == ("a", "b")
     torch.testing.assert_close(answer.scores, torch.tensor([scores]))
-
-
-def test_weights_by_hand() -> None:
-    embedding = torch.tensor([[0.0, 0.0], [6.0, 8.0]])
-    prototypes = [torch.tensor([[3.0, 4.0], [30.0, 40.0]]), torch.tensor([[0.0, 1.0]])]
-
-    weights = prototype_weights(embedding, prototypes)
-
-    expected = [softmax(-0.1 * 5, -0.1 * 1), softmax(-0.1 * 5, -0.1 * math.hypot(6, 7))]
-    torch.testing.assert_close(weights, torch.tensor(expected))
-    assert BETA == 0.1
-
-
-def test_a_larger_beta_gives_the_nearest_more_weight() -> None:
-    prototypes = [torch.tensor([[1.0]]), torch.tensor([[2.0]])]
-
-    weights = prototype_weights(torch.zeros(1, 1), prototypes, beta=3.0)
-
-    torch.testing.assert_close(weights, torch.tensor([softmax(-3.0, -6.0)]))
-
-
-def test_near_distances_far_from_the_origin_are_not_cancelled_away() -> None:
-    far = torch.full((1, 64), 1000.0)
-    prototypes = [(far + offset).expand(30, 64) for offset in (0.25, 0.5)]
-
-    weights = prototype_weights(far, prototypes)
-
-    torch.testing.assert_close(weights, torch.tensor([softmax(-0.1 * 0.25 * 8, -0.1 * 0.5 * 8)]))
-
-
-def test_an_images_weights_do_not_depend_on_the_rest_of_the_batch() -> None:
-    random = torch.Generator().manual_seed(3)
-    embedding = torch.randn(33, 192, generator=random)
-    prototypes = [torch.randn(20, 192, generator=random) for _ in range(3)]
-
-    together = prototype_weights(embedding, prototypes)
-
-    alone = torch.cat([prototype_weights(row[None], prototypes) for row in embedding])
-    assert torch.equal(together, alone)
-
-
-@settings(max_examples=60)
-@given(st.lists(st.integers(1, 4), min_size=1, max_size=5), st.integers(1, 3), st.integers(0, 2**32))
-def test_weights_sum_to_one_and_follow_their_prompts(sizes: list[int], images: int, seed: int) -> None:
-    random = torch.Generator().manual_seed(seed)
-    embedding = 9 * torch.randn(images, 3, generator=random)
-    prototypes = [9 * torch.randn(size, 3, generator=random) for size in sizes]
-    permutation = torch.randperm(len(sizes), generator=random).tolist()
-
-    weights = prototype_weights(embedding, prototypes)
-    permuted = prototype_weights(embedding, [prototypes[i] for i in permutation])
-
-    torch.testing.assert_close(weights.sum(1), torch.ones(images))
-    torch.testing.assert_close(permuted, weights[:, permutation])
 
 
 @settings(max_examples=60)
@@ -281,15 +223,6 @@ def test_half_precision_is_composed_in_float32(dtype: torch.dtype, how: Composit
     assert torch.equal(composed.scores, exact.scores)
 
 
-def test_half_precision_embeddings_are_weighted_in_float32() -> None:
-    embedding, prototypes = torch.randn(2, 8).half(), [torch.randn(3, 8).bfloat16(), torch.randn(2, 8)]
-
-    weights = prototype_weights(embedding, prototypes)
-
-    assert weights.dtype == torch.float32
-    assert torch.equal(weights, prototype_weights(embedding.float(), [member.float() for member in prototypes]))
-
-
 def test_the_inputs_are_not_modified() -> None:
     logits, weights = [torch.tensor([[1.0, 2.0]]), torch.tensor([[3.0, 4.0]])], torch.tensor([[0.5, 0.5]])
 
@@ -334,11 +267,6 @@ def test_an_empty_set_is_refused(how: Composition) -> None:
         compose([], [], how)
 
 
-def test_weights_of_an_empty_set_are_refused() -> None:
-    with pytest.raises(CompositionInvalid, match="at least one"):
-        prototype_weights(torch.zeros(1, 2), [])
-
-
 def test_a_weighted_vote_is_refused_with_the_alternatives() -> None:
     with pytest.raises(CompositionInvalid, match="'average' or 'concat'"):
         compose([torch.zeros(1, 2)], [("a", "b")], "vote", torch.ones(1, 1))
@@ -376,14 +304,3 @@ def test_members_whose_shapes_do_not_fit_are_refused(
             "average",
             None if weights is None else torch.ones(weights),
         )
-
-
-@pytest.mark.parametrize(
-    ("embedding", "prototypes"),
-    [((2,), (1, 2)), ((1, 2), (1, 3)), ((1, 2), (0, 2)), ((1, 2), (2,)), ((1, 2), (1, 1, 2))],
-)
-def test_prototypes_of_another_width_or_none_are_refused(
-    embedding: tuple[int, ...], prototypes: tuple[int, ...]
-) -> None:
-    with pytest.raises(CompositionInvalid, match="must have the shape"):
-        prototype_weights(torch.zeros(embedding), [torch.zeros(prototypes)])

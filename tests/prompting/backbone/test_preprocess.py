@@ -312,10 +312,10 @@ def test_the_description_is_json_in_a_fixed_order() -> None:
 
 @pytest.mark.parametrize("change", [{"size": 0}, {"crop_pct": 1.5}, {"interpolation": "magic"}])
 def test_impossible_preprocessing_is_refused(change: dict[str, object]) -> None:
-    facts: dict[str, object] = {"size": 8, "crop_pct": 1.0, "mean": HALF, "std": HALF}
+    settings: dict[str, object] = {"size": 8, "crop_pct": 1.0, "mean": HALF, "std": HALF}
 
     with pytest.raises(BackboneUnsupported):
-        Preprocessing(**(facts | change))  # type: ignore[arg-type]
+        Preprocessing(**(settings | change))  # type: ignore[arg-type]
 
 
 def test_the_preprocessing_of_a_model_is_timms() -> None:

@@ -120,7 +120,7 @@ def test_further_tensors_of_any_float_dtype_survive_a_round_trip(dtype: torch.dt
 
 
 def test_a_file_assembled_by_hand_is_read() -> None:
-    facts = {
+    metadata = {
         "format": 1,
         "variant": "head-only",
         "backbone": "ab" * 32,
@@ -132,7 +132,7 @@ def test_a_file_assembled_by_hand_is_read() -> None:
         "settings": {},
     }
     header = {
-        "__metadata__": {"alacarte": json.dumps(facts)},
+        "__metadata__": {"alacarte": json.dumps(metadata)},
         "head_weight": {"dtype": "F32", "shape": [2, 1], "data_offsets": [0, 8]},
         "head_bias": {"dtype": "F32", "shape": [2], "data_offsets": [8, 16]},
         "prototypes": {"dtype": "F32", "shape": [1, 1], "data_offsets": [16, 20]},

@@ -19,7 +19,7 @@ from alacarte.prompting.prompt.metadata import (
     metadata_to_json,
 )
 
-FACTS = PromptMetadata(
+METADATA = PromptMetadata(
     backbone="0123456789abcdef" * 4,
     architecture="vit_tiny_patch16_224",
     size=224,
@@ -38,31 +38,33 @@ JSON = st.recursive(
 
 def text_with(**changed: object) -> str:
     """Return the JSON text with changed fields; those changed to ... are left out."""
-    document = json.loads(metadata_to_json("deep", FACTS)) | changed
+    document = json.loads(metadata_to_json("deep", METADATA)) | changed
     return json.dumps({name: value for name, value in document.items() if value is not ...})
 
 
 @pytest.mark.parametrize("variant", VARIANTS)
-def test_facts_come_back_as_they_went(variant: Variant) -> None:
-    assert metadata_from_json(metadata_to_json(variant, FACTS)) == (variant, FACTS)
+def test_metadata_survives_a_round_trip(variant: Variant) -> None:
+    assert metadata_from_json(metadata_to_json(variant, METADATA)) == (variant, METADATA)
 
 
 def test_one_label_is_enough() -> None:
-    alone = replace(FACTS, labels=("cat",))
+    alone = replace(METADATA, labels=("cat",))
 
     assert metadata_from_json(metadata_to_json("deep", alone)) == ("deep", alone)
 
 
 def test_settings_keep_their_types() -> None:
-    _, facts = metadata_from_json(metadata_to_json("deep", replace(FACTS, settings={"a": 1, "b": 1.0, "c": True})))
+    _, metadata = metadata_from_json(
+        metadata_to_json("deep", replace(METADATA, settings={"a": 1, "b": 1.0, "c": True}))
+    )
 
-    assert [type(value) for value in facts.settings.values()] == [int, float, bool]
+    assert [type(value) for value in metadata.settings.values()] == [int, float, bool]
 
 
 def test_the_order_of_the_settings_changes_no_byte() -> None:
-    turned = replace(FACTS, settings=dict(reversed(list(FACTS.settings.items()))))
+    turned = replace(METADATA, settings=dict(reversed(list(METADATA.settings.items()))))
 
-    assert metadata_to_json("deep", turned) == metadata_to_json("deep", FACTS)
+    assert metadata_to_json("deep", turned) == metadata_to_json("deep", METADATA)
 
 
 @pytest.mark.parametrize(
@@ -96,9 +98,9 @@ def test_the_order_of_the_settings_changes_no_byte() -> None:
         ({"settings": {"": "a"}}, "settings"),
     ],
 )
-def test_facts_that_are_none_are_not_written(changed: dict[str, Any], reason: str) -> None:
+def test_invalid_metadata_is_not_written(changed: dict[str, Any], reason: str) -> None:
     with pytest.raises(ArtifactInvalid, match=reason):
-        metadata_to_json("deep", replace(FACTS, **changed))
+        metadata_to_json("deep", replace(METADATA, **changed))
 
 
 @pytest.mark.parametrize(
@@ -135,7 +137,7 @@ def test_facts_that_are_none_are_not_written(changed: dict[str, Any], reason: st
         ('{"format":1,"format":2}', "twice"),
     ],
 )
-def test_what_are_no_facts_is_refused_with_the_reason(text: str, reason: str) -> None:
+def test_invalid_json_is_refused_with_the_reason(text: str, reason: str) -> None:
     with pytest.raises(ArtifactInvalid) as caught:
         metadata_from_json(text)
 
@@ -143,11 +145,11 @@ def test_what_are_no_facts_is_refused_with_the_reason(text: str, reason: str) ->
     assert "\n" not in str(caught.value)
 
 
-@given(st.sampled_from(sorted(json.loads(metadata_to_json("deep", FACTS)))), JSON)
+@given(st.sampled_from(sorted(json.loads(metadata_to_json("deep", METADATA)))), JSON)
 @example("labels", ["a", "b", "c"])
-def test_any_fact_is_read_or_refused(name: str, value: object) -> None:
+def test_any_value_of_a_field_is_read_or_refused(name: str, value: object) -> None:
     try:
-        variant, facts = metadata_from_json(text_with(**{name: value}))
+        variant, metadata = metadata_from_json(text_with(**{name: value}))
     except ArtifactInvalid:
         return
-    assert metadata_from_json(metadata_to_json(variant, facts)) == (variant, facts)
+    assert metadata_from_json(metadata_to_json(variant, metadata)) == (variant, metadata)

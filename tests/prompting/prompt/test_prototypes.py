@@ -1,20 +1,22 @@
-"""K-means gives the same centres for the same points in any order, and every centre has points."""
+"""K-means gives the same centres for points in any order, and every centre has points; the weights of APT-W."""
 
+import math
 import subprocess
 import sys
 
 import numpy as np
 import pytest
 import torch
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor
 
-from alacarte.prompting.errors import PromptingError
-from alacarte.prompting.prompt.prototypes import kmeans, lloyd
+from alacarte.prompting.errors import CompositionInvalid, PromptingError
+from alacarte.prompting.prompt.prototypes import BETA, kmeans, lloyd, prototype_weights
+from tests.prompting.reference import softmax
 
 SIZES = (200, 3, 3, 3, 3, 3, 3, 3)
-AWAY = (
+KMEANS_SCRIPT = (
     "import sys, torch; from alacarte.prompting.prompt.prototypes import kmeans;"
     " torch.set_num_threads(2);"
     " points = torch.randn(777, 320, generator=torch.Generator().manual_seed(5));"
@@ -157,7 +159,7 @@ def test_the_bits_depend_on_neither_process_nor_threads() -> None:
     points = torch.randn(777, 320, generator=torch.Generator().manual_seed(5))
 
     away = subprocess.run(
-        [sys.executable, "-c", AWAY],
+        [sys.executable, "-c", KMEANS_SCRIPT],
         env={"OMP_NUM_THREADS": "2", "OPENBLAS_NUM_THREADS": "2", "PYTHONPATH": ":".join(sys.path)},
         capture_output=True,
         text=True,
@@ -196,3 +198,82 @@ def test_no_prototypes_are_refused() -> None:
 def test_a_negative_seed_is_refused() -> None:
     with pytest.raises(PromptingError, match="-1"):
         kmeans(torch.zeros(2, 2), 1, seed=-1)
+
+
+def test_the_weights_equal_an_example_computed_by_hand() -> None:
+    embedding = torch.tensor([[0.0, 0.0], [6.0, 8.0]])
+    prototypes = [torch.tensor([[3.0, 4.0], [30.0, 40.0]]), torch.tensor([[0.0, 1.0]])]
+
+    weights = prototype_weights(embedding, prototypes)
+
+    expected = [softmax(-0.1 * 5, -0.1 * 1), softmax(-0.1 * 5, -0.1 * math.hypot(6, 7))]
+    torch.testing.assert_close(weights, torch.tensor(expected))
+    assert BETA == 0.1
+
+
+def test_a_larger_beta_gives_the_nearest_more_weight() -> None:
+    prototypes = [torch.tensor([[1.0]]), torch.tensor([[2.0]])]
+
+    weights = prototype_weights(torch.zeros(1, 1), prototypes, beta=3.0)
+
+    torch.testing.assert_close(weights, torch.tensor([softmax(-3.0, -6.0)]))
+
+
+def test_small_distances_far_from_the_origin_keep_their_digits() -> None:
+    far = torch.full((1, 64), 1000.0)
+    prototypes = [(far + offset).expand(30, 64) for offset in (0.25, 0.5)]
+
+    weights = prototype_weights(far, prototypes)
+
+    torch.testing.assert_close(weights, torch.tensor([softmax(-0.1 * 0.25 * 8, -0.1 * 0.5 * 8)]))
+
+
+def test_an_images_weights_do_not_depend_on_the_rest_of_the_batch() -> None:
+    random = torch.Generator().manual_seed(3)
+    embedding = torch.randn(33, 192, generator=random)
+    prototypes = [torch.randn(20, 192, generator=random) for _ in range(3)]
+
+    together = prototype_weights(embedding, prototypes)
+
+    alone = torch.cat([prototype_weights(row[None], prototypes) for row in embedding])
+    assert torch.equal(together, alone)
+
+
+@settings(max_examples=60)
+@given(st.lists(st.integers(1, 4), min_size=1, max_size=5), st.integers(1, 3), st.integers(0, 2**32))
+def test_weights_sum_to_one_and_follow_their_prompts(sizes: list[int], images: int, seed: int) -> None:
+    random = torch.Generator().manual_seed(seed)
+    embedding = 9 * torch.randn(images, 3, generator=random)
+    prototypes = [9 * torch.randn(size, 3, generator=random) for size in sizes]
+    permutation = torch.randperm(len(sizes), generator=random).tolist()
+
+    weights = prototype_weights(embedding, prototypes)
+    permuted = prototype_weights(embedding, [prototypes[i] for i in permutation])
+
+    torch.testing.assert_close(weights.sum(1), torch.ones(images))
+    torch.testing.assert_close(permuted, weights[:, permutation])
+
+
+def test_half_precision_embeddings_are_weighted_in_float32() -> None:
+    embedding, prototypes = torch.randn(2, 8).half(), [torch.randn(3, 8).bfloat16(), torch.randn(2, 8)]
+
+    weights = prototype_weights(embedding, prototypes)
+
+    assert weights.dtype == torch.float32
+    assert torch.equal(weights, prototype_weights(embedding.float(), [member.float() for member in prototypes]))
+
+
+def test_weights_of_an_empty_set_are_refused() -> None:
+    with pytest.raises(CompositionInvalid, match="at least one"):
+        prototype_weights(torch.zeros(1, 2), [])
+
+
+@pytest.mark.parametrize(
+    ("embedding", "prototypes"),
+    [((2,), (1, 2)), ((1, 2), (1, 3)), ((1, 2), (0, 2)), ((1, 2), (2,)), ((1, 2), (1, 1, 2))],
+)
+def test_prototypes_of_another_width_or_none_are_refused(
+    embedding: tuple[int, ...], prototypes: tuple[int, ...]
+) -> None:
+    with pytest.raises(CompositionInvalid, match="must have the shape"):
+        prototype_weights(torch.zeros(embedding), [torch.zeros(prototypes)])
