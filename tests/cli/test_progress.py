@@ -30,9 +30,9 @@ def train(epochs: int) -> None:
 def test_lines_are_few_and_the_last_epoch_is_among_them(epochs: int, capsys: pytest.CaptureFixture[str]) -> None:
     train(epochs)
 
-    told = capsys.readouterr()
-    lines = told.err.splitlines()
-    assert told.out == ""
+    captured = capsys.readouterr()
+    lines = captured.err.splitlines()
+    assert captured.out == ""
     assert len(lines) <= 2 * (MAX_LINES + 1)
     assert lines[-1] == f"shard-1 (2 of 2): epoch {epochs} of {epochs}, loss {1 / epochs:.3f}, 0:00 left"
 

@@ -27,7 +27,7 @@ def test_a_training_that_is_stopped_removes_what_it_unpacked(number: signal.Sign
     command += ["--out", str(tmp_path / "prompts"), "--scratch", str(scratch)]
 
     with subprocess.Popen(
-        command, stderr=subprocess.PIPE, env={**os.environ, "OMP_NUM_THREADS": "1"}, preexec_fn=_heed_interrupts
+        command, stderr=subprocess.PIPE, env={**os.environ, "OMP_NUM_THREADS": "1"}, preexec_fn=_accept_interrupts
     ) as process:
         assert process.stderr is not None
         wait_for(lambda: (tmp_path / "prompts").exists(), process)  # it has unpacked the archive, and goes on
@@ -50,6 +50,6 @@ def wait_for(condition: Callable[[], bool], process: subprocess.Popen[bytes]) ->
         time.sleep(0.02)
 
 
-def _heed_interrupts() -> None:
+def _accept_interrupts() -> None:
     """A shell that starts tests in the background lets them ignore Ctrl-C."""
     signal.signal(signal.SIGINT, signal.default_int_handler)

@@ -7,11 +7,11 @@ import shutil
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import TYPE_CHECKING
 from uuid import UUID
 
 from sqlalchemy.orm import Session
 
-from alacarte.cli.up.digits import TestPicture, write_digits
 from registry.access.caller import OPERATOR
 from registry.access.grants import grant_right
 from registry.access.tokens import issue_token
@@ -22,6 +22,10 @@ from registry.errors import NotFound
 from registry.ingest.upload import upload_source
 from registry.registry import Registry
 
+if TYPE_CHECKING:  # heavy, and not needed without the demo
+    import numpy as np
+    from numpy.typing import NDArray
+
 TASK = "digits"
 SIZE = 112  # divisible by patches of 14 and of 16 pixels, so that both backbones work
 RECIPE: Mapping[str, Setting] = {"epochs": 12, "batch": 16, "augment": "none"}
@@ -31,7 +35,27 @@ SEED = 0
 # Each of eva's sources knows half of the digits: after one is forgotten, she never gets its digits again.
 GRANTS: Mapping[str, tuple[str, ...]] = {"eva": ("ann", "bob"), "fay": ("cem", "dee")}
 FORGOTTEN, ASKS_AGAIN = "bob", "eva"
+LEVELS = 16  # of grey in the data, above black
+SIDE = 64  # of a picture in pixels; the data has 8
+
+# Two know half of the digits each, two have a mix of all.
+DIGITS: Mapping[str, tuple[int, ...]] = {
+    "ann": (0, 1, 2, 3, 4),
+    "bob": (5, 6, 7, 8, 9),
+    "cem": tuple(range(10)),
+    "dee": tuple(range(10)),
+}
 UNFINISHED = "unfinished"  # the folder that exists until the demo was shown
+
+
+@dataclass(frozen=True)
+class TestPicture:
+    """A picture that no source has, with its label."""
+
+    __test__ = False  # not a pytest class
+
+    path: Path
+    label: str
 
 
 @dataclass(frozen=True)
@@ -118,3 +142,37 @@ def _find_or_create_user(session: Session, name: str) -> UUID:
         return find_user(session, OPERATOR, name).id
     except NotFound:
         return create_user(session, OPERATOR, name).id
+
+
+def write_digits(folder: Path, each: int, tests: int, seed: int) -> tuple[dict[str, Path], list[TestPicture]]:
+    """Write class folders with `each` pictures for every source, and the test pictures."""
+    import numpy as np
+    from sklearn.datasets import load_digits  # the extra `demo`
+
+    data = load_digits()
+    images, labels = data.images, data.target
+    order = np.random.default_rng(seed).permutation(len(labels)).tolist()
+    test_indices, rest = order[:tests], order[tests:]
+    folders: dict[str, Path] = {}
+    for source, digits in DIGITS.items():
+        folders[source] = folder / source
+        chosen = [index for index in rest if labels[index] in digits][:each]
+        for index in chosen:
+            _write_png(images[index], folders[source] / str(labels[index]) / f"{labels[index]}-{index}.png")
+        rest = [index for index in rest if index not in set(chosen)]
+    pictures = [
+        TestPicture(_write_png(images[index], folder / "tests" / f"{labels[index]}-{index}.png"), str(labels[index]))
+        for index in test_indices
+    ]
+    return folders, pictures
+
+
+def _write_png(levels: "NDArray[np.float64]", path: Path) -> Path:
+    """Write the digit as dark ink on white paper."""
+    import numpy as np
+    from PIL import Image
+
+    path.parent.mkdir(parents=True, exist_ok=True)
+    grey = np.rint(255 * (1 - levels / LEVELS)).astype(np.uint8)
+    Image.fromarray(grey).resize((SIDE, SIDE), Image.Resampling.BICUBIC).save(path)
+    return path

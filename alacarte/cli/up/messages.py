@@ -5,8 +5,7 @@ from pathlib import Path
 from uuid import UUID
 
 from alacarte.cli.errors import CommandError
-from alacarte.cli.up.demo import ASKS_AGAIN, FORGOTTEN, GRANTS, TASK, Demo
-from alacarte.cli.up.digits import TestPicture
+from alacarte.cli.up.demo import ASKS_AGAIN, FORGOTTEN, GRANTS, TASK, Demo, TestPicture
 from alacarte.client import Client, ClientError, Prediction
 
 ADMIN = "admin"  # the name of the first admin

@@ -30,7 +30,7 @@ def test_the_report_is_a_page_and_a_document_with_the_same_findings(data: Path, 
     assert str(tmp_path / "report" / "report.html") in ended.err
 
 
-def test_a_second_run_trains_nothing_and_says_the_same(data: Path, tmp_path: Path) -> None:
+def test_a_second_run_trains_nothing_and_reports_the_same(data: Path, tmp_path: Path) -> None:
     options = ("--experiment", "vote", "--experiment", "forgetting", "--out", tmp_path / "report", *TINY)
     small = draw(tmp_path / "shades", each=60)  # enough for twenty shards
 
@@ -45,7 +45,7 @@ def test_a_second_run_trains_nothing_and_says_the_same(data: Path, tmp_path: Pat
     assert first.document == again.document == anew.document
 
 
-def test_a_person_reads_which_claims_hold(data: Path, tmp_path: Path) -> None:
+def test_the_table_shows_which_claims_hold(data: Path, tmp_path: Path) -> None:
     ended = run("eval", "--data", data, "--experiment", "vote", "--out", tmp_path / "report", *TINY)
 
     assert "augment" not in dict(json.loads((tmp_path / "report/report.json").read_text())["setup"])["recipe"]
@@ -53,7 +53,7 @@ def test_a_person_reads_which_claims_hold(data: Path, tmp_path: Path) -> None:
     assert "holds" in ended.out
 
 
-def test_the_report_says_how_the_recipe_was_changed(data: Path, tmp_path: Path) -> None:
+def test_the_report_shows_how_the_recipe_was_changed(data: Path, tmp_path: Path) -> None:
     changed = ("--augment", "none", "--label-smoothing", "0.1")
 
     ended = run("eval", "--data", data, "--experiment", "vote", "--out", tmp_path, "--json", *changed, *TINY)

@@ -9,21 +9,21 @@ from alacarte.prompting.prompt.artifact import prompt_digest, read_prompt, write
 from tests.cli.fixtures import run
 
 
-def test_the_facts_and_the_share_of_the_backbone_are_told(prompts: Path) -> None:
+def test_the_metadata_and_the_share_of_the_backbone_are_shown(prompts: Path) -> None:
     file = prompts / "shard-0.safetensors"
 
-    (told,) = run("inspect", file, "--json").document["prompts"]
+    (document,) = run("inspect", file, "--json").document["prompts"]
 
     model = timm.create_model("vit_tiny_patch16_224", num_classes=0, img_size=32)
-    assert told["digest"] == prompt_digest(file.read_bytes())
-    assert told["bytes"] == file.stat().st_size
-    assert told["tensors"]["memory"] == [12, 5, 192]
-    assert told["parameters"] == 192 + 12 * 5 * 192 + 3 * 192 + 3
-    assert told["backbone_parameters"] == sum(parameter.numel() for parameter in model.parameters())
-    assert told["settings"]["epochs"] == 1
+    assert document["digest"] == prompt_digest(file.read_bytes())
+    assert document["bytes"] == file.stat().st_size
+    assert document["tensors"]["memory"] == [12, 5, 192]
+    assert document["parameters"] == 192 + 12 * 5 * 192 + 3 * 192 + 3
+    assert document["backbone_parameters"] == sum(parameter.numel() for parameter in model.parameters())
+    assert document["settings"]["epochs"] == 1
 
 
-def test_every_file_is_shown_to_a_person(prompts: Path) -> None:
+def test_every_file_is_shown_in_a_table(prompts: Path) -> None:
     ended = run("inspect", *sorted(prompts.iterdir()))
 
     assert ended.code == 0
@@ -36,9 +36,9 @@ def test_an_architecture_that_timm_does_not_know_has_no_share(prompts: Path, tmp
     prompt = read_prompt(prompts / "shard-0.safetensors")
     write_prompt(replace(prompt, metadata=replace(prompt.metadata, architecture="vit_of_mars")), tmp_path / "mars")
 
-    (told,) = run("inspect", tmp_path / "mars", "--json").document["prompts"]
+    (document,) = run("inspect", tmp_path / "mars", "--json").document["prompts"]
 
-    assert (told["backbone_parameters"], told["share"]) == (None, None)
+    assert (document["backbone_parameters"], document["share"]) == (None, None)
     assert run("inspect", tmp_path / "mars").code == 0
 
 

@@ -53,7 +53,7 @@ def test_explaining_adds_each_prompts_weight_and_own_answer(pictures: Path, prom
     assert all(sum(label["score"] for label in member["labels"]) == pytest.approx(1) for member in members)
 
 
-def test_a_prompts_own_answer_is_shown_to_a_person_too(pictures: Path, prompts: Path) -> None:
+def test_a_prompts_own_answer_is_in_the_table_too(pictures: Path, prompts: Path) -> None:
     ended = run("predict", pictures / "cat/0.png", "--prompts", prompts, "--explain", *RANDOM)
 
     assert "shard-1.safetensors" in ended.out
@@ -102,7 +102,7 @@ def test_many_pictures_are_answered_in_small_batches(
     assert [answer["image"] for answer in ended.document["answers"]] == [str(image) for image in images]
 
 
-def test_no_match_is_told(pictures: Path, tmp_path: Path) -> None:
+def test_no_match_is_reported(pictures: Path, tmp_path: Path) -> None:
     for name in ("*.safetensors", "none.safetensors", ""):
         ended = run("predict", pictures / "cat/0.png", "--prompts", f"{tmp_path}/{name}", *RANDOM)
 
@@ -142,7 +142,7 @@ def test_an_unreadable_picture_is_one_line_with_its_name(prompts: Path, tmp_path
     assert ended.error.startswith(f"{tmp_path / 'torn.png'} cannot be read")
 
 
-def test_a_missing_picture_is_told_before_any_backbone_is_built(prompts: Path, tmp_path: Path) -> None:
+def test_a_missing_picture_is_reported_before_any_backbone_is_built(prompts: Path, tmp_path: Path) -> None:
     ended = run("predict", tmp_path / "gone.png", "--prompts", prompts, *RANDOM)
 
     assert (ended.code, len(ended.err.splitlines())) == (1, 1)
@@ -158,7 +158,7 @@ def test_a_prompt_among_the_pictures_means_that_a_pattern_was_not_quoted(picture
     assert "quote the pattern" in " ".join(ended.err.replace("│", " ").split())
 
 
-def test_weighted_votes_are_a_matter_of_usage(pictures: Path, prompts: Path) -> None:
+def test_weighted_votes_are_a_usage_error(pictures: Path, prompts: Path) -> None:
     weighted = ("--composition", "vote", "--weighting", "prototypes")
 
     assert run("predict", pictures / "cat/0.png", "--prompts", prompts, *weighted).code == 2

@@ -1,4 +1,4 @@
-"""`alacarte train --push`: the prompts arrive, no picture does, and what cannot be sent is told before training."""
+"""`alacarte train --push`: the prompts arrive, no picture does, and what cannot be sent is message before training."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def test_the_prompts_of_a_remote_site_answer_and_its_pictures_stay_there(
     ended = run(*push(deployment, pictures, tmp_path / "out", "--source", name, "--task", "animals", "--json"))
 
     assert ended.code == 0, ended.err
-    assert ended.document["backbone"]["size"] == 32  # the task's, though nobody said so
+    assert ended.document["backbone"]["size"] == 32  # the task's, though nobody arguments so
     with Client(deployment.url, deployment.tokens["owner"]) as owner:
         state = owner.get_source(name)
         assert ended.document["pushed"] == {
@@ -46,7 +46,7 @@ def test_the_prompts_of_a_remote_site_answer_and_its_pictures_stay_there(
     assert deployment.tokens["owner"] not in ended.out + ended.err
 
 
-def test_a_source_that_is_there_gets_more_shards_by_a_token_of_the_environment(
+def test_an_existing_source_gets_more_shards_by_a_token_of_the_environment(
     deployment: Deployment,  # noqa: F811
     pictures: Path,
     tmp_path: Path,
@@ -78,8 +78,8 @@ def test_a_remote_site_trains_by_the_tasks_recipe_unless_options_say_otherwise(
     )  # fmt: skip
 
     assert ended.code == 0, ended.err
-    told = "backbone vit_tiny_patch16_224, size 32 px, batch 4, memory 3"
-    assert f"options of the task {task.name}: {told}\n" in ended.err
+    message = "backbone vit_tiny_patch16_224, size 32 px, batch 4, memory 3"
+    assert f"options of the task {task.name}: {message}\n" in ended.err
     trained = ended.document["recipe"]
     assert (trained["epochs"], trained["batch"], trained["memory"]) == (1, 4, 3)
     assert (trained["augment"], trained["views"]) == ("none", None)
@@ -87,7 +87,7 @@ def test_a_remote_site_trains_by_the_tasks_recipe_unless_options_say_otherwise(
     assert (prompt["settings"]["epochs"], prompt["settings"]["batch"], prompt["settings"]["memory"]) == (1, 4, 3)
 
 
-def test_a_recipe_that_means_nothing_is_told_before_training(
+def test_an_unknown_recipe_setting_is_reported_before_training(
     deployment: Deployment,  # noqa: F811
     pictures: Path,
     tmp_path: Path,
@@ -101,7 +101,7 @@ def test_a_recipe_that_means_nothing_is_told_before_training(
     assert not (tmp_path / "out").exists()
 
 
-def test_another_backbone_than_the_tasks_is_told_before_training(
+def test_another_backbone_than_the_tasks_is_reported_before_training(
     deployment: Deployment,  # noqa: F811
     pictures: Path,
     tmp_path: Path,
@@ -115,7 +115,7 @@ def test_another_backbone_than_the_tasks_is_told_before_training(
     assert "epoch" not in ended.err
 
 
-def test_a_label_that_the_task_has_not_is_told_before_training(
+def test_a_label_that_the_task_does_not_have_is_reported_before_training(
     deployment: Deployment,  # noqa: F811
     pictures: Path,
     tmp_path: Path,
@@ -132,7 +132,7 @@ def test_a_label_that_the_task_has_not_is_told_before_training(
 
 
 @pytest.mark.parametrize(
-    ("more", "who", "told"),
+    ("more", "who", "message"),
     [
         ((), "owner", "--push needs --source NAME"),
         (("--source", "nowhere"), "owner", "no source 'nowhere' that you may see: name its task with --task"),
@@ -142,24 +142,24 @@ def test_a_label_that_the_task_has_not_is_told_before_training(
         (("--source", "new", "--task", "animals"), "user", "Forbidden (403)"),
     ],
 )
-def test_what_cannot_be_sent_is_told_before_training(
+def test_what_cannot_be_sent_is_reported_before_training(
     more: tuple[str, ...],
     who: str,
-    told: str,
+    message: str,
     deployment: Deployment,  # noqa: F811
     pictures: Path,
     tmp_path: Path,
 ) -> None:
-    said = [one.format(source=deployment.source) for one in more]
+    arguments = [one.format(source=deployment.source) for one in more]
 
-    ended = run(*push(deployment, pictures, tmp_path / "out", *said, who=who))
+    ended = run(*push(deployment, pictures, tmp_path / "out", *arguments, who=who))
 
     assert (ended.code, ended.out) == (1, "")
-    assert told in ended.error
+    assert message in ended.error
     assert not (tmp_path / "out").exists()
 
 
-def test_a_service_that_is_away_is_told_before_training(pictures: Path, tmp_path: Path) -> None:
+def test_an_unreachable_service_is_reported_before_training(pictures: Path, tmp_path: Path) -> None:
     where = ("--push", "http://127.0.0.1:9", "--token", "alc", "--source", "a")
 
     ended = run("train", pictures, "--out", tmp_path / "out", *where, *TINY)
@@ -168,7 +168,7 @@ def test_a_service_that_is_away_is_told_before_training(pictures: Path, tmp_path
 
 
 @pytest.mark.parametrize(
-    ("said", "told"),
+    ("arguments", "message"),
     [
         (("--source", "a"), "give its URL with --push"),
         (("--push", "http://127.0.0.1:9", "--source", "a"), "needs a token"),
@@ -176,14 +176,14 @@ def test_a_service_that_is_away_is_told_before_training(pictures: Path, tmp_path
     ],
 )
 def test_half_of_a_destination_is_refused(
-    said: tuple[str, ...], told: str, pictures: Path, monkeypatch: pytest.MonkeyPatch
+    arguments: tuple[str, ...], message: str, pictures: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.delenv("ALACARTE_TOKEN", raising=False)
 
-    assert told in run("train", pictures, *said, *TINY).error
+    assert message in run("train", pictures, *arguments, *TINY).error
 
 
-def test_what_was_sent_is_told_when_the_rest_cannot_be(
+def test_what_was_sent_is_reported_when_the_rest_cannot_be(
     deployment: Deployment,  # noqa: F811
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,

@@ -30,7 +30,7 @@ def test_each_shard_gets_a_file_and_all_samples_are_in_one_of_them(prompts: Path
     assert {fact.labels for fact in facts} == {("cat", "dog", "emu")}
 
 
-def test_the_help_tells_what_the_recipes_have() -> None:
+def test_the_help_shows_what_the_recipes_have() -> None:
     text = " ".join(run("train", "--help").out.replace("\N{BOX DRAWINGS LIGHT VERTICAL}", " ").split())
 
     default, paper = RECIPES[DEFAULT], RECIPES[PAPER]
@@ -40,7 +40,7 @@ def test_the_help_tells_what_the_recipes_have() -> None:
     assert f"{default.views}; paper:" in text
 
 
-def test_the_document_says_what_the_files_hold(pictures: Path, tmp_path: Path) -> None:
+def test_the_document_shows_what_the_files_hold(pictures: Path, tmp_path: Path) -> None:
     ended = run("train", pictures, "--out", tmp_path / "prompts", "--shards", "2", "--json", *TINY)
 
     described = ended.document["prompts"]
@@ -83,16 +83,16 @@ def test_an_archive_teaches_what_its_folder_teaches(pictures: Path, prompts: Pat
 
 
 @pytest.mark.parametrize(
-    ("augment", "views", "room"), [("none", None, 24), ("randaugment", 2, 48), ("randaugment", None, 0)]
+    ("augment", "views", "views_cached"), [("none", None, 24), ("randaugment", 2, 48), ("randaugment", None, 0)]
 )
 def test_room_is_made_only_for_views_that_are_seen_again(
-    augment: str, views: int | None, room: int, pictures: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    augment: str, views: int | None, views_cached: int, pictures: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    asked: list[int] = []
+    requested: list[int] = []
 
     class Spy(StateCache):
         def __init__(self, backbone: Backbone, budget_bytes: int, views: int, scratch: Path | None) -> None:
-            asked.append(views)
+            requested.append(views)
             super().__init__(backbone, budget_bytes, views, scratch)
 
     monkeypatch.setattr(trainer.train, "StateCache", Spy)
@@ -100,7 +100,7 @@ def test_room_is_made_only_for_views_that_are_seen_again(
 
     ended = run("train", pictures, "--out", tmp_path / "out", "--shards", "1", *BACKBONE, *settings)
 
-    assert (ended.code, asked) == (0, [room])
+    assert (ended.code, requested) == (0, [views_cached])
 
 
 def test_a_missing_folder_is_named(tmp_path: Path) -> None:
@@ -110,7 +110,7 @@ def test_a_missing_folder_is_named(tmp_path: Path) -> None:
     assert ended.error == f"{tmp_path / 'nowhere'}: No such file or directory"
 
 
-def test_a_prompt_of_one_label_is_trained_and_its_limits_are_told(tmp_path: Path) -> None:
+def test_a_prompt_of_one_label_is_trained_and_its_limits_are_printed(tmp_path: Path) -> None:
     data, out = draw(tmp_path / "data", ("cat",)), tmp_path / "out"
 
     ended = run("train", data, "--out", out, "--shards", "2", *TINY, "--json")
@@ -123,7 +123,7 @@ def test_a_prompt_of_one_label_is_trained_and_its_limits_are_told(tmp_path: Path
     assert answer.document["answers"][0]["labels"] == [{"label": "cat", "score": 1.0}]
 
 
-def test_nothing_is_told_of_shards_with_several_labels(pictures: Path, tmp_path: Path) -> None:
+def test_nothing_is_reported_of_shards_with_several_labels(pictures: Path, tmp_path: Path) -> None:
     ended = run("train", pictures, "--out", tmp_path / "out", "--shards", "1", *TINY)
 
     assert ended.code == 0
@@ -197,7 +197,7 @@ def test_a_size_that_the_patches_do_not_divide_is_refused(size: str, pictures: P
     assert "16" in ended.error
 
 
-def test_a_device_that_is_not_there_is_a_matter_of_usage(pictures: Path, tmp_path: Path) -> None:
+def test_a_missing_device_is_a_usage_error(pictures: Path, tmp_path: Path) -> None:
     ended = run("train", pictures, "--out", tmp_path / "out", "--device", "abacus", *TINY)
 
     assert ended.code == 2

@@ -16,7 +16,7 @@ from registry.training.publish import PublishedMetadata, publish
 from registry.training.queue import lease_shard
 from tests.cli.fixtures import draw, run, run_json
 
-FACTS = PublishedMetadata(identity="1d" * 32, labels=("cat",), samples=1, extra={})
+METADATA = PublishedMetadata(identity="1d" * 32, labels=("cat",), samples=1, extra={})
 
 
 @pytest.fixture
@@ -33,12 +33,12 @@ def train_all() -> None:
         with lease_shard(registry, "test") as work:
             if work is None:
                 break
-            publish(registry, work[0], b"numbers" + work[0].id.bytes, FACTS)
+            publish(registry, work[0], b"numbers" + work[0].id.bytes, METADATA)
     registry.database.close()
 
 
 @pytest.mark.usefixtures("at_home")
-def test_the_whole_story_of_a_source(pictures: Path, tmp_path: Path) -> None:
+def test_a_source_from_upload_to_receipt(pictures: Path, tmp_path: Path) -> None:
     task = run_json("task", "add", "animals", "--recipe", '{"epochs": 3}')
     run_json("user", "add", "ann", "--role", "owner")
     run_json("user", "add", "bob")
@@ -98,23 +98,23 @@ def test_an_edited_receipt_does_not_hold_and_the_exit_code_says_so(pictures: Pat
 @pytest.mark.usefixtures("at_home")
 def test_the_doctor_finds_a_stray_object_and_mends_it(environment: dict[str, str]) -> None:
     registry = open_registry(load_registry_settings())
-    stray = (
+    orphan = (
         "sources/00000000-0000-7000-8000-000000000001/shards/00000000-0000-7000-8000-000000000002/samples/" + "0" * 64
     )
-    registry.objects.put(stray, b"somebody's face")
+    registry.objects.put(orphan, b"somebody's face")
     registry.database.close()
 
     found = run("doctor", "--json")
     assert found.code == 1
-    assert [finding["subject"] for finding in found.document["findings"]] == [stray]
+    assert [finding["subject"] for finding in found.document["findings"]] == [orphan]
     assert "orphan" in run("doctor").out
-    mended = run_json("doctor", "--repair")
-    assert [one["subject"] for one in mended["repaired"]] == [stray]
+    repaired = run_json("doctor", "--repair")
+    assert [one["subject"] for one in repaired["repaired"]] == [orphan]
     assert run_json("doctor")["findings"] == []
 
 
 @pytest.mark.usefixtures("at_home")
-def test_forgetting_that_somebody_holds_up_is_told_by_the_exit_code(pictures: Path, tmp_path: Path) -> None:
+def test_forgetting_that_a_process_delays_is_reported_by_the_exit_code(pictures: Path, tmp_path: Path) -> None:
     run_json("task", "add", "animals")
     source = run_json("source", "add", "pets", pictures, "--task", "animals")["source_id"]
     registry = open_registry(load_registry_settings())
@@ -137,7 +137,7 @@ def test_forgetting_that_somebody_holds_up_is_told_by_the_exit_code(pictures: Pa
 
 
 @pytest.mark.usefixtures("at_home")
-def test_a_source_is_renamed_and_handed_on(pictures: Path) -> None:
+def test_a_source_is_renamed_and_given_to_another_owner(pictures: Path) -> None:
     run_json("task", "add", "animals")
     run_json("user", "add", "ann", "--role", "owner")
     bob = run_json("user", "add", "bob", "--role", "owner")
@@ -215,7 +215,7 @@ REFUSED: dict[str, tuple[str, ...]] = {
 
 @pytest.mark.usefixtures("at_home")
 @pytest.mark.parametrize("case", REFUSED)
-def test_what_cannot_be_done_is_told_in_one_line(case: str) -> None:
+def test_what_cannot_be_done_is_reported_in_one_line(case: str) -> None:
     ended = run(*REFUSED[case])
 
     assert ended.code == 1
@@ -264,7 +264,7 @@ def test_names_that_look_like_sql_or_markup_are_names(pictures: Path) -> None:
 
 
 @pytest.mark.usefixtures("at_home")
-def test_tables_are_for_people(tmp_path: Path) -> None:
+def test_tables_show_names_and_states(tmp_path: Path) -> None:
     run_json("task", "add", "animals")
     run_json("source", "add", "pets", draw(tmp_path / "few", ("cat", "dog"), 2), "--task", "animals")
 

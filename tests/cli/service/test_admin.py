@@ -1,4 +1,4 @@
-"""People, tokens, tasks and releases from another machine."""
+"""Tokens and releases at a service."""
 
 from pathlib import Path
 
@@ -6,23 +6,6 @@ from alacarte.client import Client
 from tests.cli.fixtures import run
 from tests.cli.service.conftest import JsonAs, RunAs
 from tests.service.deployment import TASK, Deployment
-
-
-def test_a_user_and_a_group_are_made_joined_and_removed(deployment: Deployment, run_as: RunAs, json_as: JsonAs) -> None:
-    user, group = deployment.new_name("user"), deployment.new_name("group")
-
-    made = json_as("admin", "user", "add", user, "--role", "owner")
-    json_as("admin", "user", "add", group, "--group")
-    json_as("admin", "user", "join", group, user)
-
-    assert (made["role"], json_as("admin", "user", "show", user)["groups"]) == ("owner", [group])
-    assert json_as("admin", "user", "show", group)["members"] == [user]
-    assert user in run_as("admin", "user", "list").out
-    json_as("admin", "user", "leave", group, user)
-    assert json_as("admin", "user", "show", user)["groups"] == []
-    json_as("admin", "user", "remove", user)
-    assert user not in {one["name"] for one in json_as("admin", "user", "list")["users"]}
-    assert "Forbidden (403)" in run_as("user", "user", "add", deployment.new_name()).error
 
 
 def test_a_token_is_issued_to_a_file_used_and_revoked(deployment: Deployment, json_as: JsonAs, tmp_path: Path) -> None:
@@ -40,19 +23,6 @@ def test_a_token_is_issued_to_a_file_used_and_revoked(deployment: Deployment, js
     assert (listed["user"], listed["note"], "token" in listed) == ("user", "the scanner", False)
     json_as("admin", "token", "revoke", issued["id"])
     assert "Unauthenticated (401)" in run(*by_file).error
-
-
-def test_a_task_is_made_and_removed(deployment: Deployment, run_as: RunAs, json_as: JsonAs) -> None:
-    name = deployment.new_name("task")
-
-    made = json_as(
-        "admin", "task", "add", name, "--size", "32", "--label", "b", "--label", "a", "--recipe", '{"epochs": 2}'
-    )
-
-    assert (made["labels"], made["recipe"], json_as("admin", "task", "show", name)) == (["a", "b"], {"epochs": 2}, made)
-    json_as("admin", "task", "remove", name)
-    assert "Not found (404)" in run_as("admin", "task", "show", name).error
-    assert "not JSON" in run_as("admin", "task", "add", name, "--recipe", "epochs=2").error
 
 
 def test_a_release_is_pinned_shown_with_its_losses_and_removed(

@@ -65,7 +65,7 @@ def test_a_picture_is_forgotten_by_its_name_and_a_shard_by_its_id(
     assert missing.error == "Not found (404): no sample 'cat/none.png' that you may see"
 
 
-def test_an_erasure_that_somebody_holds_up_is_told_by_the_exit_code(
+def test_an_erasure_that_a_process_delays_is_reported_by_the_exit_code(
     deployment: Deployment, run_as: RunAs, json_as: JsonAs, tmp_path: Path
 ) -> None:
     source = deployment.add_source()
@@ -85,14 +85,14 @@ def test_an_erasure_that_somebody_holds_up_is_told_by_the_exit_code(
 
 
 @pytest.mark.parametrize(
-    ("said", "told"),
+    ("arguments", "message"),
     [
         (("--shard", "00000000-0000-7000-8000-000000000001", "--sample", "x"), "not both"),
         (("--no-wait", "--receipt", "r.json"), "the receipt is signed at the end"),
     ],
 )
-def test_what_cannot_be_meant_is_refused_before_anything_is_forgotten(
-    said: tuple[str, ...], told: str, deployment: Deployment, run_as: RunAs
+def test_contradictory_options_are_refused_before_anything_is_forgotten(
+    arguments: tuple[str, ...], message: str, deployment: Deployment, run_as: RunAs
 ) -> None:
-    assert told in run_as("admin", "source", "forget", str(deployment.source), *said).error
+    assert message in run_as("admin", "source", "forget", str(deployment.source), *arguments).error
     assert run_as("admin", "source", "show", str(deployment.source)).code == 0

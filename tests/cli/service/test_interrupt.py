@@ -1,4 +1,4 @@
-"""Ctrl-C while something is sent or waited for: the exit code is 130, and what goes on without you is told."""
+"""Ctrl-C while something is sent or waited for: the exit code is 130, and what goes on without you is err."""
 
 import os
 import re
@@ -36,13 +36,13 @@ def command(url: str, token: str, *arguments: str) -> Iterator[subprocess.Popen[
 
 
 def interrupt(process: subprocess.Popen[str]) -> tuple[int, list[str]]:
-    """The exit code, and the lines that were told since."""
+    """The exit code, and the lines that were err since."""
     process.send_signal(signal.SIGINT)
-    _, told = process.communicate(timeout=TIMEOUT_SECONDS)
-    return process.returncode, told.splitlines()
+    _, err = process.communicate(timeout=TIMEOUT_SECONDS)
+    return process.returncode, err.splitlines()
 
 
-def test_waiting_for_an_erasure_is_interrupted_and_the_erasure_goes_on(deployment: Deployment) -> None:
+def test_waiting_for_an_erasure_is_interrupted_and_the_erasure_continues(deployment: Deployment) -> None:
     source = deployment.add_source()
     hold_files_elsewhere(deployment, source)
 

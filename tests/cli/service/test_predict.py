@@ -17,7 +17,7 @@ def images(tmp_path: Path) -> list[Path]:
     return files
 
 
-def test_the_status_tells_who_asks_and_what_they_may_use(
+def test_the_status_shows_the_user_and_what_they_may_use(
     deployment: Deployment, run_as: RunAs, json_as: JsonAs
 ) -> None:
     source = str(deployment.add_source())
@@ -31,7 +31,7 @@ def test_the_status_tells_who_asks_and_what_they_may_use(
     assert mine["name"] in run_as("user", "status").out
 
 
-def test_a_service_that_is_not_ready_is_told_by_the_exit_code(run_as: RunAs, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_service_that_is_not_ready_sets_the_exit_code(run_as: RunAs, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Client, "is_ready", lambda _: False)
 
     ended = run_as("user", "status", "--json")
@@ -64,9 +64,9 @@ def test_one_request_carries_no_more_than_a_service_takes(
     sizes: list[int] = []
     ask_many = Client.predict_many
 
-    def counted(client: Client, pictures: list[Path], **said: object) -> object:
+    def counted(client: Client, pictures: list[Path], **arguments: object) -> object:
         sizes.append(len(pictures))
-        return ask_many(client, pictures, **said)  # type: ignore[arg-type]  # as it was said
+        return ask_many(client, pictures, **arguments)  # type: ignore[arg-type]  # as it was arguments
 
     monkeypatch.setattr(Client, "predict_many", counted)
 
@@ -74,7 +74,7 @@ def test_one_request_carries_no_more_than_a_service_takes(
     assert sizes == [1] * 5
 
 
-def test_each_source_explains_itself_by_its_name(
+def test_explanations_name_the_sources(
     deployment: Deployment, run_as: RunAs, json_as: JsonAs, images: list[Path]
 ) -> None:
     name = deployment.new_name("explained")
@@ -83,13 +83,13 @@ def test_each_source_explains_itself_by_its_name(
         deployment.publish(deployment.add_source())
         (images[0].parent / "prompt.safetensors").write_bytes(prompt_bytes(3))
         owner.push_prompt(name, images[0].parent / "prompt.safetensors")
-    said = ("predict", images[0], "--source", name, "--explain", "--composition", "vote", "--task", TASK)
+    arguments = ("predict", images[0], "--source", name, "--explain", "--composition", "vote", "--task", TASK)
 
-    ended = run_as("owner", *said)
-    [answer] = json_as("owner", *said)["answers"]
+    ended = run_as("owner", *arguments)
+    [answer] = json_as("owner", *arguments)["answers"]
 
     assert name in ended.out
-    assert [said["weight"] for said in answer["explain"]] == [1.0]
+    assert [arguments["weight"] for arguments in answer["explain"]] == [1.0]
     assert answer["composition"] == "vote"
 
 

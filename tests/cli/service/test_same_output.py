@@ -68,14 +68,15 @@ def test_what_is_changed_is_confirmed_alike(
         commands: list[tuple[str | Path, ...]] = [
             ("task", "add", task, "--label", "cat", "--label", "dog", "--label", "emu", "--recipe", '{"epochs": 2}'),
             ("user", "add", user, "--role", "owner"), ("user", "add", group, "--group"), ("user", "join", group, user),
-            ("user", "show", group), ("user", "quota", user, "--bytes", "100000"),
+            ("user", "show", group), ("user", "show", user), ("user", "quota", user, "--bytes", "100000"),
             ("user", "bind", user, "--subject", f"x-{where}", "--issuer", "https://id.example"),
             ("user", "unbind", user),
             ("source", "add", source, pictures, "--task", task, "--owner", user, "--shards", "2"),
             ("source", "cancel", source), ("source", "resume", source),
             ("grant", "add", group, source, "--task", task), ("grant", "revoke", group, source),
             ("release", "pin", f"v1-{where}", "--task", TASK), ("release", "remove", f"v1-{where}"),
-            ("user", "leave", group, user), ("user", "remove", group),
+            ("user", "leave", group, user), ("user", "show", user), ("user", "remove", group),
+            ("task", "add", f"other-{where}"), ("task", "show", f"other-{where}"), ("task", "remove", f"other-{where}"),
         ]  # fmt: skip
         results = [normalize(run(*command, "--json")) for command in commands]
         token = run("token", "issue", user, "--note", "scanner", "--days", "1", "--json")

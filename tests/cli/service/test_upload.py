@@ -98,7 +98,7 @@ def test_an_upload_for_somebody_else_is_an_admins(
     assert json_as("admin", "source", "show", made["source_id"])["owner_id"] == str(deployment.users["owner"])
 
 
-def test_prompts_are_pushed_to_a_source_that_is_made_for_them(
+def test_prompts_are_pushed_to_a_source_that_is_created_for_them(
     deployment: Deployment, run_as: RunAs, json_as: JsonAs, tmp_path: Path
 ) -> None:
     name = deployment.new_name("clinic")
@@ -115,7 +115,7 @@ def test_prompts_are_pushed_to_a_source_that_is_made_for_them(
 
 
 @pytest.mark.parametrize("what", ["garbage", "nothing"])
-def test_a_prompt_that_is_none_is_told_with_its_file(
+def test_an_invalid_prompt_is_reported_with_its_file(
     what: str, deployment: Deployment, run_as: RunAs, tmp_path: Path
 ) -> None:
     file = tmp_path / "bad.safetensors"
@@ -128,7 +128,7 @@ def test_a_prompt_that_is_none_is_told_with_its_file(
     assert str(file) in ended.error
 
 
-def test_a_right_is_granted_listed_and_taken_back(deployment: Deployment, run_as: RunAs, json_as: JsonAs) -> None:
+def test_a_right_is_granted_listed_and_revoked(deployment: Deployment, run_as: RunAs, json_as: JsonAs) -> None:
     source, other = str(deployment.add_source()), str(deployment.add_source())
     name = json_as("owner", "source", "show", source)["name"]
 
@@ -154,7 +154,7 @@ def test_a_folder_with_a_link_is_refused_before_anything_is_sent(
     assert (ended.code, "is a link" in ended.error) == (1, True)
 
 
-def test_what_is_no_archive_is_told(deployment: Deployment, run_as: RunAs, tmp_path: Path) -> None:
+def test_an_invalid_archive_is_reported(deployment: Deployment, run_as: RunAs, tmp_path: Path) -> None:
     empty = tmp_path / "empty.zip"
     zipfile.ZipFile(empty, "w").close()
 

@@ -147,13 +147,13 @@ def test_a_host_that_is_not_this_machine_is_not_blamed_on_the_port(host: str) ->
 
 
 @sqlite_only
-def test_there_is_a_first_admin_once(registry: Registry) -> None:
+def test_the_first_admin_is_created_once(registry: Registry) -> None:
     assert create_first_admin(registry) is not None
     assert create_first_admin(registry) is None
 
 
 @sqlite_only
-def test_an_admin_who_is_there_is_the_first(registry: Registry) -> None:
+def test_an_existing_admin_is_the_first(registry: Registry) -> None:
     with registry.database.write_transaction() as session:
         create_user(session, OPERATOR, "root", "admin")
 

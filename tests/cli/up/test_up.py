@@ -18,7 +18,7 @@ from typing import Any
 import pytest
 
 from alacarte.cli.up import demo
-from alacarte.cli.up.digits import DIGITS, write_digits
+from alacarte.cli.up.demo import DIGITS, write_digits
 from registry.access.caller import OPERATOR
 from registry.catalog.sources import list_sources
 from registry.erasure.request import forget_source
@@ -41,7 +41,7 @@ PROGRAM = f"""
 import sys
 from alacarte.cli.main import main
 from alacarte.cli.up import demo
-from alacarte.cli.up.digits import DIGITS, write_digits
+from alacarte.cli.up.demo import DIGITS, write_digits
 for name, value in {SMALL_DEMO!r}.items():
     setattr(demo, name, value)
 main()
@@ -207,7 +207,7 @@ def test_a_registry_with_work_of_its_own_gets_no_demo(registry: Registry, tmp_pa
     assert not demo.is_due(registry, tmp_path / "demo")
 
 
-def test_a_port_that_is_taken_is_told_before_anything_is_made(tmp_path: Path) -> None:
+def test_a_port_that_is_taken_is_reported_before_anything_is_created(tmp_path: Path) -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
 
