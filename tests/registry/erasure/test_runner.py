@@ -174,7 +174,7 @@ def test_a_failing_store_is_retried_later(registry: Registry) -> None:
 
     assert run_erasures(broken) == 0  # not due yet
     waiting = finish_erasure(with_failing_store(registry, failures=1), erasure.id)
-    assert waiting.waits_for == ("objects: the store sleeps: wake it",)
+    assert waiting.waits_for == ("objects: the store does not answer",)
     assert waiting.steps[1].attempts == 2
     assert read_source(registry, seeded) is None  # rows did not wait for the store
     make_due(registry)
