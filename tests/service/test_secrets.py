@@ -31,7 +31,7 @@ from tests.service.test_serve import port_of, process
 
 
 @pytest.fixture
-def home() -> str:
+def backend() -> str:
     return "sqlite-folder"
 
 

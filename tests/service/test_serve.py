@@ -40,7 +40,7 @@ maintenance.STOP_TIMEOUT_S = replica_sync.UNREGISTER_TIMEOUT_S = 1
 
 
 @pytest.fixture
-def home() -> str:
+def backend() -> str:
     return "sqlite-folder"
 
 

@@ -20,7 +20,7 @@ from tests.service.engine.fixtures import EngineHarness, PausePoint
 
 
 @pytest.fixture
-def home() -> str:
+def backend() -> str:
     return "sqlite-folder"
 
 

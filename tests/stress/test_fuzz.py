@@ -69,7 +69,7 @@ def inputs(request: pytest.FixtureRequest) -> Inputs:
 
 
 @pytest.fixture
-def home() -> str:
+def backend() -> str:
     """The fastest database and store; the others have their own tests."""
     return "sqlite-folder"
 

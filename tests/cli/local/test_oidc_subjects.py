@@ -8,7 +8,7 @@ from tests.cli.fixtures import run, run_json
 
 
 @pytest.fixture
-def home() -> str:
+def backend() -> str:
     return "sqlite-folder"
 
 

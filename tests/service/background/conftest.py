@@ -6,5 +6,5 @@ from tests.service.engine.conftest import harness  # noqa: F401  # a fixture
 
 
 @pytest.fixture
-def home() -> str:
+def backend() -> str:
     return "sqlite-folder"
