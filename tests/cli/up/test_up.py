@@ -19,6 +19,7 @@ import pytest
 
 from alacarte.cli.up import demo
 from alacarte.cli.up.demo import DIGITS, write_digits
+from alacarte.prompting.backbone.vit import Backbone
 from registry.access.caller import OPERATOR
 from registry.catalog.sources import list_sources
 from registry.erasure.request import forget_source
@@ -28,7 +29,7 @@ from tests.cli.fixtures import draw, run
 from tests.cli.up.test_supervisor import is_alive
 from tests.registry.database_fixtures import sqlite_only
 from tests.servers.processes import wait_until
-from tests.trainer.worker.fixtures import ENDLESS, add_source, add_task, is_training, load_shards
+from tests.trainer.worker.fixtures import ENDLESS, WorkerHarness
 
 ROOT = Path(__file__).parents[3]
 TIMEOUT_SECONDS = 120
@@ -136,20 +137,21 @@ def test_three_tokens_are_shown_and_none_is_written_down(first: FirstStart) -> N
 
 
 def test_a_second_start_finds_the_registry_and_ctrl_c_returns_the_shard_in_training(
-    first: FirstStart, tmp_path: Path
+    first: FirstStart, backbone: Backbone, tmp_path: Path
 ) -> None:
     registry = open_registry(RegistrySettings(home=first.home))
-    source = add_source(registry, add_task(registry, ENDLESS), draw(tmp_path / "pictures", each=4))
+    harness = WorkerHarness(registry, backbone, draw(tmp_path / "pictures", each=4))
+    source = harness.add_source(harness.add_task(ENDLESS))
     with running_up(first.home, tmp_path / "stdout") as process:
         wait_until_serving(process)
-        wait_until(lambda: is_training(registry, source), "the training", wait_s=TIMEOUT_SECONDS)
+        harness.wait_for_training(source)
         [worker] = children_of(process.pid)
         process.send_signal(signal.SIGINT)
         _, err = process.communicate(timeout=TIMEOUT_SECONDS)
 
     assert (process.returncode, err.splitlines()[-1]) == (0, "stopped")
     assert not is_alive(worker)
-    [shard] = load_shards(registry, source)
+    [shard] = harness.load_shards(source)
     assert (shard.lease_id, shard.attempts) == (None, 0)
     with registry.database.read_transaction() as session:
         names = [one.name for one in list_sources(session, OPERATOR).items]
@@ -201,8 +203,8 @@ def test_a_demo_that_was_interrupted_is_finished_and_one_that_was_finished_never
 
 
 @sqlite_only
-def test_a_registry_with_work_of_its_own_gets_no_demo(registry: Registry, tmp_path: Path) -> None:
-    add_task(registry)
+def test_a_registry_with_work_of_its_own_gets_no_demo(registry: Registry, backbone: Backbone, tmp_path: Path) -> None:
+    WorkerHarness(registry, backbone, tmp_path).add_task()
 
     assert not demo.is_due(registry, tmp_path / "demo")
 

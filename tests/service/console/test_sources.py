@@ -36,15 +36,12 @@ def test_a_source_is_uploaded_trained_and_used(tab: ConsoleTab) -> None:
     expect(row).to_contain_text("waiting for a worker")
     expect(row.get_by_role("progressbar")).to_be_visible()
     expect(row.get_by_role("checkbox")).to_be_disabled()
-    running = WorkerThread(make_worker(tab.deployment.registry, backbone()))
-    try:
+    with WorkerThread(make_worker(tab.deployment.registry, backbone())):
         expect(row).to_contain_text("ready")
         expect(row.get_by_role("progressbar")).to_be_hidden()
         expect(row.get_by_role("checkbox")).to_be_checked()
         item = tab.add_picture(11)
         expect(item.locator(".based-on")).to_contain_text(name)
-    finally:
-        running.end()
 
 
 def test_a_refused_upload_shows_why_and_can_be_corrected(tab: ConsoleTab) -> None:

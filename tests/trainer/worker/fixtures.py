@@ -1,12 +1,12 @@
-"""Tasks and sources with pictures to train, and workers in a thread."""
+"""A registry with pictures to train, and workers in a thread."""
 
-import hashlib
 import os
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
+from dataclasses import dataclass
 from itertools import count
 from pathlib import Path
 from threading import Event, Thread
+from typing import Self
 from unittest.mock import patch
 from uuid import UUID
 
@@ -33,126 +33,114 @@ from trainer.worker.worker import JobCounts, Worker
 
 RECIPE: dict[str, Setting] = {"epochs": 2, "batch": 4, "memory": 2, "prototypes": 3, "augment": "none"}
 ENDLESS: dict[str, Setting] = {**RECIPE, "epochs": 10**9}
-CACHE_BYTES = 10**7
-TIMEOUT_SECONDS = 60
-
-
-def add_task(registry: Registry, recipe: Mapping[str, Setting] = RECIPE, name: str = "colours") -> UUID:
-    with registry.database.write_transaction() as session:
-        return create_task(
-            session, OPERATOR, name, backbone="vit_tiny_patch16_224", size=32, labels=None, recipe=recipe
-        ).id
-
-
-def add_source(registry: Registry, task: UUID, pictures: Path, *, name: str = "birds", shards: int = 1) -> UUID:
-    """Upload the pictures with a shard key that leaves no shard empty."""
-    digests = [hashlib.sha256(file.read_bytes()).hexdigest() for file in pictures.rglob("*.png")]
-    for number in count(1):
-        key = number.to_bytes(KEY_BYTES, "big")
-        if len({assign_shard(digest, key, shards) for digest in digests}) == shards:
-            break
-    with patch("registry.ingest.target.secrets.token_bytes", return_value=key):
-        return upload_source(registry, OPERATOR, task, name, pictures, shards=shards).source_id
-
-
-def set_recipe(registry: Registry, task: UUID, recipe: Mapping[str, Setting]) -> None:
-    with registry.database.write_transaction() as session:
-        session.execute(update(Task).where(Task.id == task).values(recipe=dict(recipe)))
-
-
-def load_task(registry: Registry, task: UUID) -> Task:
-    with registry.database.read_transaction() as session:
-        return session.get_one(Task, task)
-
-
-def load_shards(registry: Registry, source: UUID) -> list[Shard]:
-    with registry.database.read_transaction() as session:
-        return list(session.scalars(select(Shard).where(Shard.source_id == source).order_by(Shard.number)))
-
-
-def load_prompts(registry: Registry, source: UUID) -> list[Prompt]:
-    with registry.database.read_transaction() as session:
-        return list(session.scalars(select(Prompt).where(Prompt.source_id == source)))
-
-
-def read_bytes(registry: Registry, prompt: Prompt) -> bytes:
-    return registry.objects.read(prompt.key, prompt.digest)
-
-
-def is_training(registry: Registry, source: UUID) -> bool:
-    """Whether a shard of the source has reported progress."""
-    return any(shard.progress for shard in load_shards(registry, source))
-
-
-def expire_leases(registry: Registry) -> None:
-    """Expire all leases, as if no worker had sent a heartbeat for long."""
-    with registry.database.write_transaction() as session:
-        session.execute(update(Shard).where(Shard.lease_id.is_not(None)).values(expires_at=seconds_from_now(-1)))
 
 
 def read_samples(pictures: Path) -> list[LabelledPicture]:
     return [as_sample(path, path.parent.name) for path in sorted(pictures.glob("*/*.png"))]
 
 
-def train_directly(backbone: Backbone, samples: list[LabelledPicture], seed: int) -> bytes:
-    """Train the samples without a registry and return the prompt's bytes."""
-    return prompt_to_bytes(train_shard(backbone, samples, recipe_from_settings(RECIPE, seed), cache_bytes=0))
-
-
-def list_scratch(registry: Registry) -> list[str]:
-    """List the files of jobs in the scratch folder."""
-    folder = registry.scratch.folder
-    return sorted(path.name for path in folder.rglob("*") if path.name != "scratch-id") if folder.exists() else []
-
-
-def list_scratch_pictures(registry: Registry) -> list[Path]:
-    """List the downloaded pictures; an idle worker makes an empty folder with every poll."""
-    walk = os.walk(registry.scratch.folder)  # tolerates files that are removed meanwhile
-    return [Path(folder, name) for folder, _, names in walk if Path(folder).name == "pictures" for name in names]
-
-
 def make_worker(registry: Registry, backbone: Backbone, name: str = "ann") -> Worker:
-    return Worker(
-        registry,
-        WorkerBackbones(lambda *_: backbone),
-        name,
-        cache_bytes=CACHE_BYTES,
-        poll_seconds=0.05,
-        heartbeat_seconds=0.05,
-    )
-
-
-def train_all(registry: Registry, backbone: Backbone) -> JobCounts:
-    """Train all shards that wait."""
-    return make_worker(registry, backbone).run(Event(), once=True)
+    backbones = WorkerBackbones(lambda *_: backbone)
+    return Worker(registry, backbones, name, cache_bytes=10**7, poll_seconds=0.05, heartbeat_seconds=0.05)
 
 
 class WorkerThread:
-    """Runs a worker in a thread."""
+    """Runs a worker in a thread until the end of the block."""
 
     def __init__(self, worker: Worker) -> None:
         self.stop = Event()
         self._counts: list[JobCounts] = []
         self._thread = Thread(target=lambda: self._counts.append(worker.run(self.stop)))
+
+    def __enter__(self) -> Self:
         self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.stop.set()
+        self._thread.join(60)
 
     def end(self) -> JobCounts:
         """Stop the worker and return its counts."""
-        self.stop.set()
-        self._thread.join(TIMEOUT_SECONDS)
+        self.__exit__()
         [counts] = self._counts
         return counts
 
 
-@contextmanager
-def run_in_thread(worker: Worker) -> Iterator[WorkerThread]:
-    run = WorkerThread(worker)
-    try:
-        yield run
-    finally:
-        run.stop.set()
-        run._thread.join(TIMEOUT_SECONDS)
+@dataclass(frozen=True)
+class WorkerHarness:
+    """A registry, and the backbone and the pictures that its workers train with."""
 
+    registry: Registry
+    backbone: Backbone
+    pictures: Path
 
-def wait_for(condition: Callable[[], bool], what: str) -> None:
-    wait_until(condition, what, wait_s=TIMEOUT_SECONDS)
+    def add_task(self, recipe: Mapping[str, Setting] = RECIPE, name: str = "colours") -> UUID:
+        with self.registry.database.write_transaction() as session:
+            return create_task(
+                session, OPERATOR, name, backbone="vit_tiny_patch16_224", size=32, labels=None, recipe=recipe
+            ).id
+
+    def add_source(
+        self, task: UUID | None = None, pictures: Path | None = None, *, name: str = "birds", shards: int = 1
+    ) -> UUID:
+        """Upload the pictures with a shard key that leaves no shard empty."""
+        pictures = pictures or self.pictures
+        digests = [sample.digest for sample in read_samples(pictures)]
+        keys = (number.to_bytes(KEY_BYTES, "big") for number in count(1))
+        key = next(key for key in keys if len({assign_shard(digest, key, shards) for digest in digests}) == shards)
+        with patch("registry.ingest.target.secrets.token_bytes", return_value=key):
+            task = task or self.add_task()
+            return upload_source(self.registry, OPERATOR, task, name, pictures, shards=shards).source_id
+
+    def set_recipe(self, task: UUID, recipe: Mapping[str, Setting]) -> None:
+        with self.registry.database.write_transaction() as session:
+            session.execute(update(Task).where(Task.id == task).values(recipe=dict(recipe)))
+
+    def load_task(self, task: UUID) -> Task:
+        with self.registry.database.read_transaction() as session:
+            return session.get_one(Task, task)
+
+    def load_shards(self, source: UUID) -> list[Shard]:
+        with self.registry.database.read_transaction() as session:
+            return list(session.scalars(select(Shard).where(Shard.source_id == source).order_by(Shard.number)))
+
+    def load_prompts(self, source: UUID) -> list[Prompt]:
+        with self.registry.database.read_transaction() as session:
+            return list(session.scalars(select(Prompt).where(Prompt.source_id == source)))
+
+    def read_bytes(self, prompt: Prompt) -> bytes:
+        return self.registry.objects.read(prompt.key, prompt.digest)
+
+    def wait_for_training(self, source: UUID) -> None:
+        """Wait until a shard of the source has reported progress."""
+        wait_until(lambda: any(shard.progress for shard in self.load_shards(source)), "the training", wait_s=120)
+
+    def expire_leases(self) -> None:
+        """Expire all leases, as if no worker had sent a heartbeat for long."""
+        with self.registry.database.write_transaction() as session:
+            session.execute(update(Shard).where(Shard.lease_id.is_not(None)).values(expires_at=seconds_from_now(-1)))
+
+    def train_directly(self, samples: list[LabelledPicture], seed: int) -> bytes:
+        """Train the samples without a registry and return the prompt's bytes."""
+        return prompt_to_bytes(train_shard(self.backbone, samples, recipe_from_settings(RECIPE, seed), cache_bytes=0))
+
+    def list_scratch(self) -> list[str]:
+        """List the files of jobs in the scratch folder."""
+        folder = self.registry.scratch.folder
+        return sorted(path.name for path in folder.rglob("*") if path.name != "scratch-id") if folder.exists() else []
+
+    def list_scratch_pictures(self) -> list[Path]:
+        """List the downloaded pictures; an idle worker makes an empty folder with every poll."""
+        walk = os.walk(self.registry.scratch.folder)  # tolerates files that are removed meanwhile
+        return [Path(folder, name) for folder, _, names in walk if Path(folder).name == "pictures" for name in names]
+
+    def make_worker(self, name: str = "ann") -> Worker:
+        return make_worker(self.registry, self.backbone, name)
+
+    def train_all(self) -> JobCounts:
+        """Train all shards that wait."""
+        return self.make_worker().run(Event(), once=True)
+
+    def run_worker(self) -> WorkerThread:
+        return WorkerThread(self.make_worker())

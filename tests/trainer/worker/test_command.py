@@ -9,25 +9,9 @@ from threading import Event
 
 import pytest
 
-from alacarte.prompting.backbone.vit import Backbone
-from registry.registry import Registry
 from tests.cli.fixtures import run
 from tests.registry.database_fixtures import sqlite_only
-from tests.trainer.worker.fixtures import (
-    ENDLESS,
-    RECIPE,
-    add_source,
-    add_task,
-    expire_leases,
-    is_training,
-    list_scratch,
-    list_scratch_pictures,
-    load_prompts,
-    load_shards,
-    make_worker,
-    set_recipe,
-    wait_for,
-)
+from tests.trainer.worker.fixtures import ENDLESS, RECIPE, WorkerHarness
 from tests.trainer.worker.fork_server import ForkServer, start_fork_server
 from trainer.worker.worker import JobCounts
 
@@ -41,53 +25,43 @@ def fork_server() -> Iterator[ForkServer]:
 
 
 def test_a_killed_workers_shard_is_trained_by_another_and_its_files_are_wiped(
-    registry: Registry,
-    environment: dict[str, str],
-    fork_server: ForkServer,
-    backbone: Backbone,
-    pictures: Path,
-    tmp_path: Path,
+    harness: WorkerHarness, environment: dict[str, str], fork_server: ForkServer, tmp_path: Path
 ) -> None:
-    task = add_task(registry, ENDLESS)
-    source = add_source(registry, task, pictures)
+    task = harness.add_task(ENDLESS)
+    source = harness.add_source(task)
     with fork_server.command(WORK, environment, tmp_path) as carl:
-        wait_for(lambda: is_training(registry, source), "the training")
+        harness.wait_for_training(source)
         os.kill(carl.pid, signal.SIGKILL)
         assert carl.wait() == -signal.SIGKILL
-    assert len(list_scratch_pictures(registry)) == 12
-    assert [shard.worker for shard in load_shards(registry, source)] == ["carl"]
-    set_recipe(registry, task, RECIPE)
-    expire_leases(registry)
+    assert len(harness.list_scratch_pictures()) == 12
+    assert [shard.worker for shard in harness.load_shards(source)] == ["carl"]
+    harness.set_recipe(task, RECIPE)
+    harness.expire_leases()
 
-    counts = make_worker(registry, backbone, "bob").run(Event(), once=True)
+    counts = harness.make_worker("bob").run(Event(), once=True)
 
     assert counts == JobCounts(published=1, failed=0, lost=0)
-    assert [prompt.worker for prompt in load_prompts(registry, source)] == ["bob"]
-    assert list_scratch(registry) == []
+    assert [prompt.worker for prompt in harness.load_prompts(source)] == ["bob"]
+    assert harness.list_scratch() == []
 
 
 @sqlite_only
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
 def test_a_signal_makes_the_worker_release_its_shard_at_once(
-    registry: Registry,
-    environment: dict[str, str],
-    fork_server: ForkServer,
-    pictures: Path,
-    tmp_path: Path,
-    number: signal.Signals,
+    harness: WorkerHarness, environment: dict[str, str], fork_server: ForkServer, tmp_path: Path, number: signal.Signals
 ) -> None:
-    source = add_source(registry, add_task(registry, ENDLESS), pictures)
+    source = harness.add_source(harness.add_task(ENDLESS))
     with fork_server.command(WORK, environment, tmp_path) as carl:
-        wait_for(lambda: is_training(registry, source), "the training")
+        harness.wait_for_training(source)
         os.kill(carl.pid, number)
         code = carl.wait()
 
     assert code == 0, carl.err.read_text()
     assert json.loads(carl.out.read_text()) == {"published": 0, "failed": 0, "lost": 0}
     assert "shard released: shard" in carl.err.read_text()
-    [shard] = load_shards(registry, source)
+    [shard] = harness.load_shards(source)
     assert (shard.lease_id, shard.attempts, shard.error) == (None, 0, None)
-    assert list_scratch(registry) == []
+    assert harness.list_scratch() == []
 
 
 @pytest.fixture
@@ -100,16 +74,16 @@ def command_environment(environment: dict[str, str], monkeypatch: pytest.MonkeyP
 
 @sqlite_only
 @pytest.mark.usefixtures("command_environment")
-def test_work_once_trains_all_shards_and_prints_the_outcomes(registry: Registry, pictures: Path) -> None:
-    source = add_source(registry, add_task(registry), pictures, shards=2)
-    add_source(registry, add_task(registry, {"epochs": 0}, "bad"), pictures, name="other")
+def test_work_once_trains_all_shards_and_prints_the_outcomes(harness: WorkerHarness) -> None:
+    source = harness.add_source(shards=2)
+    harness.add_source(harness.add_task({"epochs": 0}, "bad"), name="other")
 
     ended = run("work", "--once", "--weights", "random", "--json", "--cache-gb", "0.01")
 
     assert ended.code == 1
     assert ended.error == "1 of 3 trainings failed: `alacarte source show` shows why"
     assert ended.document == {"published": 2, "failed": 1, "lost": 0}
-    assert len(load_prompts(registry, source)) == 2
+    assert len(harness.load_prompts(source)) == 2
     assert "published: shard " in ended.err
     assert "reason epochs must be at least 1, not 0" in ended.err
     assert "backbone: vit_tiny_patch16_224 with random weights" in ended.err

@@ -14,18 +14,8 @@ from registry.storage.folder import FolderStore
 from registry.storage.ownership import mark_store
 from registry.storage.scratch import ScratchSpace
 from tests.servers.postgres import serve_postgres
-from tests.trainer.worker.fixtures import (
-    ENDLESS,
-    add_source,
-    add_task,
-    is_training,
-    list_scratch,
-    list_scratch_pictures,
-    load_shards,
-    make_worker,
-    run_in_thread,
-    wait_for,
-)
+from tests.servers.processes import wait_until
+from tests.trainer.worker.fixtures import ENDLESS, WorkerHarness
 from trainer.worker import maintenance
 from trainer.worker.worker import JobCounts
 
@@ -47,17 +37,18 @@ def test_when_the_database_hangs_the_pictures_are_removed_and_the_worker_ends(
         migrate.upgrade(database)
         mark_store(database, folder_store)
         registry = Registry(database, folder_store, ScratchSpace(tmp_path / "scratch"), open_signer(tmp_path / "key"))
-        source = add_source(registry, add_task(registry, ENDLESS), pictures)
-        with run_in_thread(make_worker(registry, backbone)) as run:
-            wait_for(lambda: is_training(registry, source), "the training")
-            assert list_scratch_pictures(registry)
+        harness = WorkerHarness(registry, backbone, pictures)
+        source = harness.add_source(harness.add_task(ENDLESS))
+        with harness.run_worker() as run:
+            harness.wait_for_training(source)
+            assert harness.list_scratch_pictures()
             server.freeze()
 
             run.stop.set()
-            wait_for(lambda: not list_scratch(registry), "an empty scratch")
+            wait_until(lambda: not harness.list_scratch(), "an empty scratch")
             assert run.end() == JobCounts(published=0, failed=0, lost=0)
 
             server.thaw()
-        wait_for(lambda: not worker_threads(), "the end of the worker's threads")
-        assert load_shards(registry, source)[0].lease_id is not None  # it runs out, and another worker takes over
+        wait_until(lambda: not worker_threads(), "the end of the worker's threads")
+        assert harness.load_shards(source)[0].lease_id is not None  # it runs out, and another worker takes over
         database.close()
