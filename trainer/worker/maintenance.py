@@ -3,7 +3,6 @@
 import logging
 import threading
 from collections.abc import Callable
-from types import TracebackType
 from typing import Self
 
 from registry.erasure.runner import run_erasures
@@ -34,9 +33,7 @@ class WorkerMaintenance:
         self._thread.start()
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self._is_stopping = True
         self._wake.set()
         # An erasure may take long and can be interrupted anywhere, so do not wait for its end.
