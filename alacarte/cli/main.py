@@ -25,7 +25,6 @@ from alacarte.cli.errors import ErrorReportingGroup
 app = typer.Typer(
     name="alacarte",
     cls=ErrorReportingGroup,
-    help="One frozen vision transformer, one small prompt per data source, composed per request.",
     add_completion=False,
     pretty_exceptions_enable=False,
     rich_markup_mode="rich",
