@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Annotated, Any, Literal
 from uuid import UUID
 
-from pydantic import BaseModel, ConfigDict, Field, StringConstraints, ValidationError
+from pydantic import AliasChoices, BaseModel, ConfigDict, Field, StringConstraints, ValidationError
 from sqlalchemy import select, update
 from sqlalchemy.orm import Session
 
@@ -44,11 +44,12 @@ class StepReceipt(_ReceiptModel):
     found: dict[str, int | str]
 
 
-class AuditReceipt(_ReceiptModel):
+class LogReceipt(_ReceiptModel):
     """The log entry of the request, and the head of the log; the entry after it has this receipt's digest."""
 
-    line: int
-    line_hash: Sha256 | None  # None: the entry had been removed from the log
+    # Receipts of earlier versions say `line` and `line_hash`.
+    entry: int = Field(validation_alias=AliasChoices("entry", "line"))
+    entry_hash: Sha256 | None = Field(validation_alias=AliasChoices("entry_hash", "line_hash"))  # None: it was removed
     head: int
     head_hash: Sha256
 
@@ -69,7 +70,7 @@ class Receipt(_ReceiptModel):
     steps: list[StepReceipt]
     prefixes: Annotated[list[str], Field(min_length=1)]
     stores: dict[str, str]
-    audit: AuditReceipt
+    log: LogReceipt = Field(validation_alias=AliasChoices("log", "audit"))  # `audit` in earlier versions
     not_covered: str
     key: Sha256  # of the public key that signed
     signature: str
@@ -149,9 +150,9 @@ def _build_document(session: Session, registry: Registry, erasure: Erasure, head
         ],
         "prefixes": list(erasure.prefixes),
         "stores": {"rows": describe_database(registry.database), "objects": registry.objects.name},
-        "audit": {
-            "line": erasure.epoch,
-            "line_hash": None if request_entry is None else request_entry.hash,
+        "log": {
+            "entry": erasure.epoch,
+            "entry_hash": None if request_entry is None else request_entry.hash,
             "head": head.number,
             "head_hash": head.hash,
         },

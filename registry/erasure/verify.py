@@ -127,11 +127,11 @@ def _check_sample(session: Session, receipt: Receipt) -> Iterator[ReceiptCheck]:
 def _check_log(session: Session, document: dict[str, Any], receipt: Receipt) -> ReceiptCheck:
     name = "log"
     requested, head, completed = (
-        session.get(LogEntry, number) for number in (receipt.audit.line, receipt.audit.head, receipt.audit.head + 1)
+        session.get(LogEntry, number) for number in (receipt.log.entry, receipt.log.head, receipt.log.head + 1)
     )
     if requested is None or head is None or completed is None:
         return ReceiptCheck(name, False, "entries that the receipt names are not in the log")
-    if (requested.hash, head.hash) != (receipt.audit.line_hash, receipt.audit.head_hash):
+    if (requested.hash, head.hash) != (receipt.log.entry_hash, receipt.log.head_hash):
         return ReceiptCheck(name, False, "entries that the receipt names were changed in the log")
     subject = completed.subject
     if completed.action != "erasure.completed" or subject.get("erasure") != str(receipt.erasure):

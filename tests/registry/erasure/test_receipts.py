@@ -19,6 +19,7 @@ from registry.db.clock import now
 from registry.db.models.catalog import Shard, Source, Tombstone
 from registry.db.models.erasures import ErasureStep
 from registry.db.models.log import LogEntry
+from registry.erasure import receipts
 from registry.erasure.receipts import NOT_COVERED, canonical_json, complete_erasure
 from registry.erasure.request import forget_sample, forget_shard, forget_source
 from registry.erasure.runner import finish_erasure
@@ -74,7 +75,15 @@ def test_a_receipt_holds(registry: Registry, scope: str) -> None:
     assert verify_receipt(registry, receipt, public=registry.signer.public).holds
 
 
-def test_a_receipt_with_earlier_names_of_steps_still_verifies(registry: Registry) -> None:
+def test_a_receipt_with_earlier_names_still_verifies(registry: Registry, monkeypatch: pytest.MonkeyPatch) -> None:
+    build_document = receipts._build_document
+
+    def build_earlier_document(*arguments: Any) -> dict[str, Any]:
+        document = build_document(*arguments)
+        log = document.pop("log")
+        return document | {"audit": {{"entry": "line", "entry_hash": "line_hash"}.get(k, k): v for k, v in log.items()}}
+
+    monkeypatch.setattr(receipts, "_build_document", build_earlier_document)
     erasure = forget_source(registry, (seeded := seed_source(registry)).owner, seeded.source)
     with killed_at("erasure: before the receipt"), pytest.raises(SimulatedKill):
         finish_erasure(registry, erasure.id)
@@ -86,6 +95,7 @@ def test_a_receipt_with_earlier_names_of_steps_still_verifies(registry: Registry
 
     receipt = finish_erasure(registry, erasure.id).receipt
     assert receipt is not None
+    assert receipt["audit"].keys() == {"line", "line_hash", "head", "head_hash"}
     assert [step["name"] for step in receipt["steps"]] == ["serving", "objects", "holdings", "memory", "rows", "look"]
     assert verify_receipt(registry, receipt).holds
 
@@ -110,7 +120,7 @@ def test_the_log_is_intact_and_names_the_receipt(registry: Registry) -> None:
 
     with registry.database.read_transaction() as session:
         assert list(chain.find_breaks(session)) == []
-        line = session.get_one(LogEntry, receipt["audit"]["head"] + 1)
+        line = session.get_one(LogEntry, receipt["log"]["head"] + 1)
     assert line.action == "erasure.completed"
 
 
@@ -131,7 +141,7 @@ EDITS: dict[str, Callable[[Document], object]] = {
     "source": lambda receipt: receipt.update(task=receipt["erasure"]),
     "count": lambda receipt: receipt["steps"][1]["found"].update(objects=0),
     "limits": lambda receipt: receipt.update(not_covered="Nothing."),
-    "log": lambda receipt: receipt["audit"].update(line=99),
+    "log": lambda receipt: receipt["log"].update(entry=99),
     "signature": lambda receipt: receipt.update(
         signature=("B" if receipt["signature"][0] == "A" else "A") + receipt["signature"][1:]
     ),
@@ -281,7 +291,7 @@ def test_a_picture_that_was_uploaded_again_is_reported_but_no_failure(registry: 
 def test_a_changed_log_is_found(registry: Registry) -> None:
     _, receipt = forget_and_finish(registry)
     with registry.database.write_transaction() as session:
-        last = LogEntry.number == receipt["audit"]["head"] + 1
+        last = LogEntry.number == receipt["log"]["head"] + 1
         session.execute(update(LogEntry).where(last).values(subject={"erasure": receipt["erasure"], "receipt": "0"}))
 
     assert [check.name for check in failed_checks(verify_receipt(registry, receipt))] == ["log"]
