@@ -10,7 +10,9 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 if TYPE_CHECKING:  # importing torch takes seconds, and other tests of the session may not need it
+    from alacarte.prompting.backbone.vit import Backbone
     from tests.service.deployment import Deployment
+    from tests.service.engine.fixtures import EngineHarness
 
 MakeDeployment = Callable[..., "Deployment"]
 
@@ -18,6 +20,23 @@ MakeDeployment = Callable[..., "Deployment"]
 @pytest.fixture
 def anyio_backend() -> str:
     return "asyncio"
+
+
+@pytest.fixture
+def backend() -> str:
+    """Tests of the service run on SQLite and a folder."""
+    return "sqlite-folder"
+
+
+@pytest.fixture
+def harness(backbone: Backbone, monkeypatch: pytest.MonkeyPatch) -> Iterator[EngineHarness]:
+    """An engine harness; at the end it resumes every paused thread."""
+    from tests.service.engine.fixtures import EngineHarness
+
+    harness = EngineHarness(backbone)
+    monkeypatch.setattr(backbone, "embed", harness.embed)
+    yield harness
+    harness.resume_all()
 
 
 @pytest.fixture(scope="module")

@@ -2,7 +2,7 @@
 
 import io
 import zipfile
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
 from itertools import count
@@ -16,14 +16,13 @@ from sqlalchemy import select
 from alacarte.api.literals import Right
 from alacarte.prompting.backbone.vit import Backbone, build_backbone
 from alacarte.prompting.prompt.artifact import prompt_to_bytes
-from registry.access.caller import OPERATOR, Caller
+from registry.access.caller import OPERATOR
 from registry.access.grants import grant_right
 from registry.access.tokens import issue_token
 from registry.access.users import create_user
 from registry.catalog.sources import create_source
 from registry.catalog.tasks import create_task
 from registry.db.models.catalog import Sample, Shard
-from registry.db.models.users import User
 from registry.registry import Registry
 from registry.training.publish import PublishedMetadata, publish_remote
 from tests.prompting.reference import small_prompt
@@ -89,8 +88,7 @@ class Deployment:
                 self.users[name] = create_user(session, OPERATOR, name, role).id  # type: ignore[arg-type]
                 self.tokens[name] = issue_token(session, OPERATOR, self.users[name]).text
             self.task = create_task(session, OPERATOR, TASK, backbone=BACKBONE, size=SIZE, recipe={"epochs": 1}).id
-        self.source = self.add_source()
-        self.publish(self.source)
+        self.source = self.add_source(seeds=[0])
 
     def request(self, who: str | None, method: str, path: str, **options: Any) -> httpx.Response:  # Any: httpx's
         """Send a request as that user, without a token, or with `who` as the token."""
@@ -103,17 +101,21 @@ class Deployment:
         """Return an unused name."""
         return f"{kind} {next(_numbers)}"
 
-    def caller(self, who: str) -> Caller:
-        return Caller(self.users[who], "admin" if who == "admin" else "owner" if who == "owner" else "predictor")
+    def predict(self, who: str = "user", image: bytes | None = None, **fields: Any) -> httpx.Response:
+        """Request the prediction of one picture."""
+        files = {"image": picture() if image is None else image}
+        return self.request(who, "POST", "/predict", files=files, data={"task": TASK, **fields})
 
-    def add_source(self, samples: int = 0) -> UUID:
-        """Add a source of the owner, with the grants; its samples have rows and no objects."""
+    def add_source(self, samples: int = 0, seeds: Sequence[int] = ()) -> UUID:
+        """Add a source of the owner, with the grants; samples have rows and no objects, and each seed is a prompt."""
         with self.registry.database.write_transaction() as session:
             made = create_source(session, OPERATOR, self.task, self.new_name("source"), self.users["owner"])
             for who, right in GRANTED.items():
                 grant_right(session, OPERATOR, self.users[who], made.id, right)
             if samples:
                 make_shard(session, made, samples)
+        for seed in seeds:
+            self.publish(made.id, seed)
         return made.id
 
     def add_user(self, *, is_group: bool = False) -> UUID:
@@ -132,7 +134,3 @@ class Deployment:
     def sample_of(self, source: UUID) -> str:
         with self.registry.database.read_transaction() as session:
             return session.scalars(select(Sample.digest).where(Sample.source_id == source)).first() or "0" * 64
-
-    def name_of(self, user: UUID) -> str:
-        with self.registry.database.read_transaction() as session:
-            return session.get_one(User, user).name

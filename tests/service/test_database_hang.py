@@ -12,7 +12,7 @@ from service.prediction import rights_recheck
 from service.settings import ServiceSettings
 from tests.servers.postgres import PostgresServer
 from tests.servers.processes import wait_until
-from tests.service.deployment import TASK, Deployment, picture
+from tests.service.deployment import Deployment
 from tests.service.server_fixture import run_deployment
 
 DATABASE_TIMEOUT_S = 0.5
@@ -31,6 +31,7 @@ def deployment(
     )
     try:
         with run_deployment(settings) as deployment:
+            deployment.client.timeout = CLIENT_SECONDS
             assert predict(deployment) == 200
             yield deployment
             postgres_server.thaw()
@@ -39,8 +40,7 @@ def deployment(
 
 
 def predict(deployment: Deployment) -> int:
-    options = {"files": {"image": picture()}, "data": {"task": TASK}, "timeout": CLIENT_SECONDS}
-    return deployment.request("user", "POST", "/predict", **options).status_code
+    return deployment.predict().status_code
 
 
 def test_every_request_is_answered_while_the_database_hangs_and_after_it(
@@ -49,7 +49,7 @@ def test_every_request_is_answered_while_the_database_hangs_and_after_it(
     postgres_server.freeze()
 
     # More requests than threads: hanging threads do not delay others beyond their timeout.
-    answers = [deployment.request("user", "GET", "/tasks", timeout=CLIENT_SECONDS) for _ in range(4)]
+    answers = [deployment.request("user", "GET", "/tasks") for _ in range(4)]
     assert [answer.status_code for answer in answers] == [503] * 4
     assert all(int(answer.headers["retry-after"]) >= 1 for answer in answers)
     assert predict(deployment) == 503

@@ -30,11 +30,6 @@ from tests.service.deployment import GARBAGE, TASK, Deployment, archive, picture
 from tests.service.test_serve import port_of, process
 
 
-@pytest.fixture
-def backend() -> str:
-    return "sqlite-folder"
-
-
 def requests_with(secret: str) -> Iterator[tuple[str, str, dict[str, Any]]]:
     """Yield requests that carry the secret in every place for a text."""
     bearer = {"Authorization": f"Bearer {secret}"}

@@ -39,11 +39,6 @@ maintenance.STOP_TIMEOUT_S = replica_sync.UNREGISTER_TIMEOUT_S = 1
 """
 
 
-@pytest.fixture
-def backend() -> str:
-    return "sqlite-folder"
-
-
 @contextmanager
 def process(
     environment: dict[str, str], log: Path, command: Sequence[str] = COMMAND

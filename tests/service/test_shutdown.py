@@ -20,11 +20,6 @@ from tests.service.engine.fixtures import EngineHarness, PausePoint
 
 
 @pytest.fixture
-def backend() -> str:
-    return "sqlite-folder"
-
-
-@pytest.fixture
 def pause_point() -> Iterator[PausePoint]:
     """A pause point that is paused during the test."""
     pause_point = PausePoint()

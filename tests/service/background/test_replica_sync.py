@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from contextlib import AbstractContextManager
+from types import SimpleNamespace
 
 import anyio
 import pytest
@@ -48,8 +49,7 @@ class ReplicaHarness:
 
     def new_prompt(self) -> UsablePrompt:
         with self.registry.database.write_transaction() as session:
-            shard = make_shard(session, make_source(session, make_task(session)))
-            made = make_prompt(session, shard)
+            made = make_prompt(session, make_shard(session, make_source(session, make_task(session))))
             return UsablePrompt(made.id, made.source_id, made.shard_id, 1, made.digest, made.size_bytes)
 
     def forget(self, prompt: UsablePrompt) -> int:
@@ -67,20 +67,25 @@ class ReplicaHarness:
         return row.epoch
 
 
+def expire_leases(registry: Registry) -> None:
+    with registry.database.write_transaction() as session:
+        session.execute(update(Replica).values(expires_at=seconds_from_now(-1)))
+
+
 @pytest.fixture
 def replica(registry: Registry) -> ReplicaHarness:
     return ReplicaHarness(registry)
 
 
 async def test_forgotten_prompts_are_evicted_and_others_stay(replica: ReplicaHarness) -> None:
-    gone, kept = replica.new_prompt(), replica.new_prompt()
+    gone, other = replica.new_prompt(), replica.new_prompt()
     await replica.sync.poll()
-    replica.engine.prompts = [gone, kept]
+    replica.engine.prompts = [gone, other]
     epoch = replica.forget(gone)
 
     await replica.sync.poll()
 
-    assert replica.engine.prompts == [kept]
+    assert replica.engine.prompts == [other]
     assert replica.epoch() >= epoch
 
 
@@ -119,8 +124,7 @@ async def test_a_replica_whose_lease_expired_evicts_everything_and_registers_aga
     await replica.sync.poll()
     (before,) = replica.rows()
     replica.engine.prompts = [prompt]
-    with replica.registry.database.write_transaction() as session:
-        session.execute(update(Replica).values(expires_at=seconds_from_now(-1)))
+    expire_leases(replica.registry)
     replica.forget(replica.new_prompt())  # so that there is an epoch to report
 
     await replica.sync.poll()
@@ -139,8 +143,7 @@ async def test_a_replica_does_not_register_again_while_predictions_are_in_progre
 ) -> None:
     monkeypatch.setattr("service.background.replica_sync.RENEW_SECONDS", 0.0)
     await replica.sync.poll()
-    with replica.registry.database.write_transaction() as session:
-        session.execute(update(Replica).values(expires_at=seconds_from_now(-1)))
+    expire_leases(replica.registry)
     with replica.in_flight.track():
         await replica.sync.poll()
         await replica.sync.poll()
@@ -171,18 +174,9 @@ async def test_a_replica_that_cannot_renew_its_lease_evicts_everything(
     assert not replica.is_registered()
 
 
-class Clock:
-    """A clock that stands still."""
-
-    def __init__(self) -> None:
-        self.now = 1000.0
-
-    def monotonic(self) -> float:
-        return self.now
-
-
 async def test_a_poll_ends_before_the_lease_expires(replica: ReplicaHarness, monkeypatch: pytest.MonkeyPatch) -> None:
-    clock, timeouts = Clock(), []
+    now, timeouts = 1000.0, []
+    clock = SimpleNamespace(monotonic=lambda: now)
     fail_after = anyio.fail_after
 
     def record(seconds: float) -> AbstractContextManager[anyio.CancelScope]:
@@ -195,7 +189,7 @@ async def test_a_poll_ends_before_the_lease_expires(replica: ReplicaHarness, mon
 
     await replica.sync.poll()
     for passed in (0.0, LEASE_SECONDS - 3, LEASE_SECONDS - 1):
-        clock.now = 1000.0 + passed
+        now = 1000.0 + passed
         await replica.sync.poll()
 
     assert timeouts == [LEASE_SECONDS / 2, LEASE_SECONDS / 2, 3, 1]

@@ -79,6 +79,7 @@ class EngineHarness:
         self.forward_pause = PausePoint()
         self.pass_sizes: list[int] = []  # the size of each pass
         self.poison: Tensor | None = None
+        self.after_pass: Callable[[Tensor], None] = lambda _: None  # called with the images of each pass
         self.observed: list[BatchStats] = []
         self._embed = backbone.embed
 
@@ -115,7 +116,9 @@ class EngineHarness:
         self.pass_sizes.append(len(images))
         if self.poison is not None and any(torch.equal(image, self.poison) for image in images):
             raise RuntimeError("this picture is poison")
-        return self._embed(images)
+        embedded = self._embed(images)
+        self.after_pass(images)
+        return embedded
 
     def resume_all(self) -> None:
         self.read_pause.resume()

@@ -61,22 +61,21 @@ async def test_the_least_recently_used_backbone_leaves(harness: EngineHarness) -
     assert len(backbones.in_memory) == 2
 
 
-async def test_weights_other_than_the_tasks_are_refused(harness: EngineHarness) -> None:
-    task = dataclasses.replace(harness.task, identity="0" * 64)
+async def test_weights_other_than_the_tasks_are_refused_and_a_task_without_an_identity_takes_any(
+    harness: EngineHarness,
+) -> None:
+    backbones = BackboneCache(EngineSettings(), Builder(harness))
 
     with pytest.raises(BackboneWeightsMismatch, match="set ALACARTE_WEIGHTS to the same weights") as caught:
-        await BackboneCache(EngineSettings(), Builder(harness)).get(task)
+        await backbones.get(dataclasses.replace(harness.task, identity="0" * 64))
 
     assert caught.value.status == 503
+    assert await backbones.get(dataclasses.replace(harness.task, identity=None)) is harness.backbone
 
 
-async def test_a_task_without_an_identity_takes_any_weights(harness: EngineHarness) -> None:
-    task = dataclasses.replace(harness.task, identity=None)
-
-    assert await BackboneCache(EngineSettings(), Builder(harness)).get(task) is harness.backbone
-
-
-async def test_a_failed_build_is_not_retried_at_once(harness: EngineHarness) -> None:
+async def test_a_failed_build_is_retried_after_a_pause_only(
+    harness: EngineHarness, monkeypatch: pytest.MonkeyPatch
+) -> None:
     builder = Builder(harness)
     builder.errors = [WeightsUnavailable("the hub is down")]
     backbones = BackboneCache(EngineSettings(), builder)
@@ -84,22 +83,12 @@ async def test_a_failed_build_is_not_retried_at_once(harness: EngineHarness) -> 
     for _ in range(3):
         with pytest.raises(BackboneUnavailable, match="the hub is down") as caught:
             await backbones.get(harness.task)
+        assert caught.value.status == 503
         assert 1 <= caught.value.retry_after <= RETRY_SECONDS
 
     assert len(builder.built) == 1
     assert await backbones.get(with_backbone(harness, "another")) is harness.backbone
-
-
-async def test_a_failed_build_is_retried_after_a_pause(harness: EngineHarness, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("service.engine.backbone_cache.RETRY_SECONDS", 0.0)
-    builder = Builder(harness)
-    builder.errors = [WeightsUnavailable("the hub is down")]
-    backbones = BackboneCache(EngineSettings(), builder)
-
-    with pytest.raises(BackboneUnavailable, match="the hub is down") as caught:
-        await backbones.get(harness.task)
-
-    assert caught.value.status == 503
     assert await backbones.get(harness.task) is harness.backbone
 
 

@@ -3,7 +3,9 @@
 import asyncio
 import threading
 import time
+from collections.abc import Callable
 from functools import partial
+from typing import Any
 
 import pytest
 import torch
@@ -12,13 +14,11 @@ from torch import Tensor
 from alacarte.prompting.predict import ImagePrediction
 from registry.access.usable_prompts import UsablePrompt
 from service.engine import decode
-from service.engine.backbone_cache import BackboneCache
 from service.engine.compose import compose
 from service.engine.decode import decode_picture
 from service.engine.device import MAX_WORKERS, count_workers
 from service.engine.engine import Engine
 from service.engine.errors import ComputationFailed, Overloaded
-from service.engine.job import PictureLogits
 from service.engine.prompt_cache import PromptCache
 from service.engine.settings import EngineSettings
 from tests.prompting.reference import small_prompt
@@ -71,18 +71,11 @@ async def test_a_cpu_has_several_workers_and_an_accelerator_one(
 
 
 async def test_concurrent_batches_each_have_their_share_of_the_threads(
-    harness: EngineHarness, prompts: list[UsablePrompt], monkeypatch: pytest.MonkeyPatch
+    harness: EngineHarness, prompts: list[UsablePrompt]
 ) -> None:
     passes: list[tuple[int, int]] = []  # the pictures and the threads of each
-    embed = harness.backbone.embed
-
-    def recorded_embed(images: Tensor) -> Tensor:
-        passes.append((len(images), torch.get_num_threads()))
-        return embed(images)
-
-    monkeypatch.setattr(harness.backbone, "embed", recorded_embed)
-    settings = EngineSettings(decode_threads=1, compute_threads=6)
-    async with harness.engine(settings) as engine:
+    harness.after_pass = lambda images: passes.append((len(images), torch.get_num_threads()))
+    async with harness.engine(EngineSettings(decode_threads=1, compute_threads=6)) as engine:
         requests = await start_together(harness, engine, [(picture(n), prompts[n % 2 :]) for n in range(8)])
         for _ in range(MAX_WORKERS):
             await harness.forward_pause.wait_until_reached()  # all at once
@@ -96,22 +89,25 @@ async def test_concurrent_batches_each_have_their_share_of_the_threads(
         assert_same(prediction, harness.expect([picture(n)], prompts[n % 2 :]))
 
 
-async def test_a_poisonous_picture_fails_alone_in_its_worker(
-    harness: EngineHarness, prompts: list[UsablePrompt]
+@pytest.mark.parametrize("workers", [1, 2])
+async def test_a_poisonous_picture_fails_alone(
+    harness: EngineHarness, prompts: list[UsablePrompt], workers: int
 ) -> None:
     harness.poison = harness.image(picture(13))
-    async with harness.engine(TWO) as engine:
-        requests = await start_together(harness, engine, [(picture(n), prompts) for n in (1, 13, 2, 3)])
-        await harness.forward_pause.wait_until_reached()
-        await harness.forward_pause.wait_until_reached()
+    async with harness.engine(EngineSettings(decode_threads=1, compute_threads=workers)) as engine:
+        requests = await start_together(harness, engine, [(picture(n), prompts[n % 3 :]) for n in (1, 13, 2, 3)])
+        for _ in range(workers):
+            await harness.forward_pause.wait_until_reached()
         harness.forward_pause.resume()
         predictions = await asyncio.gather(*requests, return_exceptions=True)
 
         assert engine.stats().failures == 1
-    assert isinstance(predictions.pop(1), ComputationFailed)
+    error = predictions.pop(1)
+    assert isinstance(error, ComputationFailed)
+    assert (error.status, "RuntimeError" in str(error)) == (500, True)
     for n, prediction in zip((1, 2, 3), predictions, strict=True):
         assert not isinstance(prediction, BaseException)
-        assert_same(prediction, harness.expect([picture(n)], prompts))
+        assert_same(prediction, harness.expect([picture(n)], prompts[n % 3 :]))
 
 
 async def test_a_job_whose_prompts_do_not_fit_beside_a_running_batch_runs_after_it(
@@ -130,24 +126,19 @@ async def test_a_job_whose_prompts_do_not_fit_beside_a_running_batch_runs_after_
         assert_same(predictions[n - 1], harness.expect([picture(n)], own))
 
 
-async def test_a_deferred_job_does_not_starve(
-    harness: EngineHarness, prompts: list[UsablePrompt], monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_a_deferred_job_does_not_starve(harness: EngineHarness, prompts: list[UsablePrompt]) -> None:
     settings = EngineSettings(prompt_bytes=harness.slots_for(3), decode_threads=1, compute_threads=2)
     many, other = prompts[:2], prompts[2:]
     known = [harness.image(picture(n)) for n in range(6)]
     passes: list[list[int]] = []  # which pictures were in each
     is_requeued = threading.Event()
-    embed = harness.backbone.embed
 
-    def recorded_embed(images: Tensor) -> Tensor:
-        found = embed(images)
+    def record(images: Tensor) -> None:
         passes.append([n for n, one in enumerate(known) if any(torch.equal(one, image) for image in images)])
         if 0 in passes[-1]:
             assert is_requeued.wait(60)
-        return found
 
-    monkeypatch.setattr(harness.backbone, "embed", recorded_embed)
+    harness.after_pass = record
     async with harness.engine(settings) as engine:
         # One worker starts with 0 and 1. In the other, 2 does not fit beside them; 3 shares their prompts.
         requests = await start_together(harness, engine, [(picture(n), other if n == 2 else many) for n in range(4)])
@@ -206,21 +197,18 @@ async def test_slots_become_narrow_again_though_workers_are_never_idle(
 
 
 async def test_when_a_worker_dies_the_others_finish_their_batch(
-    harness: EngineHarness, prompts: list[UsablePrompt], monkeypatch: pytest.MonkeyPatch
+    harness: EngineHarness, prompts: list[UsablePrompt]
 ) -> None:
     class Ended(BaseException):
         pass
 
     ending = harness.image(picture(13))
-    embed = harness.backbone.embed
 
-    def end(images: Tensor) -> Tensor:
-        found = embed(images)
+    def end(images: Tensor) -> None:
         if any(torch.equal(image, ending) for image in images):
             raise Ended
-        return found
 
-    monkeypatch.setattr(harness.backbone, "embed", end)
+    harness.after_pass = end
     async with harness.engine(TWO) as engine:
         requests = await start_together(harness, engine, [(picture(n), prompts) for n in (13, 1)])
         await harness.forward_pause.wait_until_reached()
@@ -232,9 +220,9 @@ async def test_when_a_worker_dies_the_others_finish_their_batch(
         with pytest.raises(ComputationFailed, match="Ended"):
             await requests[0]
         assert_same(await requests[1], harness.expect([picture(1)], prompts))
-        found = (await asyncio.gather(waiting, return_exceptions=True))[0]
+        (result,) = await asyncio.gather(waiting, return_exceptions=True)
         # Depends on which worker was first: it may have missed the prompts that the failed pass dropped.
-        assert isinstance(found, ComputationFailed | Overloaded | list)
+        assert isinstance(result, ComputationFailed | Overloaded | list)
         await until(lambda: not engine.is_healthy)
         with pytest.raises(Overloaded):
             await harness.predict(engine, [picture(2)], prompts)
@@ -244,39 +232,26 @@ async def test_only_the_device_computes_with_several_threads(
     harness: EngineHarness, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     threads: dict[str, int] = {}
-    embed = harness.backbone.embed
 
-    def record(part: str) -> None:
-        threads[part] = torch.get_num_threads()
+    def recorded(part: str, work: Callable[..., Any]) -> Callable[..., Any]:
+        def wrapped(*arguments: Any) -> Any:
+            result = work(*arguments)
+            threads[part] = torch.get_num_threads()
+            return result
 
-    def recorded_embed(images: Tensor) -> Tensor:
-        record("device")
-        return embed(images)
+        return wrapped
 
-    def recorded_decode(*arguments: object) -> Tensor:
-        record("decoder")
-        return decode_picture(*arguments)  # type: ignore[arg-type]
-
-    def read(prompt: UsablePrompt) -> bytes:
-        record("loader")
-        return harness.read(prompt)
-
-    monkeypatch.setattr(harness.backbone, "embed", recorded_embed)
-    monkeypatch.setattr(decode, "decode_picture", recorded_decode)
-    settings = EngineSettings(decode_threads=1, compute_threads=3)
+    monkeypatch.setattr(harness.backbone, "embed", recorded("device", harness.backbone.embed))
+    monkeypatch.setattr(decode, "decode_picture", recorded("decoder", decode_picture))
+    monkeypatch.setattr(harness, "read", recorded("loader", harness.read))
     before = torch.get_num_threads()
     prompt = harness.add(small_prompt(harness.backbone))
 
-    def recorded_compose(logits: list[PictureLogits]) -> list[ImagePrediction]:
-        predictions = compose([prompt], logits, "average", "none")
-        record("composer")
-        return predictions
-
-    async with Engine(BackboneCache(settings, lambda *_: harness.backbone), read, settings) as engine:
+    async with harness.engine(EngineSettings(decode_threads=1, compute_threads=3)) as engine:
         for number in range(2):  # also after other threads have set theirs
             deadline = time.monotonic() + 60
             logits = await engine.run(harness.task, [picture(number)], [prompt], user=ANN, deadline=deadline)
-            await asyncio.to_thread(recorded_compose, logits)
+            await asyncio.to_thread(recorded("composer", compose), [prompt], logits, "average", "none")
             assert threads == {"decoder": 1, "loader": 1, "device": 3, "composer": 1}
             threads = {"loader": threads["loader"]}  # the prompt is read once
 

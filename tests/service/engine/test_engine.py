@@ -2,7 +2,7 @@
 
 import asyncio
 from concurrent.futures import ThreadPoolExecutor
-from typing import get_args
+from typing import Any, get_args
 from uuid import UUID
 
 import pytest
@@ -44,7 +44,7 @@ def add_mixed_prompts(harness: EngineHarness) -> list[UsablePrompt]:
 request_lists = st.lists(
     st.tuples(
         st.lists(st.integers(0, 5), min_size=1, max_size=3),  # pictures
-        st.sets(st.integers(0, 7), min_size=1),  # prompts
+        st.lists(st.integers(0, 7), min_size=1, unique=True),  # prompts, whose order changes nothing
         st.sampled_from(COMPOSITIONS),
         st.sampled_from([ANN, BEN]),
     ),
@@ -61,7 +61,7 @@ request_lists = st.lists(
     workers=st.integers(1, 3),
 )
 def test_every_prediction_equals_the_predictors_in_any_batch_and_with_any_cache_size(
-    requests: list[tuple[list[int], set[int], tuple[Composition, Weighting], UUID]],
+    requests: list[tuple[list[int], list[int], tuple[Composition, Weighting], UUID]],
     slots: int,
     batch: int,
     workers: int,
@@ -79,22 +79,21 @@ def test_every_prediction_equals_the_predictors_in_any_batch_and_with_any_cache_
 
     async def run() -> None:
         async with harness.engine(sizes) as engine:
-            predictions = await asyncio.gather(
-                *(
-                    harness.predict(
-                        engine,
-                        [picture(seed) for seed in pictures],
-                        [prompts[number] for number in sorted(numbers)],
-                        composition=how[0],
-                        weighting=how[1],
-                        user=user,
-                    )
-                    for pictures, numbers, how, user in requests
+            running = [
+                harness.start(
+                    engine,
+                    [picture(seed) for seed in pictures],
+                    [prompts[number] for number in numbers],
+                    composition=how[0],
+                    weighting=how[1],
+                    user=user,
                 )
-            )
-            for (pictures, numbers, how, _), prediction in zip(requests, predictions, strict=True):
-                expected = harness.expect([picture(seed) for seed in pictures], [prompts[n] for n in numbers], *how)
-                assert_same(prediction, expected)
+                for pictures, numbers, how, user in requests
+            ]
+            for (pictures, numbers, how, _), prediction in zip(requests, running, strict=True):
+                ordered = [prompts[number] for number in sorted(numbers)]
+                assert_same(await prediction, harness.expect([picture(seed) for seed in pictures], ordered, *how))
+            assert await harness.predict(engine, [], prompts) == []
 
     asyncio.run(run())
 
@@ -113,15 +112,6 @@ async def test_waiting_requests_share_one_pass(harness: EngineHarness) -> None:
     assert [batch.pairs for batch in harness.observed] == [8, 8, 6 + 5 + 4]
 
 
-async def test_the_order_of_the_prompts_changes_nothing(harness: EngineHarness) -> None:
-    prompts = add_mixed_prompts(harness)
-    async with harness.engine() as engine:
-        forwards = await harness.predict(engine, [picture(0)], prompts)
-        backwards = await harness.predict(engine, [picture(0)], prompts[::-1])
-
-    assert_same(backwards, forwards)
-
-
 async def test_the_same_bytes_under_two_ids_are_two_members(harness: EngineHarness) -> None:
     prompt = small_prompt(harness.backbone)
     twins = [harness.add(prompt, source=1), harness.add(prompt, source=2)]
@@ -129,12 +119,6 @@ async def test_the_same_bytes_under_two_ids_are_two_members(harness: EngineHarne
         predictions = await harness.predict(engine, [picture(0)], twins)
 
     assert_same(predictions, harness.expect([picture(0)], twins))
-
-
-async def test_no_pictures_give_no_results(harness: EngineHarness) -> None:
-    prompts = add_mixed_prompts(harness)
-    async with harness.engine() as engine:
-        assert await harness.predict(engine, [], prompts) == []
 
 
 async def test_an_unreadable_picture_is_named_and_fails_only_its_own_request(harness: EngineHarness) -> None:
@@ -166,20 +150,22 @@ async def test_a_damaged_prompt_is_refused_and_the_next_request_is_computed(harn
         assert_same(await harness.predict(engine, [picture(0)], [sound]), harness.expect([picture(0)], [sound]))
 
 
-@pytest.mark.parametrize(("composition", "weighting"), [("vote", "prototypes"), ("median", "none"), ("average", "x")])
-async def test_unknown_compositions_are_refused(
-    harness: EngineHarness, composition: Composition, weighting: Weighting
+@pytest.mark.parametrize(
+    ("pictures", "prompts", "options", "message"),
+    [
+        (1, 0, {}, "no prompts"),
+        (3, 1, {}, "3 pictures exceed the limit of 2"),
+        (1, 8, {"composition": "vote", "weighting": "prototypes"}, "votes cannot be weighted"),
+        (1, 8, {"composition": "median"}, "no composition 'median'"),
+        (1, 8, {"weighting": "x"}, "no weighting 'x'"),
+    ],
+)
+async def test_an_invalid_request_is_refused(
+    harness: EngineHarness, pictures: int, prompts: int, options: dict[str, Any], message: str
 ) -> None:
-    prompts = add_mixed_prompts(harness)
-    async with harness.engine() as engine:
-        with pytest.raises(Invalid):
-            await harness.predict(engine, [picture(0)], prompts, composition=composition, weighting=weighting)
-
-
-async def test_an_empty_set_is_refused(harness: EngineHarness) -> None:
-    async with harness.engine() as engine:
-        with pytest.raises(Invalid, match="no prompts"):
-            await harness.predict(engine, [picture(0)], [])
+    async with harness.engine(EngineSettings(queue_pictures=2, decode_threads=1)) as engine:
+        with pytest.raises(Invalid, match=message):
+            await harness.predict(engine, [picture(0)] * pictures, add_mixed_prompts(harness)[:prompts], **options)
 
 
 def test_pictures_are_decoded_the_same_in_many_threads(backbone: Backbone) -> None:

@@ -18,7 +18,7 @@ from service.engine.engine import Engine
 from service.engine.errors import ComputationFailed, DeadlinePassed, Overloaded
 from service.engine.settings import EngineSettings
 from service.engine.stats import BatchStats
-from tests.service.engine.fixtures import ANN, BEN, EngineHarness, assert_same, picture, until
+from tests.service.engine.fixtures import BEN, EngineHarness, picture, until
 
 pytestmark = pytest.mark.anyio
 
@@ -27,27 +27,7 @@ def is_healthy(engine: Engine) -> bool:
     return engine.is_healthy
 
 
-async def test_a_poisonous_picture_fails_alone(harness: EngineHarness, prompts: list[UsablePrompt]) -> None:
-    harness.poison = harness.image(picture(13))
-    async with harness.engine() as engine:
-        first = await harness.start_paused(engine, [picture(0)], prompts)
-        bad = harness.start(engine, [picture(13)], prompts, user=BEN)
-        good = [harness.start(engine, [picture(n)], prompts[n:], user=ANN) for n in (1, 2)]
-        await until(lambda: engine.stats().ready_pictures == 3)
-        harness.forward_pause.resume()
-
-        with pytest.raises(ComputationFailed, match="RuntimeError") as caught:
-            await bad
-        await first
-        predictions = [await task for task in good]
-
-        assert engine.stats().failures == 1
-    assert caught.value.status == 500
-    for n, prediction in zip((1, 2), predictions, strict=True):
-        assert_same(prediction, harness.expect([picture(n)], prompts[n:]))
-
-
-async def test_the_next_request_after_a_failure_is_computed(
+async def test_the_prompts_of_a_failed_batch_are_dropped_and_the_next_request_is_computed(
     harness: EngineHarness, prompts: list[UsablePrompt]
 ) -> None:
     harness.poison = harness.image(picture(13))
@@ -56,17 +36,11 @@ async def test_the_next_request_after_a_failure_is_computed(
             with pytest.raises(ComputationFailed):
                 await harness.predict(engine, [picture(13), picture(1)], prompts)
 
-        await harness.check(engine, [picture(1)], prompts)
-        assert engine.stats().active_pictures == 0
-
-
-async def test_prompts_of_a_failed_batch_are_dropped(harness: EngineHarness, prompts: list[UsablePrompt]) -> None:
-    harness.poison = harness.image(picture(13))
-    async with harness.engine() as engine:
         with pytest.raises(ComputationFailed):
             await harness.predict(engine, [picture(13)], prompts)
-
         assert engine.stats().cached_prompts == 0
+        await harness.check(engine, [picture(1)], prompts)
+        assert engine.stats().active_pictures == 0
 
 
 async def test_a_failing_observer_fails_no_prediction(harness: EngineHarness, prompts: list[UsablePrompt]) -> None:

@@ -6,7 +6,6 @@ from uuid import UUID
 import pytest
 
 from registry.access.usable_prompts import UsablePrompt
-from registry.errors import Invalid
 from service.engine.errors import DeadlinePassed, Overloaded
 from service.engine.settings import EngineSettings
 from tests.service.engine.fixtures import ANN, BEN, EngineHarness, assert_same, picture, until
@@ -51,14 +50,6 @@ async def test_a_full_queue_refuses_at_once_with_a_retry_time(
         await asyncio.gather(first, *others)
         await harness.check(engine, [picture(5)], prompts)
     assert caught.value.retry_after >= 1
-
-
-async def test_more_pictures_than_the_queue_can_hold_are_refused(
-    harness: EngineHarness, prompts: list[UsablePrompt]
-) -> None:
-    async with harness.engine(EngineSettings(queue_pictures=2, decode_threads=1)) as engine:
-        with pytest.raises(Invalid, match="3 pictures exceed the limit of 2"):
-            await harness.predict(engine, [picture(0)] * 3, prompts)
 
 
 async def test_a_request_past_its_deadline_is_not_started(harness: EngineHarness, prompts: list[UsablePrompt]) -> None:
@@ -118,10 +109,12 @@ async def test_a_request_cancelled_while_prompts_are_read_releases_everything(
     assert sorted(harness.reads) == sorted(prompt.digest for prompt in prompts)
 
 
-async def test_shutdown_finishes_admitted_requests_and_admits_no_more(
+async def test_an_engine_refuses_before_its_start_and_from_its_shutdown_which_finishes_admitted_requests(
     harness: EngineHarness, prompts: list[UsablePrompt]
 ) -> None:
     engine = harness.new_engine(EngineSettings(batch_pictures=1, decode_threads=1))
+    with pytest.raises(Overloaded):
+        await harness.predict(engine, [picture(0)], prompts)
     await engine.__aenter__()
     first = await harness.start_paused(engine, [picture(99)], prompts, user=UUID(int=9))
     others = [harness.start(engine, [picture(n)], prompts) for n in range(5)]
@@ -139,8 +132,3 @@ async def test_shutdown_finishes_admitted_requests_and_admits_no_more(
     await first
     for number, task in enumerate(others):
         assert_same(await task, harness.expect([picture(number)], prompts))
-
-
-async def test_an_engine_that_was_not_started_refuses(harness: EngineHarness, prompts: list[UsablePrompt]) -> None:
-    with pytest.raises(Overloaded):
-        await harness.predict(harness.new_engine(), [picture(0)], prompts)

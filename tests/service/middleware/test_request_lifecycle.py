@@ -7,14 +7,12 @@ import pytest
 
 from registry.catalog import tasks
 from registry.errors import DatabaseUnreachable
-from registry.settings import InvalidSettings
 from service.background.readiness import Readiness
 from service.middleware import authentication
 from service.observability.logging import LOGGER, JsonLines, log
-from service.settings import read_service_settings
 from tests.servers.processes import wait_until
 from tests.service.conftest import MakeDeployment
-from tests.service.deployment import GARBAGE, TASK, Deployment, picture
+from tests.service.deployment import GARBAGE, TASK, Deployment
 
 
 def test_a_given_request_id_is_returned(deployment: Deployment) -> None:
@@ -147,9 +145,7 @@ def test_a_replica_without_its_database_is_alive_and_not_ready(
 def test_a_request_is_one_log_line_without_secrets(deployment: Deployment, caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.INFO, LOGGER)
 
-    deployment.request(
-        "user", "POST", "/predict", files={"image": picture()}, data={"task": TASK, "sources": "private name"}
-    )
+    deployment.predict(sources="private name")
 
     def logged() -> list[str]:
         return [JsonLines().format(record) for record in caplog.records if record.name == LOGGER]
@@ -174,34 +170,23 @@ def test_a_line_break_in_a_field_stays_in_one_log_line(caplog: pytest.LogCapture
     assert "missing" not in json.loads(line)
 
 
-def test_requests_are_labelled_by_their_route(deployment: Deployment) -> None:
+def test_requests_are_labelled_by_their_route_and_unknown_methods_and_paths_are_no_labels(
+    deployment: Deployment,
+) -> None:
     deployment.request("user", "GET", f"/sources/{deployment.source}")
-
-    text = deployment.request("admin", "GET", "/metrics").text
-
-    assert 'route="/sources/{source_id}"' in text
-    assert str(deployment.source) not in text
-    for name in ("queue_seconds", "batch_pictures", "batch_pairs", "cached_prompts", "prompt_cache_hits_total"):
-        assert f"alacarte_{name}" in text
-
-
-def test_an_unauthenticated_request_is_labelled_by_its_route(deployment: Deployment) -> None:
     deployment.request(None, "GET", f"/erasures/{deployment.source}")
-
-    text = deployment.request("admin", "GET", "/metrics").text
-
-    assert 'method="GET",route="/erasures/{erasure_id}",status="401"' in text
-
-
-def test_unknown_methods_and_paths_are_no_labels(deployment: Deployment) -> None:
     for who in (None, "user"):
         deployment.request(who, "PROPFIND", "/pots/17")
 
     text = deployment.request("admin", "GET", "/metrics").text
 
+    assert 'route="/sources/{source_id}"' in text
+    assert 'method="GET",route="/erasures/{erasure_id}",status="401"' in text
     assert 'method="other",route="unmatched"' in text
-    assert "PROPFIND" not in text
-    assert "pots" not in text
+    for value in (str(deployment.source), "PROPFIND", "pots"):
+        assert value not in text
+    for name in ("queue_seconds", "batch_pictures", "batch_pairs", "cached_prompts", "prompt_cache_hits_total"):
+        assert f"alacarte_{name}" in text
 
 
 @pytest.mark.parametrize("text", ["Bearer", "Basic abc", "Bearer a b", "bearer", "Bearer " + "x" * 10_000])
@@ -222,10 +207,3 @@ def test_the_scheme_bearer_is_case_insensitive(deployment: Deployment) -> None:
     headers = {"Authorization": f"bEARER {deployment.tokens['user']}"}
 
     assert deployment.request(None, "GET", "/tasks", headers=headers).status_code == 200
-
-
-def test_an_invalid_setting_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("ALACARTE_PORT", "many")
-
-    with pytest.raises(InvalidSettings, match="ALACARTE_PORT"):
-        read_service_settings()

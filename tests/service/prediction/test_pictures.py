@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from PIL import ExifTags, Image
 
-from tests.service.deployment import TASK, Deployment
+from tests.service.deployment import Deployment
 
 SIDE = 48
 LOSSY = 0.002  # tolerated change of a score by the rounding of JPEG and CMYK
@@ -25,10 +25,8 @@ def grey() -> Image.Image:
     return scene().convert("L")
 
 
-def cut_out() -> Image.Image:
-    """The scene with a hole, on white."""
-    picture = scene()
-    picture.paste((255, 255, 255), (0, 0, SIDE // 2, SIDE // 2))
+def with_hole(picture: Image.Image, colour: tuple[int, ...] = (255, 255, 255)) -> Image.Image:
+    picture.paste(colour, (0, 0, SIDE // 2, SIDE // 2))
     return picture
 
 
@@ -51,23 +49,10 @@ def animated(kind: str) -> bytes:
     return encoded(scene(6) if kind == "GIF" else scene(), kind, save_all=True, append_images=black, **_LOSSLESS[kind])
 
 
-def holed() -> bytes:
-    picture = scene().convert("RGBA")
-    picture.paste((0, 0, 0, 0), (0, 0, SIDE // 2, SIDE // 2))
-    return encoded(picture)
-
-
 def holed_palette() -> bytes:
     """A palette with one transparent colour, that of the hole."""
-    picture = cut_out_of_few().quantize(256)
-    hole = picture.getpixel((0, 0))
-    return encoded(picture, transparency=hole)
-
-
-def cut_out_of_few(hole: tuple[int, int, int] = (1, 2, 3)) -> Image.Image:
-    picture = scene(4)
-    picture.paste(hole, (0, 0, SIDE // 2, SIDE // 2))
-    return picture
+    picture = with_hole(scene(4), (1, 2, 3)).quantize(256)
+    return encoded(picture, transparency=picture.getpixel((0, 0)))
 
 
 def deep(kind: str) -> bytes:
@@ -79,8 +64,12 @@ _LOSSLESS: dict[str, dict[str, Any]] = {"WEBP": {"lossless": True, "exact": True
 # What is sent, what it shows, and the tolerated difference of the scores.
 FORMS: dict[str, tuple[Callable[[], bytes], Callable[[], Image.Image], float]] = {
     "a palette": (lambda: encoded(scene(4).quantize(256)), lambda: scene(4), 1e-4),
-    "a palette with a hole": (holed_palette, lambda: cut_out_of_few((255, 255, 255)), 1e-4),
-    "transparency": (holed, cut_out, 1e-4),
+    "a palette with a hole": (holed_palette, lambda: with_hole(scene(4)), 1e-4),
+    "transparency": (
+        lambda: encoded(with_hole(scene().convert("RGBA"), (0, 0, 0, 0))),
+        lambda: with_hole(scene()),
+        1e-4,
+    ),
     "grey": (lambda: encoded(grey()), lambda: grey().convert("RGB"), 1e-4),
     "grey with alpha": (lambda: encoded(grey().convert("LA")), lambda: grey().convert("RGB"), 1e-4),
     "16-bit PNG": (lambda: deep("PNG"), lambda: grey().convert("RGB"), 1e-4),
@@ -97,8 +86,7 @@ FORMS: dict[str, tuple[Callable[[], bytes], Callable[[], Image.Image], float]] =
 
 
 def scores(deployment: Deployment, content: bytes) -> dict[str, float]:
-    form = {"task": TASK, "sources": [str(deployment.source)], "top_k": "3"}
-    answer = deployment.request("user", "POST", "/predict", files={"image": content}, data=form)
+    answer = deployment.predict(image=content, sources=str(deployment.source), top_k="3")
     assert answer.status_code == 200, answer.text
     return {scored["label"]: scored["score"] for scored in answer.json()["results"][0]["labels"]}
 

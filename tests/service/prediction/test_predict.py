@@ -9,36 +9,30 @@ from typing import Any
 from uuid import UUID
 
 import pytest
+import torch
 
 from alacarte.prompting.backbone.preprocess import decode
 from alacarte.prompting.predict import ImagePrediction, Predictor
 from alacarte.prompting.prompt.artifact import prompt_from_bytes
-from registry.access import usable_prompts
-from registry.access.authentication import Credential
 from registry.access.caller import OPERATOR
 from registry.access.grants import grant_right, revoke_right
 from registry.access.usable_prompts import UsablePromptSet
-from registry.db.database import Database
 from registry.erasure.request import forget_source
 from registry.errors import DatabaseUnreachable
 from service.prediction import rights_recheck
 from tests.service.deployment import LABELS, TASK, Deployment, backbone, picture, prompt_bytes
+from tests.service.prediction.fixtures import after_each_read
 
 
 def predict_directly(pictures: Sequence[bytes], seeds: Sequence[int], *composition: Any) -> list[ImagePrediction]:
     """Predict with the prompts of these seeds, without the service."""
-    import torch
-
     prompts = {str(seed): prompt_from_bytes(prompt_bytes(seed)) for seed in seeds}
     images = torch.stack([backbone().preprocessing(decode(one)) for one in pictures])
     return Predictor(backbone(), prompts).predict(images, [list(prompts)] * len(pictures), *composition)
 
 
 def new_source(deployment: Deployment, *seeds: int) -> str:
-    source = deployment.add_source()
-    for seed in seeds:
-        deployment.publish(source, seed)
-    return str(source)
+    return str(deployment.add_source(seeds=seeds))
 
 
 def predict(deployment: Deployment, pictures: Sequence[bytes], who: str = "user", **options: Any) -> Any:
@@ -49,7 +43,8 @@ def predict(deployment: Deployment, pictures: Sequence[bytes], who: str = "user"
 
 
 def refusal(deployment: Deployment, status: int, who: str = "user", **request: Any) -> Any:
-    answer = deployment.request(who, "POST", "/predict", **request)
+    """Send a request, by default for the prediction of one picture, and return the problem document."""
+    answer = deployment.request(who, "POST", "/predict", **request) if request else deployment.predict(who)
     assert answer.status_code == status, answer.text
     assert answer.headers["content-type"] == "application/problem+json"
     return answer.json()
@@ -150,27 +145,20 @@ def test_a_release_predicts_with_its_pinned_prompts(deployment: Deployment) -> N
     assert predict(deployment, [picture()], sources=[source])["set_digest"] != before["set_digest"]
 
 
-def test_a_caller_without_sources_gets_409(deployment: Deployment) -> None:
-    problem = refusal(deployment, 409, who="stranger", files={"image": picture()}, data={"task": TASK})
+@pytest.mark.parametrize(
+    ("who", "advice"), [("stranger", "ask its owner or an admin for a grant"), ("admin", "give yourself a grant")]
+)
+def test_a_caller_without_sources_gets_409_and_advice(who: str, advice: str, deployment: Deployment) -> None:
+    problem = refusal(deployment, 409, who=who)
 
     assert problem["type"] == "urn:alacarte:problem:no-usable-prompts"
-    assert "ask its owner or an admin for a grant" in problem["detail"]
-
-
-def test_an_admin_without_a_grant_is_told_to_create_one(deployment: Deployment) -> None:
-    problem = refusal(deployment, 409, who="admin", files={"image": picture()}, data={"task": TASK})
-
-    assert "give yourself a grant" in problem["detail"]
+    assert advice in problem["detail"]
 
 
 def test_a_source_without_prompts_gets_409(deployment: Deployment) -> None:
-    document = {
-        "images": [b64encode(picture()).decode()],
-        "task": TASK,
-        "sources": [str(deployment.add_source(samples=1))],
-    }
+    fields = {"task": TASK, "sources": str(deployment.add_source(samples=1))}
 
-    assert "trained" in refusal(deployment, 409, json=document)["detail"]
+    assert "trained" in refusal(deployment, 409, files={"image": picture()}, data=fields)["detail"]
 
 
 def bomb() -> bytes:
@@ -193,17 +181,21 @@ def test_an_unreadable_picture_is_refused_and_the_next_request_is_served(bad: by
     assert predict(deployment, [picture()])["results"]
 
 
+def typed(content_type: str, content: bytes) -> dict[str, Any]:
+    return {"content": content, "headers": {"Content-Type": content_type}}
+
+
 @pytest.mark.parametrize(
     ("status", "request_"),
     [
-        (415, {"content": b"x", "headers": {"Content-Type": "text/plain"}}),
+        (415, typed("text/plain", b"x")),
         (415, {"content": b"x"}),
-        (400, {"content": b"{", "headers": {"Content-Type": "application/json"}}),
-        (400, {"content": b"[" * 100_000, "headers": {"Content-Type": "application/json"}}),
-        (400, {"content": b"\xff\xfe", "headers": {"Content-Type": "application/json"}}),
-        (400, {"content": b"x", "headers": {"Content-Type": "multipart/form-data"}}),
-        (400, {"content": b"x", "headers": {"Content-Type": "multipart/form-data; boundary=b"}}),
-        (400, {"content": b"--b\r\nContent-", "headers": {"Content-Type": "multipart/form-data; boundary=b"}}),
+        (400, typed("application/json", b"{")),
+        (400, typed("application/json", b"[" * 100_000)),
+        (400, typed("application/json", b"\xff\xfe")),
+        (400, typed("multipart/form-data", b"x")),
+        (400, typed("multipart/form-data; boundary=b", b"x")),
+        (400, typed("multipart/form-data; boundary=b", b"--b\r\nContent-")),
         (422, {"data": {"task": TASK}, "files": {"other": b"x"}}),
         (422, {"json": {"images": []}}),
         (422, {"json": {"images": ["?"]}}),
@@ -213,24 +205,11 @@ def test_an_unreadable_picture_is_refused_and_the_next_request_is_served(bad: by
         (422, {"json": {"images": ["eHh4"] * 65}}),
         (404, {"json": {"images": ["eHh4"], "task": "nope"}}),
         (404, {"json": {"images": ["eHh4"], "task": TASK, "release": "nope"}}),
-        (404, {"content": b'{"images": ["eHh4"], "task": "\\ud800"}', "headers": {"Content-Type": "application/json"}}),
+        (404, typed("application/json", b'{"images": ["eHh4"], "task": "\\ud800"}')),
     ],
 )
 def test_an_invalid_request_is_refused(status: int, request_: dict[str, Any], deployment: Deployment) -> None:
     refusal(deployment, status, **request_)
-
-
-def after_each_read(monkeypatch: pytest.MonkeyPatch, *actions: Any) -> None:
-    """Run one action after each of the first reads of the rights."""
-    left = list(actions)
-
-    def read(database: Database, credential: Credential, **options: Any) -> UsablePromptSet:
-        allowed = usable_prompts.read_usable_prompts(database, credential, **options)
-        if left:
-            left.pop(0)()
-        return allowed
-
-    monkeypatch.setattr(rights_recheck, "read_usable_prompts", read)
 
 
 def revoke_use(deployment: Deployment, source: UUID, who: str = "user") -> None:
@@ -261,7 +240,7 @@ def test_a_token_that_is_revoked_in_flight_gets_no_answer(
     issued = deployment.request("admin", "POST", "/tokens", json={"user": str(deployment.users["user"])}).json()
     after_each_read(monkeypatch, lambda: deployment.request("user", "DELETE", f"/tokens/{issued['id']}"))
 
-    refusal(deployment, 401, who=issued["text"], files={"image": picture()}, data={"task": TASK})
+    refusal(deployment, 401, who=issued["text"])
 
 
 def test_rights_that_change_during_every_attempt_end_in_503(
@@ -273,9 +252,7 @@ def test_rights_that_change_during_every_attempt_end_in_503(
         monkeypatch, *(lambda one=one: forget_source(deployment.registry, OPERATOR, UUID(one)) for one in sources)
     )
 
-    problem = refusal(deployment, 503, files={"image": picture()}, data={"task": TASK})
-
-    assert problem["type"] == "urn:alacarte:problem:rights-changed"
+    assert refusal(deployment, 503)["type"] == "urn:alacarte:problem:rights-changed"
 
 
 def test_without_the_database_there_is_no_prediction(deployment: Deployment, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -284,7 +261,7 @@ def test_without_the_database_there_is_no_prediction(deployment: Deployment, mon
 
     monkeypatch.setattr(rights_recheck, "read_usable_prompts", unreachable)
 
-    answer = deployment.request("user", "POST", "/predict", files={"image": picture()}, data={"task": TASK})
+    answer = deployment.predict()
 
     assert answer.status_code == 503
     assert int(answer.headers["retry-after"]) >= 1

@@ -4,13 +4,11 @@ from base64 import b64encode
 from collections.abc import Callable
 from typing import Any
 
-import httpx
 import pytest
 from sqlalchemy import select, update
 
 from registry.access import usable_prompts
 from registry.access.caller import OPERATOR
-from registry.access.usable_prompts import UsablePromptSet
 from registry.db.models.catalog import Task
 from registry.db.models.prompts import Prompt
 from registry.erasure.request import forget_source
@@ -18,10 +16,7 @@ from service.prediction import predict as prediction
 from service.prediction import rights_recheck
 from tests.service.conftest import MakeDeployment
 from tests.service.deployment import TASK, Deployment, backbone, picture
-
-
-def predict(deployment: Deployment, files: Any, **fields: str) -> httpx.Response:  # Any: as httpx has it
-    return deployment.request("user", "POST", "/predict", files=files, data={"task": TASK, **fields})
+from tests.service.prediction.fixtures import after_each_read
 
 
 @pytest.mark.parametrize(("path", "serialize"), [("predict", "serialize_prediction"), ("oip", "serialize_inference")])
@@ -48,43 +43,30 @@ def test_the_response_is_complete_before_the_recheck(
         tensor = {"name": "image", "datatype": "BYTES", "shape": [1], "data": [b64encode(picture()).decode()]}
         answer = deployment.request("user", "POST", f"/v2/models/{TASK}/infer", json={"inputs": [tensor]})
     else:
-        answer = predict(deployment, {"image": picture()})
+        answer = deployment.predict()
 
     assert answer.status_code == 200
     assert events == ["read", "serialize", "recheck"]
 
 
-def record_reads(monkeypatch: pytest.MonkeyPatch) -> list[None]:
-    """Record each read of the rights."""
-    reads: list[None] = []
-
-    def read(*given: Any, **named: Any) -> UsablePromptSet:
-        reads.append(None)
-        return usable_prompts.read_usable_prompts(*given, **named)
-
-    monkeypatch.setattr(rights_recheck, "read_usable_prompts", read)
-    return reads
-
-
 def test_an_error_that_no_erasure_can_cause_reads_the_rights_once(
     deployment: Deployment, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    reads = record_reads(monkeypatch)
+    reads = after_each_read(monkeypatch)
 
-    assert predict(deployment, {"image": b"no picture"}).status_code == 422
+    assert deployment.predict(image=b"no picture").status_code == 422
 
     assert len(reads) == 1
 
 
 def test_a_missing_object_makes_the_rights_read_again(deployment: Deployment, monkeypatch: pytest.MonkeyPatch) -> None:
-    source = deployment.add_source()
-    deployment.publish(source, 9)
+    source = deployment.add_source(seeds=[9])
     with deployment.registry.database.read_transaction() as session:
         prompt = session.scalars(select(Prompt).where(Prompt.source_id == source)).one()
     deployment.registry.objects.remove(prompt.key)
-    reads = record_reads(monkeypatch)
+    reads = after_each_read(monkeypatch)
 
-    assert predict(deployment, {"image": picture()}, sources=str(source)).status_code == 500
+    assert deployment.predict(sources=str(source)).status_code == 500
 
     assert len(reads) == 2
     forget_source(deployment.registry, OPERATOR, source)
@@ -98,7 +80,7 @@ def test_mismatched_weights_are_logged_and_not_described_to_the_caller(
     with deployment.registry.database.write_transaction() as session:
         session.execute(update(Task).values(identity=identity))
 
-    answer = predict(deployment, {"image": picture()})
+    answer = deployment.predict()
 
     assert answer.status_code == 503
     assert answer.json()["type"] == "urn:alacarte:problem:backbone-weights-mismatch"
@@ -111,7 +93,7 @@ def test_mismatched_weights_are_logged_and_not_described_to_the_caller(
 def test_both_reads_of_the_rights_are_measured(make_deployment: MakeDeployment) -> None:
     deployment = make_deployment()
     for number in range(3):
-        assert predict(deployment, {"image": picture(number)}).status_code == 200
+        assert deployment.predict(image=picture(number)).status_code == 200
     lines = deployment.request("admin", "GET", "/metrics").text.splitlines()
 
     assert 'alacarte_rights_seconds_count{phase="initial"} 3.0' in lines

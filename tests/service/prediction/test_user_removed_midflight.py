@@ -28,8 +28,8 @@ def add_temporary_admin(deployment: Deployment) -> httpx.Headers:
 def test_an_admin_who_is_removed_while_the_body_is_received_gets_401(case: Case, deployment: Deployment) -> None:
     headers = add_temporary_admin(deployment)
     path, options = case.prepare(deployment)
-    headers.update(options.pop("headers", {}) if "headers" in (options := dict(options)) else {})
-    request = httpx.Request(case.route.partition(" ")[0], deployment.url + path, headers=headers, **options)
+    headers.update(options.get("headers"))
+    request = httpx.Request(case.route.partition(" ")[0], deployment.url + path, **{**options, "headers": headers})
     body = request.read()
     head = [f"{request.method} {request.url.raw_path.decode()} HTTP/1.1"]
     head += [f"{name}: {value}" for name, value in request.headers.items()]

@@ -1,6 +1,5 @@
 """Erasures over HTTP: serving stops with the response, the other steps follow, and the receipt verifies."""
 
-from base64 import b64encode
 from typing import Any
 from uuid import UUID
 
@@ -9,13 +8,11 @@ import pytest
 from service.background.maintenance import ServiceMaintenance
 from tests.servers.processes import wait_until
 from tests.service.conftest import MakeDeployment
-from tests.service.deployment import TASK, Deployment, picture, prompt_bytes
+from tests.service.deployment import Deployment, prompt_bytes
 
 
 def sources_used(deployment: Deployment) -> list[str]:
-    body = {"images": [b64encode(picture()).decode()], "task": TASK}
-    answer = deployment.request("user", "POST", "/predict", json=body)
-    return list(answer.json().get("sources", []))
+    return list(deployment.predict().json().get("sources", []))
 
 
 def metric(deployment: Deployment, name: str) -> float:
@@ -36,8 +33,7 @@ def wait_until_complete(deployment: Deployment, who: str, path: str) -> Any:
 
 def test_a_forgotten_source_is_gone_from_predictions_memory_and_stores(make_deployment: MakeDeployment) -> None:
     deployment = make_deployment()
-    source = deployment.add_source()
-    deployment.publish(source, 5)
+    source = deployment.add_source(seeds=[5])
     assert sources_used(deployment) == sorted([str(deployment.source), str(source)])
     assert metric(deployment, "alacarte_cached_prompts") == 2
 

@@ -5,6 +5,7 @@ from base64 import b64encode
 from collections.abc import Iterator
 from typing import Any
 
+import httpx
 import numpy as np
 import pytest
 import tritonclient.http as triton  # type: ignore[import-untyped]
@@ -45,9 +46,8 @@ def test_the_client_gets_health_and_metadata(client: Any, deployment: Deployment
 def test_infer_gives_the_labels_of_predict(is_binary: bool, client: Any, deployment: Deployment) -> None:
     pictures = [picture(4), picture(150)]
 
-    result = client.infer(
-        TASK, [image_input(pictures, is_binary=is_binary)], headers=headers(deployment), request_id="7"
-    )
+    inputs = [image_input(pictures, is_binary=is_binary)]
+    result = client.infer(TASK, inputs, headers=headers(deployment), request_id="7")
 
     files = [("image", one) for one in pictures]
     predicted = deployment.request("user", "POST", "/predict", files=files, data={"task": TASK, "top_k": "1"}).json()
@@ -92,6 +92,10 @@ def test_errors_reach_the_client(client: Any, deployment: Deployment) -> None:
         client.get_server_metadata()
 
 
+def infer(deployment: Deployment, **request: Any) -> httpx.Response:
+    return deployment.request("user", "POST", f"/v2/models/{TASK}/infer", **request)
+
+
 def infer_body(**changes: Any) -> dict[str, Any]:
     image = {"name": "image", "shape": [1], "datatype": "BYTES", "data": [b64encode(picture()).decode()], **changes}
     return {"inputs": [image]}
@@ -121,7 +125,7 @@ def infer_body(**changes: Any) -> dict[str, Any]:
     ],
 )
 def test_an_invalid_request_is_refused(body: dict[str, Any], deployment: Deployment) -> None:
-    answer = deployment.request("user", "POST", f"/v2/models/{TASK}/infer", json=body)
+    answer = infer(deployment, json=body)
 
     assert answer.status_code == 422, answer.text
     assert answer.json()["error"] == answer.json()["detail"]
@@ -129,12 +133,9 @@ def test_an_invalid_request_is_refused(body: dict[str, Any], deployment: Deploym
 
 @pytest.mark.parametrize("length", ["100000", "-1", "x"])
 def test_an_invalid_header_length_is_refused(length: str, deployment: Deployment) -> None:
-    headers = {"Inference-Header-Content-Length": length}
+    answer = infer(deployment, json=infer_body(), headers={"Inference-Header-Content-Length": length})
 
-    assert (
-        deployment.request("user", "POST", f"/v2/models/{TASK}/infer", json=infer_body(), headers=headers).status_code
-        == 422
-    )
+    assert answer.status_code == 422
 
 
 @pytest.mark.parametrize("tail", [b"\x04\x00\x00", b"\x09\x00\x00\x00ab"])
@@ -142,7 +143,7 @@ def test_truncated_binary_data_is_refused(tail: bytes, deployment: Deployment) -
     header = json.dumps(infer_body(data=None, parameters={"binary_data_size": len(tail)})).encode()
     headers = {"Inference-Header-Content-Length": str(len(header)), "Content-Type": "application/octet-stream"}
 
-    answer = deployment.request("user", "POST", f"/v2/models/{TASK}/infer", content=header + tail, headers=headers)
+    answer = infer(deployment, content=header + tail, headers=headers)
 
     assert answer.status_code == 422
     assert "truncated" in answer.json()["detail"]
@@ -151,9 +152,7 @@ def test_truncated_binary_data_is_refused(tail: bytes, deployment: Deployment) -
 def test_data_may_be_nested_like_the_shape(deployment: Deployment) -> None:
     text = b64encode(picture()).decode()
 
-    answer = deployment.request(
-        "user", "POST", f"/v2/models/{TASK}/infer", json=infer_body(shape=[2, 1], data=[[text], [text]])
-    )
+    answer = infer(deployment, json=infer_body(shape=[2, 1], data=[[text], [text]]))
 
     assert answer.status_code == 200, answer.text
     assert answer.json()["outputs"][0]["shape"] == [2]

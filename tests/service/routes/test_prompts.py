@@ -1,7 +1,6 @@
 """Prompts that were trained elsewhere are validated completely before they are served."""
 
 import json
-from base64 import b64encode
 from dataclasses import replace
 from typing import Any
 from uuid import UUID
@@ -12,7 +11,7 @@ from safetensors.torch import load, save
 from alacarte.prompting.prompt.artifact import prompt_digest, prompt_to_bytes
 from alacarte.prompting.prompt.tensors import TrainedPrompt
 from tests.prompting.reference import small_backbone, small_prompt
-from tests.service.deployment import TASK, Deployment, backbone, picture, prompt_bytes
+from tests.service.deployment import Deployment, backbone, prompt_bytes
 
 RAW = {"Content-Type": "application/octet-stream"}
 
@@ -28,8 +27,7 @@ def test_a_valid_prompt_is_served_at_once(deployment: Deployment) -> None:
 
     assert answer.status_code == 200, answer.text
     assert answer.json()["digest"] == prompt_digest(prompt_bytes(7))
-    body = {"images": [b64encode(picture()).decode()], "task": TASK, "sources": [str(source)]}
-    assert deployment.request("user", "POST", "/predict", json=body).json()["sources"] == [str(source)]
+    assert deployment.predict(sources=str(source)).json()["sources"] == [str(source)]
     assert deployment.request("user", "GET", f"/sources/{source}").json()["shards"][0]["state"] == "remote"
 
 
@@ -49,8 +47,7 @@ def with_nan() -> bytes:
     tensors = load(prompt_bytes())
     tensors["token"][0] = float("nan")
     size = int.from_bytes(prompt_bytes()[:8], "little")
-    metadata = json.loads(prompt_bytes()[8 : 8 + size])["__metadata__"]
-    return save(tensors, metadata)
+    return save(tensors, json.loads(prompt_bytes()[8 : 8 + size])["__metadata__"])
 
 
 def with_other_width() -> bytes:

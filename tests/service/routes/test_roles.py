@@ -26,17 +26,30 @@ class Case:
     statuses: tuple[int, ...] | str
 
 
-def _plain(path: str) -> Prepare:
-    return lambda _: (path, {})
+def _plain(path: str, **options: Any) -> Prepare:
+    return lambda _: (path, options)
 
 
-def _source(path: str, **options: Any) -> Prepare:
+def _source(path: str = "", **options: Any) -> Prepare:
     """Prepare a request to a new source."""
-    return lambda deployment: (path.format(source=deployment.add_source(samples=2)), options)
+    return lambda w: (f"/sources/{w.add_source(samples=2)}{path}", options)
 
 
 def _body(path: str, body: Callable[[Deployment], dict[str, Any]]) -> Prepare:
-    return lambda deployment: (path, {"json": body(deployment)})
+    return lambda w: (path, {"json": body(w)})
+
+
+def _created(path: str, body: Callable[[Deployment], dict[str, Any]]) -> Prepare:
+    """Prepare a request to what an admin has created with this body."""
+    return lambda w: (f"{path}/{w.request('admin', 'POST', path, json=body(w)).json()['id']}", {})
+
+
+def _user(name: str, path: str = "") -> Prepare:
+    return lambda w: (f"/users/{w.users[name]}{path}", {})
+
+
+def _new_user(path: str = "", *, is_group: bool = False, **options: Any) -> Prepare:
+    return lambda w: (f"/users/{w.add_user(is_group=is_group)}{path}", options)
 
 
 def _shard(deployment: Deployment) -> tuple[str, dict[str, Any]]:
@@ -49,36 +62,12 @@ def _sample(deployment: Deployment) -> tuple[str, dict[str, Any]]:
     return f"/sources/{source}/samples/{deployment.sample_of(source)}", {}
 
 
-def _erasure(end: str = "") -> Prepare:
-    def prepare(deployment: Deployment) -> tuple[str, dict[str, Any]]:
-        erasure = deployment.request("owner", "DELETE", f"/sources/{deployment.add_source()}").json()
-        return f"/erasures/{erasure['id']}{end}", {}
-
-    return prepare
-
-
-def _release(deployment: Deployment) -> tuple[str, dict[str, Any]]:
-    created = deployment.request(
-        "admin", "POST", "/releases", json={"task": TASK, "name": deployment.new_name("release")}
-    ).json()
-    return f"/releases/{created['id']}", {}
-
-
-def _task(deployment: Deployment) -> tuple[str, dict[str, Any]]:
-    created = deployment.request(
-        "admin", "POST", "/tasks", json={"name": deployment.new_name("task"), "backbone": "vit"}
-    ).json()
-    return f"/tasks/{created['id']}", {}
-
-
-def _token(deployment: Deployment) -> tuple[str, dict[str, Any]]:
-    created = deployment.request("admin", "POST", "/tokens", json={"user": str(deployment.add_user())}).json()
-    return f"/tokens/{created['id']}", {}
+def _new_erasure(deployment: Deployment) -> str:
+    return str(deployment.request("owner", "DELETE", f"/sources/{deployment.add_source()}").json()["id"])
 
 
 def _member(deployment: Deployment) -> tuple[str, dict[str, Any]]:
-    group, user = deployment.add_user(is_group=True), deployment.add_user()
-    return f"/users/{group}/members/{user}", {}
+    return f"/users/{deployment.add_user(is_group=True)}/members/{deployment.add_user()}", {}
 
 
 def _existing_member(deployment: Deployment) -> tuple[str, dict[str, Any]]:
@@ -87,9 +76,14 @@ def _existing_member(deployment: Deployment) -> tuple[str, dict[str, Any]]:
     return path, options
 
 
+def _subject(deployment: Deployment) -> tuple[str, dict[str, Any]]:
+    binding = {"subject": deployment.new_name(), "issuer": "https://id.example"}
+    return f"/users/{deployment.add_user()}/subject", {"json": binding}
+
+
 def _bound_subject(deployment: Deployment) -> tuple[str, dict[str, Any]]:
-    path = f"/users/{deployment.add_user()}/subject"
-    deployment.request("admin", "PUT", path, json={"subject": deployment.new_name(), "issuer": "https://id.example"})
+    path, options = _subject(deployment)
+    deployment.request("admin", "PUT", path, **options)
     return path, {}
 
 
@@ -103,115 +97,94 @@ def _existing_grant(deployment: Deployment) -> tuple[str, dict[str, Any]]:
 
 
 def _upload(deployment: Deployment) -> tuple[str, dict[str, Any]]:
-    query = {"task": TASK, "name": deployment.new_name("upload")}
-    return "/sources", {"params": query, "content": archive(), "headers": {"Content-Type": "application/zip"}}
+    return "/sources", {"params": {"task": TASK, "name": deployment.new_name("upload")}, **ARCHIVE}
 
 
+ARCHIVE = {"content": archive(), "headers": {"Content-Type": "application/zip"}}
+PROMPT = {"content": prompt_bytes(), "headers": {"Content-Type": "application/octet-stream"}}
 PREDICT = {"files": {"image": picture()}, "data": {"task": TASK}}
-ZIP = {"headers": {"Content-Type": "application/zip"}}
-RAW = {"headers": {"Content-Type": "application/octet-stream"}}
 INFER = {"inputs": [{"name": "image", "shape": [1], "datatype": "BYTES", "data": ["bm90IGEgcGljdHVyZQ=="]}]}
+MODEL = f"/v2/models/{TASK}"
+# The status for each role: admin, owner, user, manager, forgetter, stranger
 ALL_200 = (200,) * len(USERS)
-ADMIN_ONLY_204 = (204, 403, 403, 403, 403, 403)
+ADMIN_200, ADMIN_201, ADMIN_204 = ((status, 403, 403, 403, 403, 403) for status in (200, 201, 204))
+USE = (409, 200, 200, 409, 409, 409)
+INFER_USE = (409, 422, 422, 409, 409, 409)
+MANAGE_200, MANAGE_202 = ((status, status, 403, status, 403, 404) for status in (200, 202))
+FORGET = (202, 202, 403, 403, 202, 404)
+OWNER = (200, 200, 404, 404, 404, 404)
 
-# admin, owner, user, manager, forgetter, stranger
 CASES = [
-    Case("POST /predict", lambda _: ("/predict", PREDICT), (409, 200, 200, 409, 409, 409)),
+    Case("POST /predict", _plain("/predict", **PREDICT), USE),
     Case("GET /tasks", _plain("/tasks"), ALL_200),
-    Case("POST /tasks", _body("/tasks", lambda w: {"name": w.new_name(), "backbone": "vit"}), (201, *(403,) * 5)),
+    Case("POST /tasks", _body("/tasks", lambda w: {"name": w.new_name(), "backbone": "vit"}), ADMIN_201),
     Case("GET /tasks/{task}", _plain(f"/tasks/{TASK}"), ALL_200),
-    Case("DELETE /tasks/{task_id}", _task, ADMIN_ONLY_204),
+    Case("DELETE /tasks/{task_id}", _created("/tasks", lambda w: {"name": w.new_name(), "backbone": "vit"}), ADMIN_204),
     Case("GET /sources", _plain("/sources"), ALL_200),
     Case("POST /sources", _upload, (202, 202, 403, 403, 403, 403)),
-    Case("GET /sources/{source_id}", _source("/sources/{source}"), (200, 200, 200, 200, 200, 404)),
-    Case("GET /sources/{source_id}/samples", _source("/sources/{source}/samples"), (200, 200, 403, 200, 200, 404)),
-    Case(
-        "POST /sources/{source_id}/samples",
-        _source("/sources/{source}/samples", content=archive(), **ZIP),
-        (202, 202, 403, 202, 403, 404),
-    ),
-    Case(
-        "PUT /sources/{source_id}/prompt",
-        _source("/sources/{source}/prompt", content=prompt_bytes(), **RAW),
-        (200, 200, 403, 200, 403, 404),
-    ),
-    Case("POST /sources/{source_id}/cancel", _source("/sources/{source}/cancel"), (200, 200, 403, 200, 403, 404)),
-    Case("POST /sources/{source_id}/resume", _source("/sources/{source}/resume"), (200, 200, 403, 200, 403, 404)),
-    Case("DELETE /sources/{source_id}", _source("/sources/{source}"), (202, 202, 403, 403, 202, 404)),
-    Case("DELETE /sources/{source_id}/shards/{shard_id}", _shard, (202, 202, 403, 403, 202, 404)),
-    Case("DELETE /sources/{source_id}/samples/{digest}", _sample, (202, 202, 403, 403, 202, 404)),
+    Case("GET /sources/{source_id}", _source(), (200, 200, 200, 200, 200, 404)),
+    Case("GET /sources/{source_id}/samples", _source("/samples"), (200, 200, 403, 200, 200, 404)),
+    Case("POST /sources/{source_id}/samples", _source("/samples", **ARCHIVE), MANAGE_202),
+    Case("PUT /sources/{source_id}/prompt", _source("/prompt", **PROMPT), MANAGE_200),
+    Case("POST /sources/{source_id}/cancel", _source("/cancel"), MANAGE_200),
+    Case("POST /sources/{source_id}/resume", _source("/resume"), MANAGE_200),
+    Case("DELETE /sources/{source_id}", _source(), FORGET),
+    Case("DELETE /sources/{source_id}/shards/{shard_id}", _shard, FORGET),
+    Case("DELETE /sources/{source_id}/samples/{digest}", _sample, FORGET),
     Case("GET /erasures", _plain("/erasures"), ALL_200),
-    Case("GET /erasures/{erasure_id}", _erasure(), (200, 200, 404, 404, 404, 404)),
-    Case("GET /erasures/{erasure_id}/verification", _erasure("/verification"), (-1, -1, 404, 404, 404, 404)),
+    Case("GET /erasures/{erasure_id}", lambda w: (f"/erasures/{_new_erasure(w)}", {}), OWNER),
+    Case(
+        "GET /erasures/{erasure_id}/verification",
+        lambda w: (f"/erasures/{_new_erasure(w)}/verification", {}),
+        (-1, -1, 404, 404, 404, 404),
+    ),
     Case("GET /users", _plain("/users"), ALL_200),
-    Case("POST /users", _body("/users", lambda w: {"name": w.new_name()}), (201, *(403,) * 5)),
+    Case("POST /users", _body("/users", lambda w: {"name": w.new_name()}), ADMIN_201),
     Case("GET /users/me", _plain("/users/me"), ALL_200),
-    Case("GET /users/{user_id}", lambda w: (f"/users/{w.users['owner']}", {}), (200, 200, 404, 404, 404, 404)),
-    Case("DELETE /users/{user_id}", lambda w: (f"/users/{w.add_user()}", {}), ADMIN_ONLY_204),
-    Case(
-        "GET /users/{user_id}/groups",
-        lambda w: (f"/users/{w.users['user']}/groups", {}),
-        (200, 404, 200, 404, 404, 404),
-    ),
-    Case(
-        "GET /users/{group_id}/members",
-        lambda w: (f"/users/{w.add_user(is_group=True)}/members", {}),
-        (200, 404, 404, 404, 404, 404),
-    ),
-    Case("PUT /users/{group_id}/members/{user_id}", _member, ADMIN_ONLY_204),
-    Case("DELETE /users/{group_id}/members/{user_id}", _existing_member, ADMIN_ONLY_204),
-    Case(
-        "PUT /users/{user_id}/subject",
-        lambda w: (f"/users/{w.add_user()}/subject", {"json": {"subject": w.new_name(), "issuer": "https://id.example"}}),
-        (200, *(403,) * 5),
-    ),
-    Case("DELETE /users/{user_id}/subject", _bound_subject, ADMIN_ONLY_204),
-    Case(
-        "GET /users/{user_id}/quota", lambda w: (f"/users/{w.users['owner']}/quota", {}), (200, 200, 404, 404, 404, 404)
-    ),
-    Case(
-        "PUT /users/{user_id}/quota",
-        lambda w: (f"/users/{w.add_user()}/quota", {"json": {"quota_bytes": 5}}),
-        (200, *(403,) * 5),
-    ),
+    Case("GET /users/{user_id}", _user("owner"), OWNER),
+    Case("DELETE /users/{user_id}", _new_user(), ADMIN_204),
+    Case("GET /users/{user_id}/groups", _user("user", "/groups"), (200, 404, 200, 404, 404, 404)),
+    Case("GET /users/{group_id}/members", _new_user("/members", is_group=True), (200, 404, 404, 404, 404, 404)),
+    Case("PUT /users/{group_id}/members/{user_id}", _member, ADMIN_204),
+    Case("DELETE /users/{group_id}/members/{user_id}", _existing_member, ADMIN_204),
+    Case("PUT /users/{user_id}/subject", _subject, ADMIN_200),
+    Case("DELETE /users/{user_id}/subject", _bound_subject, ADMIN_204),
+    Case("GET /users/{user_id}/quota", _user("owner", "/quota"), OWNER),
+    Case("PUT /users/{user_id}/quota", _new_user("/quota", json={"quota_bytes": 5}), ADMIN_200),
     Case("GET /tokens", _plain("/tokens"), ALL_200),
-    Case("POST /tokens", _body("/tokens", lambda w: {"user": str(w.add_user())}), (201, *(403,) * 5)),
-    Case("DELETE /tokens/{token_id}", _token, (204, *(404,) * 5)),
+    Case("POST /tokens", _body("/tokens", lambda w: {"user": str(w.add_user())}), ADMIN_201),
+    Case(
+        "DELETE /tokens/{token_id}",
+        _created("/tokens", lambda w: {"user": str(w.add_user())}),
+        (204, 404, 404, 404, 404, 404),
+    ),
     Case("GET /grants", _plain("/grants"), ALL_200),
     Case("POST /grants", _grant, (201, 201, 403, 201, 403, 404)),
     Case("DELETE /grants", _existing_grant, (204, 204, 403, 204, 403, 404)),
     Case("GET /releases", _plain("/releases"), ALL_200),
-    Case("POST /releases", _body("/releases", lambda w: {"task": TASK, "name": w.new_name()}), (201, *(403,) * 5)),
-    Case("GET /releases/{release_id}", _release, ALL_200),
-    Case("DELETE /releases/{release_id}", _release, ADMIN_ONLY_204),
+    Case("POST /releases", _body("/releases", lambda w: {"task": TASK, "name": w.new_name()}), ADMIN_201),
+    Case("GET /releases/{release_id}", _created("/releases", lambda w: {"task": TASK, "name": w.new_name()}), ALL_200),
+    Case(
+        "DELETE /releases/{release_id}",
+        _created("/releases", lambda w: {"task": TASK, "name": w.new_name()}),
+        ADMIN_204,
+    ),
     Case("GET /healthz", _plain("/healthz"), OPEN),
     Case("GET /readyz", _plain("/readyz"), OPEN),
-    Case("GET /metrics", _plain("/metrics"), (200, *(403,) * 5)),
+    Case("GET /metrics", _plain("/metrics"), ADMIN_200),
     Case("GET /v2", _plain("/v2"), ALL_200),
     Case("GET /v2/health/live", _plain("/v2/health/live"), OPEN),
     Case("GET /v2/health/ready", _plain("/v2/health/ready"), OPEN),
-    Case("GET /v2/models/{task}", _plain(f"/v2/models/{TASK}"), ALL_200),
-    Case("GET /v2/models/{task}/ready", _plain(f"/v2/models/{TASK}/ready"), (409, 200, 200, 409, 409, 409)),
-    Case(
-        "POST /v2/models/{task}/infer",
-        lambda _: (f"/v2/models/{TASK}/infer", {"json": INFER}),
-        (409, 422, 422, 409, 409, 409),
-    ),
-    Case("GET /v2/models/{task}/versions/1", _plain(f"/v2/models/{TASK}/versions/1"), ALL_200),
-    Case(
-        "GET /v2/models/{task}/versions/1/ready",
-        _plain(f"/v2/models/{TASK}/versions/1/ready"),
-        (409, 200, 200, 409, 409, 409),
-    ),
-    Case(
-        "POST /v2/models/{task}/versions/1/infer",
-        lambda _: (f"/v2/models/{TASK}/versions/1/infer", {"json": INFER}),
-        (409, 422, 422, 409, 409, 409),
-    ),
+    Case("GET /v2/models/{task}", _plain(MODEL), ALL_200),
+    Case("GET /v2/models/{task}/ready", _plain(f"{MODEL}/ready"), USE),
+    Case("POST /v2/models/{task}/infer", _plain(f"{MODEL}/infer", json=INFER), INFER_USE),
+    Case("GET /v2/models/{task}/versions/1", _plain(f"{MODEL}/versions/1"), ALL_200),
+    Case("GET /v2/models/{task}/versions/1/ready", _plain(f"{MODEL}/versions/1/ready"), USE),
+    Case("POST /v2/models/{task}/versions/1/infer", _plain(f"{MODEL}/versions/1/infer", json=INFER), INFER_USE),
     Case("GET /", _plain("/"), OPEN),
     Case("GET /console/{name:path}", _plain("/console/main.js"), OPEN),
     Case("GET /openapi.json", _plain("/openapi.json"), ALL_200),
-]  # fmt: skip
+]
 
 
 ROLES: dict[str, str | None] = {**{who: who for who in USERS}, "nobody": None, "garbage": GARBAGE}
@@ -256,18 +229,18 @@ def test_every_route_is_in_the_table() -> None:
     assert served == {case.route for case in CASES}
 
 
-HIDDEN_PATHS = ["/sources/{}", "/sources/{}/samples", "/erasures/{}", "/users/{}", "/users/{}/groups"]
+HIDDEN: dict[str, Callable[[Deployment], object]] = {
+    "/sources/{}": Deployment.add_source,
+    "/sources/{}/samples": Deployment.add_source,
+    "/erasures/{}": _new_erasure,
+    "/users/{}": Deployment.add_user,
+    "/users/{}/groups": Deployment.add_user,
+}
 
 
-@pytest.mark.parametrize("path", HIDDEN_PATHS)
+@pytest.mark.parametrize("path", HIDDEN)
 def test_missing_and_invisible_resources_give_the_same_response(path: str, deployment: Deployment) -> None:
-    hidden = {
-        "/erasures/{}": lambda: deployment.request("owner", "DELETE", f"/sources/{deployment.add_source()}").json()[
-            "id"
-        ],
-        "/users/{}": deployment.add_user,
-        "/users/{}/groups": deployment.add_user,
-    }.get(path, deployment.add_source)()
+    hidden = HIDDEN[path](deployment)
     missing = uuid4()
 
     invisible = deployment.request("stranger", "GET", path.format(hidden)).json()
