@@ -22,10 +22,7 @@ def workers() -> int:
 def production(workers: int, tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[Cluster]:
     """Two replicas behind a proxy and two workers, on PostgreSQL and S3; a failure shows the end of their logs."""
     from tests.e2e.cluster import start_cluster
-    from tests.servers.nginx import NGINX, NO_NGINX
 
-    if NGINX is None:
-        pytest.skip(NO_NGINX)
-    with start_cluster(tmp_path, workers=workers) as found:
-        yield found
-        request.node.add_report_section("teardown", "logs", found.logs())
+    with start_cluster(tmp_path, workers=workers) as cluster:
+        yield cluster
+        request.node.add_report_section("teardown", "logs", cluster.logs())

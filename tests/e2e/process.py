@@ -11,6 +11,7 @@ import httpx
 from tests.servers.nginx import nginx_command
 from tests.servers.processes import find_free_ports, read_log_tail, start_process, stop_process, wait_until
 
+ROOT = Path(__file__).parents[2]
 START_SECONDS = 180.0  # importing torch takes seconds, and many times that on a busy machine
 END_SECONDS = 120.0  # what was begun is drained first
 
@@ -41,6 +42,11 @@ class ManagedProcess:
         return self._process is not None and self._process.poll() is None
 
     @property
+    def is_up(self) -> bool:
+        """Whether the condition holds."""
+        return self._is_up(self)
+
+    @property
     def pid(self) -> int:
         """Return the process id."""
         assert self._process is not None, f"{self.name} was never started"
@@ -69,7 +75,7 @@ class ManagedProcess:
 
         def is_settled() -> bool:
             assert self.is_running, f"{self.name} has ended; its log ends:\n{read_log_tail(self.log)}"
-            return self._is_up(self)
+            return self.is_up
 
         wait_until(is_settled, f"the start of {self.name}", wait_s=START_SECONDS)
 
@@ -96,6 +102,14 @@ class ManagedProcess:
         """Send a signal without waiting."""
         assert self._process is not None, f"{self.name} was never started"
         self._process.send_signal(sign)
+
+
+def process_environment(home: Path, port: int, settings: Mapping[str, object]) -> dict[str, str]:
+    """Return the environment without the caller's own settings; each process has its own home, as on its own host."""
+    inherited = {name: value for name, value in os.environ.items() if not name.startswith(("ALACARTE_", "AWS_"))}
+    given = {"home": home, "port": port, "weights": "random", **settings}
+    python = {"OMP_NUM_THREADS": "1", "PYTHONPATH": str(ROOT), "PYTHONUNBUFFERED": "1"}
+    return inherited | {f"ALACARTE_{name.upper()}": str(value) for name, value in given.items()} | python
 
 
 def has_logged(text: str) -> Callable[[ManagedProcess], bool]:

@@ -9,17 +9,19 @@ import pytest
 
 from alacarte.client import Client, ServiceProblem
 from alacarte.prompting.backbone.vit import build_backbone
-from alacarte.prompting.prompt.artifact import prompt_digest
-from alacarte.prompting.threads import one_thread
 from registry.storage.keys import source_prefix
 from tests.cli.fixtures import draw
 from tests.e2e.cluster import Cluster
-from tests.e2e.expected_answers import digest_without_forgotten, predict_directly, prompts_in, published
+from tests.e2e.expected_answers import (
+    WAIT_SECONDS,
+    assert_answer,
+    assert_picture_is_forgotten,
+    predict_directly,
+    published,
+)
 from tests.service.deployment import BACKBONE, SIZE
 
 pytestmark = pytest.mark.e2e
-
-WAIT_SECONDS = 240
 
 
 def cached_prompts(url: str, token: str) -> int:
@@ -58,11 +60,8 @@ def test_upload_train_grant_predict_forget_through_the_proxy(production: Cluster
 
         with Client(production.url, eva_token) as eva:
             # The proxy and each replica answer with exactly the prompts that the caller may use.
-            answer = eva.predict(picture, top_k=3)
             expected = predict_directly(backbone, published(registry, first, second), picture)
-            assert answer.set_digest == expected.set_digest
-            assert [one.label for one in answer.labels] == list(expected.labels)
-            assert [one.score for one in answer.labels] == pytest.approx(expected.scores.tolist(), abs=1e-4)
+            assert_answer(eva.predict(picture, top_k=3), expected)
             assert predict_everywhere(production, eva_token, picture) == {tuple(sorted((first, second)))}
             narrowed = eva.predict(picture, sources=["zoo"])
             assert narrowed.set_digest == predict_directly(backbone, published(registry, second), picture).set_digest
@@ -74,17 +73,7 @@ def test_upload_train_grant_predict_forget_through_the_proxy(production: Cluster
             assert predict_everywhere(production, eva_token, picture) == {tuple(sorted((first, second)))}
             assert [cached_prompts(url, token) for url in production.replica_urls] == [6, 6]
 
-            # Forget a picture: its prompt is dropped at once, and a new one is trained without it.
-            sample = admin.list_samples("farm")[0]
-            old = published(registry, first).keys()
-            forgotten = admin.forget_sample("farm", sample.digest)
-            assert len(old - prompts_in(eva, picture)) == 1
-            admin.wait_until_trained("farm", WAIT_SECONDS)
-            now = published(registry, first)
-            [new] = [prompt_digest(data) for prompt, data in now.items() if prompt not in old]
-            with one_thread():
-                assert new == digest_without_forgotten(registry, backbone, sample.shard_id, farm)
-            assert admin.verify_receipt(admin.wait_for_erasure(forgotten.id, WAIT_SECONDS).id).holds
+            assert_picture_is_forgotten(registry, backbone, admin, eva, farm, first, second)
 
             # Forget a source: no answer uses it from now on, it is erased everywhere, and the receipt is valid.
             predict_everywhere(production, eva_token, picture)

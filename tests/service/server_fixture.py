@@ -19,16 +19,23 @@ START_SECONDS = 30.0
 
 
 @contextmanager
-def run_deployment(settings: ServiceSettings) -> Iterator[Deployment]:
-    """Serve a registry with its objects in a folder; the database has its tables already."""
+def open_deployment(settings: ServiceSettings) -> Iterator[Deployment]:
+    """Open a registry with its objects in a folder; the database has its tables already."""
     objects = FolderStore(settings.home / "objects")
     objects.prepare()
     with closing(Database(settings.database_url)) as database:
         mark_store(database, objects)
         scratch, signer = ScratchSpace(settings.scratch_folder), open_signer(settings.signing_key_file)
         deployment = Deployment(Registry(database, objects, scratch, signer))
-        with deployment.client, serve(settings) as deployment.url:
+        with deployment.client:
             yield deployment
+
+
+@contextmanager
+def run_deployment(settings: ServiceSettings) -> Iterator[Deployment]:
+    """Serve such a registry."""
+    with open_deployment(settings) as deployment, serve(settings) as deployment.url:
+        yield deployment
 
 
 @contextmanager

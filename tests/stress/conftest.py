@@ -18,17 +18,17 @@ REPLICA = (sys.executable, "-m", "tests.stress.race.replica")
 def race_cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
     """Two replicas behind a proxy, on PostgreSQL and S3."""
     from tests.e2e.cluster import start_cluster
-    from tests.servers.nginx import NGINX, NO_NGINX
 
-    if NGINX is None:
-        pytest.skip(NO_NGINX)
-    with start_cluster(tmp_path_factory.mktemp("cluster"), workers=0, serve=REPLICA) as found:
-        yield found
+    with start_cluster(tmp_path_factory.mktemp("cluster"), workers=0, serve=REPLICA) as cluster:
+        yield cluster
 
 
 @pytest.fixture(autouse=True)
 def attach_logs(request: pytest.FixtureRequest) -> Iterator[None]:
     """Attach the end of the logs to the report of a failed test."""
+    clusters = [
+        request.getfixturevalue(name) for name in ("race_cluster", "crash_cluster") if name in request.fixturenames
+    ]
     yield
-    if "race_cluster" in request.fixturenames:
-        request.node.add_report_section("teardown", "logs", request.getfixturevalue("race_cluster").logs())
+    for cluster in clusters:
+        request.node.add_report_section("teardown", "logs", cluster.logs())

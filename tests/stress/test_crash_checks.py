@@ -148,8 +148,8 @@ def rows(**digests: set[str]) -> Rows:
 
 def journal(*entries: Upload | Forget) -> Journal:
     made = Journal()
-    for entry in entries:
-        made.add(entry)
+    made.uploads += [entry for entry in entries if isinstance(entry, Upload)]
+    made.forgets += [entry for entry in entries if isinstance(entry, Forget)]
     return made
 
 

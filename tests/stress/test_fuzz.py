@@ -32,6 +32,7 @@ from registry.fsck.scan import scan
 from registry.ids import new_id
 from registry.registry import Registry
 from tests.registry.conftest import DatasetBuilder
+from tests.registry.database_fixtures import sqlite_only
 from tests.registry.ingest.fixtures import Uploader
 from tests.service.deployment import backbone
 from tests.stress.limits.damage import damaged, damaged_members, damaged_prompts
@@ -68,21 +69,12 @@ def inputs(request: pytest.FixtureRequest) -> Inputs:
     return request.param
 
 
-@pytest.fixture
-def backend() -> str:
-    """The fastest database and store; the others have their own tests."""
-    return "sqlite-folder"
-
-
 @pytest.fixture(scope="module")
 def server(sqlite_template: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[ServerProcess]:
     """A service with short timeouts."""
     folder = tmp_path_factory.mktemp("fuzz")
-    timeout_s = 0.5
-    with start_server(
-        folder, sqlite_template, rate_per_s=0, head_timeout_s=timeout_s, read_timeout_s=timeout_s
-    ) as found:
-        yield found
+    with start_server(folder, sqlite_template, rate_per_s=0, head_timeout_s=0.5, read_timeout_s=0.5) as server:
+        yield server
 
 
 @pytest.fixture
@@ -148,6 +140,7 @@ def test_a_damaged_archive_is_refused_and_leaves_nothing(
     fuzz(st.tuples(st.one_of(damaged(archives()), damaged_members()), st.booleans()), inputs.archives, check)
 
 
+@sqlite_only
 def test_a_damaged_upload_has_all_its_rows_and_objects_or_none(
     inputs: Inputs, outcomes: Counter[str], registry: Registry, tmp_path: Path
 ) -> None:

@@ -6,9 +6,8 @@ from math import nan
 
 import pytest
 
-from tests.stress.race.checker import find_violations
+from tests.stress.race.checker import count_overlaps, find_violations
 from tests.stress.race.history import History, Operation, PredictCall, Write
-from tests.stress.race.overlaps import count_overlaps
 
 # ann's source is published and granted to eva from 0 to 3; bob's is permanent.
 PROMPTS = {"ann": 1, "bob": 2}

@@ -1,6 +1,7 @@
-"""Compare the tables after a crash run with the journal: uploads, prompts and erasures."""
+"""The rows and objects after a crash run, compared with the journal and searched for what was forgotten."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from contextlib import closing
 from dataclasses import dataclass
 
 from sqlalchemy import select
@@ -8,12 +9,17 @@ from sqlalchemy import select
 from registry.db.models.catalog import Sample, Shard, Source
 from registry.db.models.erasures import Erasure
 from registry.db.models.prompts import Prompt
+from registry.db.models.registry import all_tables
 from registry.erasure.verify import verify_receipt
 from registry.registry import Registry
 from registry.storage.keys import sample_key
 from registry.storage.ownership import OWNERSHIP_KEY
+from tests.registry.crash.search_bytes import list_bucket
+from tests.servers.s3 import S3Server
 from tests.stress.crash.journal import Journal, Upload
 from tests.stress.crash.train_copies import Copy
+
+REQUESTS = frozenset({"erasures"})  # a request names the picture that is to be forgotten by its digest
 
 
 @dataclass(frozen=True)
@@ -87,13 +93,13 @@ def untrained_shards(rows: Rows, copies: Mapping[str, Copy], bodies: Mapping[str
 
 def unproved_erasures(registry: Registry, rows: Rows, journal: Journal) -> Iterator[str]:
     """Yield accepted requests to forget without a valid receipt."""
-    erasures = {str(one.id): one for one in rows.erasures}
     for forget in journal.forgets:
-        mine = [one for one in rows.erasures if (str(one.source_id), one.sample) == (forget.source, forget.sample)]
-        if [str(one.id) for one in mine] != [forget.erasure]:
-            yield f"{forget} has the erasures {[str(one.id) for one in mine]}"
-    if len(erasures) != len(journal.forgets):
-        yield f"{len(journal.forgets)} things were forgotten, by {len(erasures)} erasures"
+        key = (forget.source, forget.sample)
+        mine = [str(one.id) for one in rows.erasures if (str(one.source_id), one.sample) == key]
+        if mine != [forget.erasure]:
+            yield f"{forget} has the erasures {mine}"
+    if len(rows.erasures) != len(journal.forgets):
+        yield f"{len(journal.forgets)} things were forgotten, by {len(rows.erasures)} erasures"
     for erasure in rows.erasures:
         if erasure.receipt is None or erasure.completed_at is None:
             yield f"erasure {erasure.id} is not complete"
@@ -108,3 +114,24 @@ def _by_source(uploads: Sequence[Upload], ids: Mapping[str | None, str]) -> dict
         if source := upload.source or ids.get(upload.archive.name):
             found.setdefault(source, []).append(upload)
     return found
+
+
+def bodies_in(server: S3Server, bucket: str, prefix: str) -> Mapping[str, bytes]:
+    """Return everything in the bucket below the prefix by key; the key of a version or unfinished upload says so."""
+    with closing(server.client()) as client:
+        return {
+            key.removeprefix(f"{prefix}/"): b""
+            if " (" in key
+            else client.get_object(Bucket=bucket, Key=key)["Body"].read()
+            for key in list_bucket(server, server.settings(bucket, prefix))
+        }
+
+
+def rows_with(registry: Registry, texts: Collection[str], digests: Collection[str]) -> Iterator[str]:
+    """Yield the rows of any table that hold one of the texts or, except in requests to forget, one of the digests."""
+    for table in all_tables().sorted_tables:
+        needles = [*texts, *(() if table.name in REQUESTS else digests)]
+        with registry.database.read_transaction() as session:
+            for row in session.execute(select(table)):
+                text = repr(tuple(row))
+                yield from (f"{table.name}: {needle}" for needle in needles if needle in text)

@@ -1,14 +1,13 @@
-"""The journal of a crash run: every call, upload and erasure with its times; threads wait here for each other."""
+"""The journal of a crash run: every call, upload and erasure with its times."""
 
-import threading
 from collections import Counter
 from dataclasses import dataclass
 from typing import Literal
 
+from tests.e2e.call_log import CallLog
 from tests.stress.crash.uploads import UploadArchive
 
 What = Literal["predict", "upload", "extend", "grant", "forget"]
-WAIT_SECONDS = 240.0
 DONE = frozenset({200, 201, 202})
 UNAVAILABLE = frozenset({0, 502, 503, 504})
 
@@ -61,62 +60,17 @@ class Forget:
     erasure: str
 
 
-class Journal:
-    """Collects what happened, and ends the load when there was enough or a thread fails."""
+class Journal(CallLog[Call]):
+    """The calls of a crash run, and what they uploaded and forgot."""
 
     def __init__(self) -> None:
-        self.calls: list[Call] = []
+        super().__init__()
         self.uploads: list[Upload] = []
         self.forgets: list[Forget] = []
-        self._more = threading.Condition()
-        self._is_over = False
-        self._failure: BaseException | None = None
-
-    @property
-    def is_over(self) -> bool:
-        """Whether the threads must stop."""
-        return self._is_over
-
-    def add(self, entry: Call | Upload | Forget) -> None:
-        """Add an entry."""
-        with self._more:
-            match entry:
-                case Call():
-                    self.calls.append(entry)
-                case Upload():
-                    self.uploads.append(entry)
-                case Forget():
-                    self.forgets.append(entry)
-            self._more.notify_all()
 
     def counts(self) -> Counter[str]:
         """Count the successful calls of each kind."""
-        with self._more:
-            done: Counter[str] = Counter(str(call.what) for call in self.calls if call.is_done)
-            done["sources forgotten"] = sum(one.sample is None for one in self.forgets)
-            done["samples forgotten"] = sum(one.sample is not None for one in self.forgets)
-            return done
-
-    def await_calls(self, more: int) -> None:
-        """Wait for `more` further calls, or the end of the load."""
-        with self._more:
-            target_count = len(self.calls) + more
-            came = self._more.wait_for(lambda: self._is_over or len(self.calls) >= target_count, WAIT_SECONDS)
-        assert came, f"no {more} calls ended within {WAIT_SECONDS} s"
-
-    def await_end(self, seconds: float) -> None:
-        """Wait for the end of the load, at most so many seconds."""
-        with self._more:
-            self._more.wait_for(lambda: self._is_over, seconds)
-
-    def finish(self, failure: BaseException | None = None) -> None:
-        """End the load; the first failure is kept."""
-        with self._more:
-            self._is_over = True
-            self._failure = self._failure or failure
-            self._more.notify_all()
-
-    def assert_sound(self) -> None:
-        """Raise the first failure of a thread, if there was one."""
-        if self._failure is not None:
-            raise self._failure
+        done: Counter[str] = Counter(str(call.what) for call in self.calls if call.is_done)
+        done["sources forgotten"] = sum(one.sample is None for one in self.forgets)
+        done["samples forgotten"] = sum(one.sample is not None for one in self.forgets)
+        return done

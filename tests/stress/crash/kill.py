@@ -3,13 +3,14 @@
 import random
 import time
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Literal
 
 from tests.e2e.cluster import Cluster
-from tests.e2e.process import ManagedProcess, answers, has_logged
+from tests.servers.postgres import PostgresServer
 from tests.servers.processes import wait_until
+from tests.servers.s3 import OwnS3Server
 
 Kind = Literal["worker", "replica", "postgres", "s3"]
 KINDS: tuple[Kind, ...] = ("worker", "replica", "postgres", "s3")
@@ -30,6 +31,7 @@ class Killer:
 
     def __init__(self, cluster: Cluster, rng: random.Random) -> None:
         self._cluster = cluster
+        self._stores: dict[str, PostgresServer | OwnS3Server] = {"postgres": cluster.postgres, "s3": cluster.s3}
         self._rng = rng
         self._down: set[str] = set()  # until restart() is called
         self._since: dict[str, float] = {}  # of the current outages
@@ -37,26 +39,20 @@ class Killer:
         self.kills: Counter[str] = Counter()
         self.ended: list[str] = []  # parts that ended without being killed
 
-    def kill(self, kind: Kind) -> str:
-        """Kill one part of the kind and return its name."""
-        name = self._choose(kind)
+    def kill(self, kind: Kind) -> None:
+        """Kill one part of the kind, if possible one that is not down."""
+        names = [name for name in self._cluster.parts if name.startswith(f"{kind}-")] or [kind]
+        name = self._rng.choice([name for name in names if name not in self._down] or names)
         self._since.setdefault(name, time.monotonic())
-        match kind:
-            case "postgres":
-                self._cluster.postgres.kill()
-            case "s3":
-                self._cluster.s3.kill()
-            case _:
-                self._cluster.parts[name].kill()
+        (self._stores.get(name) or self._cluster.parts[name]).kill()
         self._down.add(name)
         self.kills[kind] += 1
-        return name
 
     def restart(self) -> None:
         """Start everything that is down; the database and the object store answer when this returns."""
-        for name, server in (("postgres", self._cluster.postgres), ("s3", self._cluster.s3)):
+        for name, store in self._stores.items():
             if name in self._down:
-                server.start()
+                store.start()
                 self._end_outage(name)
         self._down.clear()
         self._restart_ended()
@@ -74,11 +70,6 @@ class Killer:
 
         wait_until(holds, what, wait_s=wait_s)
 
-    def _choose(self, kind: Kind) -> str:
-        """Choose a part that is not down, if there is one."""
-        names = _names_of_kind(self._cluster, kind)
-        return self._rng.choice([name for name in names if name not in self._down] or names)
-
     def _restart_ended(self) -> None:
         for part in (*self._cluster.replicas, *self._cluster.workers):
             if part.name in self._down:
@@ -88,31 +79,8 @@ class Killer:
                     self.ended.append(part.name)
                     self._since[part.name] = time.monotonic()
                 part.begin()
-            elif part.name in self._since and self._is_up(part):
+            elif part.name in self._since and part.is_up:
                 self._end_outage(part.name)
-
-    def _is_up(self, part: ManagedProcess) -> bool:
-        if part in self._cluster.workers:
-            return has_logged("worker started")(part)
-        url = self._cluster.replica_urls[self._cluster.replicas.index(part)]
-        return answers(f"{url}/readyz")(part)
 
     def _end_outage(self, name: str) -> None:
         self.outages.append(Outage(name, self._since.pop(name), time.monotonic()))
-
-
-def _names_of_kind(cluster: Cluster, kind: Kind) -> list[str]:
-    match kind:
-        case "worker":
-            return [part.name for part in cluster.workers]
-        case "replica":
-            return [part.name for part in cluster.replicas]
-        case _:
-            return [kind]
-
-
-def shuffle_kinds(rng: random.Random, each: int) -> Sequence[Kind]:
-    """Return `each` kills of every kind in random order."""
-    kinds = list(KINDS) * each
-    rng.shuffle(kinds)
-    return kinds

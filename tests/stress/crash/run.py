@@ -2,22 +2,17 @@
 
 import os
 import random
-import threading
 import time
-from collections.abc import Callable
-from contextlib import ExitStack
+from contextlib import ExitStack, closing
 from dataclasses import dataclass
-from typing import Any
 
 from alacarte.client import Client
 from tests.e2e.cluster import Cluster
 from tests.service.deployment import BACKBONE, SIZE
 from tests.stress.crash.journal import Call, Journal
-from tests.stress.crash.kill import Killer, shuffle_kinds
-from tests.stress.crash.known_sources import KnownSources
-from tests.stress.crash.requests import Caller
+from tests.stress.crash.kill import KINDS, Killer
 from tests.stress.crash.settle import expire_leases_of_dead, unfinished
-from tests.stress.crash.users import Admin, Owner, PredictClient
+from tests.stress.crash.users import Admin, Caller, KnownSources, Owner, PredictClient
 
 RECIPE: dict[str, str | int] = {"epochs": 1, "augment": "none"}
 TOGETHER_SHARE = 0.25  # of the kills do not wait for the restart of the part before
@@ -43,29 +38,29 @@ class Run:
 
     journal: Journal
     killer: Killer
-    known_sources: KnownSources
+    granted: frozenset[str]  # sources that the predicting user may use in the end
     last: tuple[Call, ...]  # predictions in the end, from every address
 
 
 def run_crashes(cluster: Cluster, plan: Plan, seed: int) -> Run:
     """Run the load, kill parts of every kind, and wait until all work is finished."""
     rng = random.Random(f"killer {seed}")
-    journal, known_sources, killer = Journal(), KnownSources(), Killer(cluster, rng)
-    addresses = {"proxy": cluster.url, **_names_of_kind(cluster)}
+    journal, killer = Journal(), Killer(cluster, rng)
+    sources: KnownSources = {}
+    replicas = zip(cluster.replicas, cluster.replica_urls, strict=True)
+    addresses = {"proxy": cluster.url} | {part.name: url for part, url in replicas}
     with ExitStack() as stack:
 
         def caller(token: str) -> Caller:
-            made = Caller(addresses, token, journal)
-            stack.callback(made.close)
-            return made
+            return stack.enter_context(closing(Caller(addresses, token, journal)))
 
         with Client(cluster.url, cluster.admin_token) as admin:
             task = str(admin.create_task("animals", backbone=BACKBONE, size=SIZE, recipe=RECIPE).id)
             user = str(admin.create_user("eva").id)
             admin.create_user("olga", "owner")
             tokens = {name: admin.create_token(name).text for name in ("eva", "olga")}
-        owner = Owner(caller(tokens["olga"]), known_sources, task, plan.pace, str(seed))
-        admin_user = Admin(caller(cluster.admin_token), known_sources, user, plan.pace, str(seed))
+        owner = Owner(caller(tokens["olga"]), sources, task, plan.pace, str(seed))
+        admin_user = Admin(caller(cluster.admin_token), sources, user, plan.pace, str(seed))
         predict_clients = [
             PredictClient(caller(tokens["eva"]), addresses, task, f"{seed} {number}")
             for number in range(plan.predict_clients)
@@ -76,27 +71,17 @@ def run_crashes(cluster: Cluster, plan: Plan, seed: int) -> Run:
         admin_user.grant(first)
         await_idle(cluster, killer, plan.idle_s, short_backoff=False)
 
-        threads = [
-            threading.Thread(target=_run, args=(work, journal))
-            for work in (owner.run, admin_user.run, *(client.run for client in predict_clients))
-        ]
-        for thread in threads:
-            thread.start()
-        try:
+        with journal.running(owner.run, admin_user.run, *(client.run for client in predict_clients)):
             _kill_parts(killer, journal, rng, plan.each)
             killer.await_condition(
                 lambda: journal.is_over or _has_enough(journal), "enough operations of every kind", WAIT_SECONDS
             )
             killer.restart()
             killer.await_up()  # before the end of the load, so that every retry succeeds
-        finally:
-            journal.finish()
-            for thread in threads:
-                thread.join()
-        journal.assert_sound()
         await_idle(cluster, killer, plan.idle_s, short_backoff=plan.short_backoff)
         last = tuple(predict_clients[0].predict(0, target) for target in addresses)
-    return Run(journal, killer, known_sources, last)
+    granted = frozenset(source for source, known in sources.items() if known.is_granted)
+    return Run(journal, killer, granted, last)
 
 
 def await_idle(cluster: Cluster, killer: Killer, idle_s: float, *, short_backoff: bool) -> None:
@@ -122,7 +107,7 @@ def read_seed(default: int) -> int:
 
 
 def _kill_parts(killer: Killer, journal: Journal, rng: random.Random, each: int) -> None:
-    for kind in shuffle_kinds(rng, each):
+    for kind in rng.sample(KINDS * each, len(KINDS) * each):
         _await_calls(killer, journal, rng.randrange(4, 16))
         killer.kill(kind)
         journal.await_calls(rng.randrange(1, 16))
@@ -136,7 +121,6 @@ def _kill_parts(killer: Killer, journal: Journal, rng: random.Random, each: int)
 
 
 def _await_calls(killer: Killer, journal: Journal, more: int) -> None:
-    """Wait for `more` further calls."""
     target_count = len(journal.calls) + more
     killer.await_condition(lambda: journal.is_over or len(journal.calls) >= target_count, "answers", WAIT_SECONDS)
 
@@ -144,14 +128,3 @@ def _await_calls(killer: Killer, journal: Journal, more: int) -> None:
 def _has_enough(journal: Journal) -> bool:
     done = journal.counts()
     return all(done[what] >= least for what, least in REQUIRED_COUNTS.items())
-
-
-def _names_of_kind(cluster: Cluster) -> dict[str, str]:
-    return {part.name: url for part, url in zip(cluster.replicas, cluster.replica_urls, strict=True)}
-
-
-def _run(work: Callable[[], Any], journal: Journal) -> None:  # Any: the result is not used
-    try:
-        work()
-    except BaseException as error:  # raised again by the thread that joins all
-        journal.finish(error)

@@ -3,7 +3,6 @@
 import hashlib
 import io
 import random
-import zipfile
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
@@ -24,22 +23,14 @@ class UploadArchive:
     bodies: Mapping[str, bytes]  # the pictures' files by their names
 
     @cached_property
-    def digests(self) -> frozenset[str]:
-        """Return the digests of the pictures."""
-        return frozenset(hashlib.sha256(body).hexdigest() for body in self.bodies.values())
-
-    @cached_property
     def by_digest(self) -> Mapping[str, tuple[str, bytes]]:
         """Return the pictures' names and bytes by digest."""
         return {hashlib.sha256(body).hexdigest(): (name, body) for name, body in self.bodies.items()}
 
-    def packed(self) -> bytes:
-        """Return the archive as an uncompressed zip, so that a search finds pictures in it."""
-        file = io.BytesIO()
-        with zipfile.ZipFile(file, "w") as archive:
-            for name, body in self.bodies.items():
-                archive.writestr(name, body)
-        return file.getvalue()
+    @property
+    def digests(self) -> frozenset[str]:
+        """Return the digests of the pictures."""
+        return frozenset(self.by_digest)
 
 
 def random_archive(rng: random.Random, number: int) -> UploadArchive:

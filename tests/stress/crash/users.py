@@ -4,21 +4,72 @@ import json
 import random
 import time
 from collections.abc import Collection
+from dataclasses import dataclass
 from itertools import count
 from typing import Any
 
-from tests.stress.crash.journal import Call, Forget, Upload, What
-from tests.stress.crash.known_sources import KnownSources
-from tests.stress.crash.requests import Caller
+import httpx
+
+from tests.service.deployment import archive as packed
+from tests.stress.crash.journal import Call, Forget, Journal, Upload, What
 from tests.stress.crash.uploads import UploadArchive, random_archive
 from tests.stress.race.fixtures import PICTURES, picture_text
 
 MAX_SOURCES = 8  # at a time; more make each prediction slower
+ANSWER_SECONDS = 120.0  # no response takes longer, whatever was killed
 BACK_SECONDS = 0.2  # between a failed prediction and the next
 TRY_SECONDS = 600.0  # before retries are given up
 EXTENDED_SHARE = 0.3  # of the uploads
 TEMPORARY_SHARE = 0.5  # of the sources
 MAX_PERMANENT = 3  # beyond, all are temporary
+
+
+@dataclass
+class KnownSource:
+    """A source that certainly exists. Threads share it without a lock: every change is one atomic operation."""
+
+    samples: set[str]  # that may be forgotten
+    is_temporary: bool  # so it will be forgotten
+    is_granted: bool = False  # to the predicting user
+
+
+KnownSources = dict[str, KnownSource]  # by id
+
+
+class Caller:
+    """One user's calls; all are recorded, and no error is raised.
+
+    Each call has its own connection, so that none is older than the last kill.
+    """
+
+    def __init__(self, addresses: dict[str, str], token: str, journal: Journal) -> None:
+        self.journal = journal
+        self._addresses = addresses
+        self._http = httpx.Client(
+            headers={"Authorization": f"Bearer {token}"},
+            timeout=ANSWER_SECONDS,
+            limits=httpx.Limits(max_keepalive_connections=0),
+            verify=False,
+            trust_env=False,
+        )
+
+    def call(self, what: What, method: str, path: str, *, target: str = "proxy", picture: int = 0, **body: Any) -> Call:
+        """Send a request and record the result. Any: httpx's options for the body."""
+        sent = time.monotonic()
+        try:
+            answer = self._http.request(method, self._addresses[target] + path, **body)
+        except httpx.TransportError as error:
+            call = Call(what, path, target, sent, time.monotonic(), 0, error=repr(error), picture=picture)
+        else:
+            media = answer.headers.get("Content-Type", "")
+            now = time.monotonic()
+            call = Call(what, path, target, sent, now, answer.status_code, media, answer.content, picture=picture)
+        self.journal.add(call)
+        return call
+
+    def close(self) -> None:
+        """Close the connections."""
+        self._http.close()
 
 
 class PredictClient:
@@ -28,7 +79,7 @@ class PredictClient:
         self._caller = caller
         self._targets = sorted(targets)
         self._task = task
-        self._rng = random.Random(f"asker {seed}")
+        self._rng = random.Random(f"predict {seed}")
 
     def run(self) -> None:
         """Run until the load is over."""
@@ -46,9 +97,9 @@ class PredictClient:
 class Owner:
     """Uploads new sources and extends permanent ones."""
 
-    def __init__(self, caller: Caller, known_sources: KnownSources, task: str, pace: int, seed: str) -> None:
+    def __init__(self, caller: Caller, sources: KnownSources, task: str, pace: int, seed: str) -> None:
         self._caller = caller
-        self._known_sources = known_sources
+        self._sources = sources
         self._task = task
         self._pace = pace  # calls between two operations
         self._rng = random.Random(f"owner {seed}")
@@ -57,9 +108,10 @@ class Owner:
     def run(self) -> None:
         """Run until the load is over."""
         while not self._caller.journal.is_over:
-            if (permanent := self._known_sources.permanent) and self._rng.random() < EXTENDED_SHARE:
+            permanent = sorted(source for source, known in self._sources.copy().items() if not known.is_temporary)
+            if permanent and self._rng.random() < EXTENDED_SHARE:
                 self.extend(self._rng.choice(permanent))
-            elif len(self._known_sources.live) < MAX_SOURCES:
+            elif len(self._sources) < MAX_SOURCES:
                 self.upload(is_temporary=len(permanent) >= MAX_PERMANENT or self._rng.random() < TEMPORARY_SHARE)
             self._caller.journal.await_calls(self._pace)
 
@@ -68,18 +120,18 @@ class Owner:
         archive = random_archive(self._rng, next(self._numbers))
         source = self._send("upload", "/sources", archive, name=archive.name, task=self._task)
         sent = Upload(archive, source is not None, source)
-        self._caller.journal.add(sent)
+        self._caller.journal.uploads.append(sent)
         if source is not None:
-            self._known_sources.put(source, () if is_whole else archive.digests, is_temporary=is_temporary)
+            self._sources[source] = KnownSource(set() if is_whole else set(archive.digests), is_temporary)
         return sent
 
     def extend(self, source: str) -> None:
         """Upload more samples to a source."""
         archive = random_archive(self._rng, next(self._numbers))
         is_sure = self._send("extend", f"/sources/{source}/samples", archive) is not None
-        self._caller.journal.add(Upload(archive, is_sure, source))
+        self._caller.journal.uploads.append(Upload(archive, is_sure, source))
         if is_sure:
-            self._known_sources.add(source, archive.digests)
+            self._sources[source].samples.update(archive.digests)
 
     def _send(self, what: What, path: str, archive: UploadArchive, **query: str) -> str | None:
         """Send the archive and return the id of the source if the response has it."""
@@ -88,7 +140,7 @@ class Owner:
             "POST",
             path,
             params={"shards": "2", **query},
-            content=archive.packed(),
+            content=packed(archive.bodies),
             headers={"Content-Type": "application/zip"},
         )
         return str(json.loads(answer.body)["source_id"]) if answer.status == 202 else None
@@ -97,9 +149,9 @@ class Owner:
 class Admin:
     """Grants new sources to the predicting user, and forgets sources and samples."""
 
-    def __init__(self, caller: Caller, known_sources: KnownSources, user: str, pace: int, seed: str) -> None:
+    def __init__(self, caller: Caller, sources: KnownSources, user: str, pace: int, seed: str) -> None:
         self._caller = caller
-        self._known_sources = known_sources
+        self._sources = sources
         self._user = user
         self._pace = pace
         self._rng = random.Random(f"admin {seed}")
@@ -107,31 +159,35 @@ class Admin:
     def run(self) -> None:
         """Run until the load is over."""
         while not self._caller.journal.is_over:
-            live = self._known_sources.live
-            full = [source for source, samples in live.items() if samples]
-            if ungranted := sorted(live.keys() - set(self._known_sources.granted)):
+            sources = sorted(self._sources.copy().items())
+            if ungranted := [source for source, known in sources if not known.is_granted]:
                 self.grant(self._rng.choice(ungranted))
-            elif (temporary := self._known_sources.temporary) and self._rng.random() < 0.5:
+            elif (
+                temporary := [source for source, known in sources if known.is_temporary]
+            ) and self._rng.random() < 0.5:
                 self.forget(self._rng.choice(temporary))
-            elif full:
-                source = self._rng.choice(full)
-                self.forget(source, self._rng.choice(sorted(live[source])))
+            elif full := [(source, sorted(known.samples)) for source, known in sources if known.samples]:
+                source, samples = self._rng.choice(full)
+                self.forget(source, self._rng.choice(samples))
             self._caller.journal.await_calls(self._pace)
 
     def grant(self, source: str) -> None:
         """Grant the source to the predicting user."""
         body = {"user": self._user, "source": source, "right": "use"}
         self._retry_until_done("grant", "POST", "/grants", json=body)
-        self._known_sources.grant(source)
+        self._sources[source].is_granted = True
 
     def forget(self, source: str, sample: str | None = None) -> None:
         """Forget the source, or one sample of it."""
-        self._known_sources.take(source, sample)
+        if sample is None:
+            del self._sources[source]
+        else:
+            self._sources[source].samples.discard(sample)
         sent = time.monotonic()
         path = f"/sources/{source}" if sample is None else f"/sources/{source}/samples/{sample}"
         done = self._retry_until_done("forget", "DELETE", path)
         erasure = str(json.loads(done.body)["id"])
-        self._caller.journal.add(Forget(source, sample, sent, time.monotonic(), erasure))
+        self._caller.journal.forgets.append(Forget(source, sample, sent, time.monotonic(), erasure))
 
     def _retry_until_done(self, what: What, method: str, path: str, **body: Any) -> Call:  # Any: httpx's
         """Repeat the call until it succeeds."""

@@ -1,15 +1,13 @@
 """Load on the service, with samples of its memory."""
 
-import threading
 from base64 import b64encode
-from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 
 import httpx
 
-from tests.servers.processes import wait_until
+from tests.e2e.call_log import CallLog, record_outcomes
 from tests.service.deployment import TASK, picture
 from tests.stress.limits.memory import Memory
 from tests.stress.limits.server import ServerProcess
@@ -59,52 +57,22 @@ def _sample_memory(
     return memories
 
 
-@contextmanager
-def client_of(server: ServerProcess, who: str) -> Iterator[httpx.Client]:
-    """Yield a client of the user that keeps its connections open."""
+def client_of(server: ServerProcess, who: str) -> httpx.Client:
+    """Return a client of the user that keeps its connections open."""
     headers = {"Authorization": f"Bearer {server.deployment.tokens[who]}"}
-    with httpx.Client(base_url=server.deployment.url, headers=headers, timeout=300, verify=False) as client:
-        yield client
+    return httpx.Client(base_url=f"http://127.0.0.1:{server.port}", headers=headers, timeout=300, verify=False)
 
 
-class Flood:
-    """Threads that each predict many pictures at once until stopped; the outcomes are counted."""
+@contextmanager
+def flood(server: ServerProcess, who: str, threads: int, pictures: int) -> Iterator[CallLog[str]]:
+    """Predict many pictures at once from each thread; at the end every request has been answered."""
+    outcomes: CallLog[str] = CallLog()
+    body = {"images": [b64encode(picture(number)).decode() for number in range(pictures)], "task": TASK}
 
-    def __init__(self, server: ServerProcess, who: str, threads: int, pictures: int) -> None:
-        self.outcomes: Counter[str] = Counter()
-        self._server = server
-        self._who = who
-        self._body = {"images": [b64encode(picture(number)).decode() for number in range(pictures)], "task": TASK}
-        self._has_enough = threading.Event()
-        self._lock = threading.Lock()
-        self._threads = [threading.Thread(target=self._predict_until_stopped) for _ in range(threads)]
+    def send(client: httpx.Client) -> str:
+        answer = client.post("/predict", json=body)
+        return f"{answer.status_code}{' retry' if int(answer.headers.get('retry-after', 0)) >= 1 else ''}"
 
-    @contextmanager
-    def running(self) -> Iterator[None]:
-        """Run the threads; at the end every request has been answered."""
-        for thread in self._threads:
-            thread.start()
-        try:
-            self.await_more()
-            yield
-        finally:
-            self._has_enough.set()
-            for thread in self._threads:
-                thread.join()
-
-    def await_more(self) -> None:
-        """Wait for as many further answers as there are threads."""
-        target = self.outcomes.total() + len(self._threads)
-        wait_until(lambda: self.outcomes.total() >= target, "answers to the flood", wait_s=300)
-
-    def _predict_until_stopped(self) -> None:
-        with client_of(self._server, self._who) as client:
-            while not self._has_enough.is_set():
-                try:
-                    answer = client.post("/predict", json=self._body)
-                    retry = int(answer.headers.get("retry-after", 0))
-                    outcome = f"{answer.status_code}{' retry' if retry >= 1 else ''}"
-                except httpx.TransportError as error:
-                    outcome = repr(error)
-                with self._lock:
-                    self.outcomes[outcome] += 1
+    with outcomes.running(*[lambda: record_outcomes(outcomes, client_of(server, who), send)] * threads):
+        outcomes.await_calls(threads)
+        yield outcomes

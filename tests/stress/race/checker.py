@@ -6,6 +6,7 @@
 4. All answers agree on the order of each change.
 """
 
+from bisect import bisect_left
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
@@ -19,6 +20,16 @@ CLEAN = frozenset({503})
 # The scores by label of a picture (by number) under a set of prompts (by number).
 Truth = Callable[[frozenset[int], int], Mapping[str, float]]
 Span = tuple[float, float]
+
+
+@dataclass(frozen=True)
+class Overlaps:
+    """How many calls overlapped a deletion or revocation of a source that they might have used."""
+
+    calls: int  # that were answered, or refused because the named source was gone
+    raced: int  # of them, those that overlapped a removal from their user's set
+    pairs: int  # of a call and a removal that overlap
+    removals: int  # deletions and revocations, for each user whose set they changed
 
 
 @dataclass(frozen=True)
@@ -50,6 +61,29 @@ def find_violations(history: History, truth: Truth) -> list[Violation]:
         for register in mine:
             found += _check_order(register, observations.get((user, register.source), []))
     return sorted(found, key=lambda violation: violation.call.sent)
+
+
+def count_overlaps(history: History) -> Overlaps:
+    """Count the overlaps of the answered calls."""
+    removals = {
+        user: sorted(
+            (change.sent, change.answered, register.source)
+            for register in registers
+            for change in register.changes
+            if not change.becomes
+        )
+        for user, registers in registers_of(history.writes, {call.user for call in history.calls}).items()
+    }
+    longest = max((end - start for mine in removals.values() for start, end, _ in mine), default=0.0)
+    answered = [call for call in history.calls if call.is_answered]
+    overlaps = []
+    for call in answered:
+        mine = removals[call.user]
+        first = bisect_left(mine, (call.sent - longest,))
+        last = bisect_left(mine, (call.received,))
+        overlaps.append(sum(end >= call.sent and call.named_source in (None, one) for _, end, one in mine[first:last]))
+    raced = sum(count > 0 for count in overlaps)
+    return Overlaps(len(answered), raced, sum(overlaps), sum(map(len, removals.values())))
 
 
 def _relevant_registers(registers: Sequence[Register], call: PredictCall) -> list[Register]:

@@ -1,8 +1,10 @@
-"""The history of a race: every write and every prediction with its times by one clock."""
+"""The history of a race, and the recorder of it: every write and every prediction with its times by one clock."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Literal
+
+from tests.e2e.call_log import CallLog
 
 Operation = Literal["publish", "grant", "revoke", "delete"]
 
@@ -51,3 +53,24 @@ class History:
 
     writes: tuple[Write, ...]
     calls: tuple[PredictCall, ...]
+
+
+class Recorder(CallLog[PredictCall]):
+    """Collects the history of a race."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.alive: set[str] = set()  # sources that exist as far as is known
+        self._writes: list[Write] = []
+
+    def add_write(self, write: Write) -> None:
+        """Add a completed write."""
+        self._writes.append(write)
+        if write.operation == "publish":
+            self.alive.add(write.source)
+        elif write.operation == "delete":
+            self.alive.discard(write.source)
+
+    def history(self) -> History:
+        """Return the history so far."""
+        return History(tuple(self._writes), tuple(self.calls))

@@ -1,18 +1,70 @@
-"""An admin thread of the race: creates, grants, revokes, re-grants and deletes sources."""
+"""The threads of a race: clients that predict without pause, and admins that create, grant, revoke and delete."""
 
+import json
 import random
 import time
 from collections.abc import Sequence
 from contextlib import closing
+from functools import partial
+from http.client import HTTPConnection, HTTPException
 from typing import Any
+from urllib.parse import urlsplit
 
 import httpx
 
-from tests.stress.race.fixtures import SLOTS, USERS, VARIANTS, RaceSetup, prompt_bytes
-from tests.stress.race.history import Operation, Write
-from tests.stress.race.recorder import Recorder
+from tests.stress.race.fixtures import PICTURES, PROMPTS, SLOTS, USERS, VARIANTS, RaceSetup, picture_text, prompt_bytes
+from tests.stress.race.history import Operation, PredictCall, Recorder, Write
+from tests.stress.race.replica import COMPUTED_AT
 
+NAMED_SHARE = 0.25  # of the calls name one source
 PACE = 2  # answered predictions between two writes; without it, sets change faster than a prediction takes
+
+
+class PredictClient:
+    """Predicts at one address as one user. It uses http.client because it shares the cores with the service."""
+
+    def __init__(self, name: str, address: str, user: str, setup: RaceSetup, recorder: Recorder, seed: int) -> None:
+        self._name, self._user = name, user
+        parts = urlsplit(address)
+        self._connection = HTTPConnection(parts.hostname or "", parts.port, timeout=60)
+        self._task = setup.task
+        self._headers = {"Authorization": f"Bearer {setup.tokens[user]}", "Content-Type": "application/json"}
+        self._recorder = recorder
+        self._random = random.Random(f"{name} {seed}")
+
+    def run(self) -> None:
+        """Predict until the race is over."""
+        with closing(self._connection):
+            while not self._recorder.is_over:
+                alive = tuple(self._recorder.alive)
+                named_source = self._random.choice(alive) if alive and self._random.random() < NAMED_SHARE else None
+                self._recorder.add(self._predict(self._random.randrange(PICTURES), named_source))
+
+    def _predict(self, picture: int, named_source: str | None) -> PredictCall:
+        request: dict[str, object] = {"task": self._task, "images": [picture_text(picture)], "top_k": PROMPTS}
+        if named_source is not None:
+            request["sources"] = [named_source]
+        body = json.dumps(request)
+        call = partial(PredictCall, self._name, self._user, picture, time.monotonic(), named_source=named_source)
+        try:
+            self._connection.request("POST", "/predict", body, self._headers)
+            response = self._connection.getresponse()
+            content = response.read()
+        except (OSError, HTTPException):
+            self._connection.close()
+            return call(received=time.monotonic(), status=0)
+        received = time.monotonic()
+        if response.status != 200:
+            return call(received=received, status=response.status)
+        document = json.loads(content)
+        computed = response.headers.get(COMPUTED_AT)
+        return call(
+            received=received,
+            status=200,
+            computed=None if computed is None else float(computed),
+            sources=frozenset(document["sources"]),
+            scores={one["label"]: one["score"] for one in document["results"][0]["labels"]},
+        )
 
 
 class Admin:
@@ -29,7 +81,7 @@ class Admin:
         """Create and delete sources in these slots until the race is over."""
         live: dict[int, str] = {}
         lives = dict.fromkeys(slots, 0)
-        with closing(self):
+        with closing(self._client):
             while not self._recorder.is_over:
                 slot = self._random.choice(slots)
                 if slot not in live:
@@ -45,15 +97,10 @@ class Admin:
                     self._write("grant", live[slot], user)
                 self._recorder.await_calls(PACE)
 
-    def close(self) -> None:
-        """Close the connections."""
-        self._client.close()
-
     def create_source(self, prompt: int, name: str) -> str:
         """Create a source with this prompt, grant it to all users and return its id."""
-        source = str(
-            self._request("POST", "/sources", json={"name": name, "task": self._setup.task}).json()["source_id"]
-        )
+        created = self._request("POST", "/sources", json={"name": name, "task": self._setup.task})
+        source = str(created.json()["source_id"])
         self._write("publish", source, prompt=prompt)
         for user in USERS:
             self._write("grant", source, user)
