@@ -5,12 +5,8 @@ import os
 import re
 import subprocess
 import sys
-import threading
 import tomllib
 import zipfile
-from collections.abc import Iterator
-from contextlib import contextmanager
-from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
 
 import pytest
@@ -19,6 +15,7 @@ from typer.testing import CliRunner
 from alacarte.cli.main import app
 from service.settings import ServiceSettings
 from tests.docker.files import DOCKER, DOCKERFILE, ROOT, instructions_of, read_compose, stages_of
+from tests.docker.replica import serve_fake_replica
 
 BIN = Path(sys.executable).parent
 TEXT = DOCKERFILE.read_text()
@@ -55,9 +52,9 @@ def test_the_image_has_every_package_that_is_installed_and_what_its_build_reads(
 
     assert {*packages, project["project"]["readme"], "pyproject.toml"} <= set(copied)
     installed = " ".join(rest for word, rest in STAGES["build"] if word == "RUN")
-    wanted = set(re.findall(r"--extra (\w+)", installed))
-    assert wanted <= set(project["project"]["optional-dependencies"])
-    assert wanted == {"serve", "postgres", "s3"}
+    extras = set(re.findall(r"--extra (\w+)", installed))
+    assert extras <= set(project["project"]["optional-dependencies"])
+    assert extras == {"serve", "postgres", "s3"}
 
 
 def test_a_change_of_the_code_does_not_reinstall_the_libraries() -> None:
@@ -89,45 +86,22 @@ def test_variables_of_the_images_are_settings() -> None:
     assert given["ALACARTE_HOME"] in dict(STAGES["service"])["WORKDIR"]
 
 
-@contextmanager
-def answering(status: int) -> Iterator[tuple[int, list[str]]]:
-    """Serve this status on a free port and record the requested paths."""
-    paths: list[str] = []
-
-    class Answer(BaseHTTPRequestHandler):
-        def do_GET(self) -> None:
-            paths.append(self.path)
-            self.send_response(status)
-            self.send_header("Content-Length", "0")
-            self.end_headers()
-
-        def log_message(self, format: str, *args: object) -> None:  # noqa: A002  # the signature of the library
-            pass
-
-    with HTTPServer(("127.0.0.1", 0), Answer) as server:
-        thread = threading.Thread(target=server.serve_forever)
-        thread.start()
-        try:
-            yield server.server_port, paths
-        finally:
-            server.shutdown()
-            thread.join()
-
-
 @pytest.mark.parametrize(("status", "is_well"), [(200, True), (503, False)])
 def test_the_health_check_of_the_service_fails_when_it_is_unhealthy(status: int, is_well: bool) -> None:
     in_image = json.loads(dict(STAGES["service"])["HEALTHCHECK"].partition(" CMD ")[2])
     in_compose = read_compose()["services"]["service"]["healthcheck"]["test"][1:]
     port = str(ServiceSettings.model_fields["port"].default)
     for command, path in ((in_image, "/healthz"), (in_compose, "/readyz")):
-        with answering(status) as (free, paths):
-            arguments = [word.replace(port, str(free)) for word in command[1:]]
-            environment = os.environ | {"ALACARTE_PORT": str(free)}
-            found = subprocess.run([sys.executable, *arguments], env=environment, capture_output=True, check=False)
+        with serve_fake_replica() as replica:
+            replica.status = status
+            free = replica.address.rpartition(":")[2]
+            arguments = [word.replace(port, free) for word in command[1:]]
+            environment = os.environ | {"ALACARTE_PORT": free}
+            done = subprocess.run([sys.executable, *arguments], env=environment, capture_output=True, check=False)
 
         assert command[0] == "python"
-        assert (found.returncode == 0) is is_well
-        assert paths == [path]
+        assert (done.returncode == 0) is is_well
+        assert replica.requests == [("GET", path)]
 
 
 def test_the_health_check_of_a_worker_fails_without_a_registry(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -149,22 +123,14 @@ def test_the_constraints_take_the_cpu_build_of_torch(tmp_path: Path) -> None:
             wheel.writestr(f"torch-{name}.dist-info/METADATA", f"Metadata-Version: 2.1\nName: torch\nVersion: {name}\n")
             wheel.writestr(f"torch-{name}.dist-info/WHEEL", "Wheel-Version: 1.0\nTag: py3-none-any\n")
             wheel.writestr(f"torch-{name}.dist-info/RECORD", "")
-    (tmp_path / "wanted.txt").write_text("torch\n")
+    (tmp_path / "required.txt").write_text("torch\n")
 
-    command: list[str | Path] = [
-        BIN / "uv",
-        "pip",
-        "compile",
-        "--quiet",
-        "--no-header",
-        "--no-annotate",
-        "--no-index",
-        "--no-cache",
-    ]
-    command += ["--find-links", tmp_path, "--constraints", ROOT / "constraints.txt", tmp_path / "wanted.txt"]
-    found = subprocess.run(command, capture_output=True, text=True, check=True)
+    switches = ["--quiet", "--no-header", "--no-annotate", "--no-index", "--no-cache"]
+    files = ["--find-links", tmp_path, "--constraints", ROOT / "constraints.txt", tmp_path / "required.txt"]
+    command = [BIN / "uv", "pip", "compile", *switches, *files]
+    resolved = subprocess.run(command, capture_output=True, text=True, check=True)
 
-    assert f"torch=={version}+cpu" in found.stdout.split()
+    assert f"torch=={version}+cpu" in resolved.stdout.split()
 
 
 def test_uv_knows_the_torch_backends_and_cuda_matches_the_constraints() -> None:

@@ -5,20 +5,19 @@ BUILDAH_ISOLATION=chroot lets buildah and podman build inside a container; TORCH
 
 import json
 import os
-import signal
 from collections.abc import Iterator
 
 import httpx
 import pytest
 
 from tests.docker.containers import HOME, Containers, containers_of
-from tests.servers.processes import find_free_ports, read_log_tail, start_process, stop_process, wait_until
+from tests.e2e.process import START_SECONDS, ManagedProcess, answers
+from tests.servers.processes import find_free_ports
 from tests.trainer.pictures import draw_samples
 from tools.build_images import TARGETS, NoBuilder, build_images, find_builder
 
 pytestmark = pytest.mark.images
 SETTINGS = {"ALACARTE_WEIGHTS": "random", "OMP_NUM_THREADS": "2"}
-START_SECONDS = 180.0  # importing torch takes seconds, and many times that on a busy machine
 # Sticky folders such as /tmp are meant to be writable; /dev, /proc and /sys are the system's.
 WRITABLE = (
     r"find / -xdev \( -path /proc -o -path /sys -o -path /dev \) -prune -o ! -type l -perm -0002 ! -perm -1000 -print"
@@ -44,8 +43,8 @@ def test_an_image_runs_as_its_own_user_that_can_write_only_its_folders(container
     assert containers.run(target, "id", "-u").split() == ["10001"]
     assert containers.run(target, "id", "-g").split() == ["10001"]
     # The mounted home is the test's own.
-    found = containers.run(target, "sh", "-c", f"{WRITABLE} 2>/dev/null || true").split()
-    assert [path for path in found if not path.startswith(HOME)] == []
+    writable = containers.run(target, "sh", "-c", f"{WRITABLE} 2>/dev/null || true").split()
+    assert [path for path in writable if not path.startswith(HOME)] == []
     owned = containers.run(target, "sh", "-c", "find /opt /usr /etc -xdev -user 10001 2>/dev/null || true").split()
     assert owned == []
 
@@ -77,32 +76,24 @@ def test_a_worker_trains_and_the_service_predicts(containers: Containers) -> Non
     containers.run("service", "alacarte", "source", "add", *source)
     containers.run("worker", "alacarte", "work", "--once", environment=SETTINGS)
 
-    (port,) = find_free_ports(1)
+    [port] = find_free_ports(1)
     url = f"http://127.0.0.1:{port}"
-    log = folder / "service.log"
     serving = {**SETTINGS, "ALACARTE_HOST": "127.0.0.1", "ALACARTE_PORT": str(port)}
-    process = start_process(containers.command("service", ["alacarte", "serve"], serving), log, env=dict(os.environ))
+    command = containers.command("service", ["alacarte", "serve"], serving)
+    part = ManagedProcess("service", command, folder, os.environ, answers(f"{url}/readyz"))
+    part.begin()
     try:
-
-        def is_ready() -> bool:
-            assert process.poll() is None, f"the service has ended; its log ends:\n{read_log_tail(log)}"
-            try:
-                return httpx.get(f"{url}/readyz").status_code == 200
-            except httpx.TransportError:
-                return False
-
-        wait_until(is_ready, "the start of the service", wait_s=START_SECONDS)
-        requests = next(pictures.rglob("*.png")).read_bytes()
+        part.await_up()
         answer = httpx.post(
             f"{url}/predict",
             headers={"Authorization": f"Bearer {token}"},
             data={"task": "colours"},
-            files={"image": requests},
+            files={"image": next(pictures.rglob("*.png")).read_bytes()},
             timeout=START_SECONDS,
         )
     finally:
-        stop_process(process, signal.SIGTERM, wait_s=60)
+        part.terminate()
 
     assert answer.status_code == 200, answer.text
     (result,) = answer.json()["results"]
-    assert {found["label"] for found in result["labels"]} == {sample.label for sample in samples}
+    assert {one["label"] for one in result["labels"]} == {sample.label for sample in samples}

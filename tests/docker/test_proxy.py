@@ -33,15 +33,30 @@ def replica() -> Iterator[FakeReplica]:
 
 
 @pytest.fixture
+def replicas(replica: FakeReplica) -> Iterator[list[FakeReplica]]:
+    """Two replicas; the first closes every connection without a response."""
+    replica.closes_without_response = True
+    with serve_fake_replica() as other:
+        yield [replica, other]
+
+
+@pytest.fixture
+def balanced_url(replicas: list[FakeReplica], tmp_path: Path) -> Iterator[str]:
+    """The URL of a proxy in front of both."""
+    with serve_nginx(tmp_path, [one.address for one in replicas]) as (address, _):
+        yield f"http://{address}"
+
+
+@pytest.fixture
 def url(replica: FakeReplica, tmp_path: Path) -> Iterator[str]:
     with serve_nginx(tmp_path, [replica.address]) as (address, _):
         yield f"http://{address}"
 
 
 def default(name: str) -> float:
-    found = ServiceSettings.model_fields[name].default
-    assert isinstance(found, int | float)
-    return found
+    value = ServiceSettings.model_fields[name].default
+    assert isinstance(value, int | float)
+    return value
 
 
 def seconds_of(directive: str) -> list[int]:
@@ -56,9 +71,9 @@ def test_the_configuration_is_accepted_with_and_without_tls(tmp_path: Path) -> N
         [port] = find_free_ports(1)  # a test of the configuration listens, too
         lines = (DOCKER / listen).read_text().replace("listen 8080", f"listen 127.0.0.1:{port}")
 
-        found = subprocess.run([*nginx_command(home, lines, ["127.0.0.1:1"]), "-t"], capture_output=True, check=False)
+        tested = subprocess.run([*nginx_command(home, lines, ["127.0.0.1:1"]), "-t"], capture_output=True, check=False)
 
-        assert found.returncode == 0, found.stderr
+        assert tested.returncode == 0, tested.stderr
 
 
 def write_certificate(folder: Path) -> None:
@@ -93,14 +108,17 @@ def test_a_body_may_be_as_large_as_the_service_takes_it_and_no_larger(url: str, 
     assert response_to_length(url, path, int(limit_bytes)) is None
 
 
+def connect(url: str) -> socket.socket:
+    address = httpx.URL(url)
+    return socket.create_connection((address.host, address.port or 80), timeout=30)
+
+
 def response_to_length(url: str, path: str, length: int) -> bytes | None:
     """Return the response to a request of this length before its body, or None if the proxy asks for the body."""
-    where = httpx.URL(url)
-    with socket.create_connection((where.host, where.port or 80), timeout=30) as line:
-        line.sendall(
-            f"POST {path} HTTP/1.1\r\nHost: here\r\nContent-Length: {length}\r\nExpect: 100-continue\r\n\r\n".encode()
-        )
-        answer = line.recv(65536)
+    head = f"POST {path} HTTP/1.1\r\nHost: here\r\nContent-Length: {length}\r\nExpect: 100-continue\r\n\r\n"
+    with connect(url) as connection:
+        connection.sendall(head.encode())
+        answer = connection.recv(65536)
         return None if answer.startswith(b"HTTP/1.1 100 ") else answer
 
 
@@ -114,23 +132,22 @@ def test_times_agree_with_the_service() -> None:
 
 
 def test_an_upload_reaches_the_replica_while_it_is_still_sent(url: str, replica: FakeReplica) -> None:
-    where = httpx.URL(url)
     for path in UPLOADS:
         replica.first_bytes.clear()
-        with socket.create_connection((where.host, where.port or 80), timeout=30) as line:
-            line.sendall(f"POST {path} HTTP/1.1\r\nHost: here\r\nContent-Length: 2000\r\n\r\n".encode() + b"a" * 1000)
+        head = f"POST {path} HTTP/1.1\r\nHost: here\r\nContent-Length: 2000\r\n\r\n"
+        with connect(url) as connection:
+            connection.sendall(head.encode() + b"a" * 1000)
             assert replica.first_bytes.wait(30)
-            line.sendall(b"b" * 1000)
-            assert line.recv(65536).startswith(b"HTTP/1.1 200 ")
+            connection.sendall(b"b" * 1000)
+            assert connection.recv(65536).startswith(b"HTTP/1.1 200 ")
 
 
 def test_a_replica_never_receives_an_incomplete_predict_request(url: str, replica: FakeReplica) -> None:
-    where = httpx.URL(url)
     head = b"POST /predict HTTP/1.1\r\nHost: here\r\nContent-Length: 2000\r\nExpect: 100-continue\r\n\r\n"
-    with socket.create_connection((where.host, where.port or 80), timeout=30) as line:
-        line.sendall(head)
-        assert line.recv(65536).startswith(b"HTTP/1.1 100 ")  # so it has been read, and would be passed on by now
-        line.sendall(b"a" * 1000)
+    with connect(url) as connection:
+        connection.sendall(head)
+        assert connection.recv(65536).startswith(b"HTTP/1.1 100 ")  # so it was read, and would be passed on by now
+        connection.sendall(b"a" * 1000)
         httpx.get(f"{url}/tasks")
     httpx.get(f"{url}/tasks")
 
@@ -153,15 +170,20 @@ def test_a_request_keeps_its_id_or_gets_one(url: str, replica: FakeReplica) -> N
     ["a" * 65, "alc_abcdefghijkl_" + "x" * 40, "id-eyJ" + "h" * 12, "two words", "k\u00e4se"],
     ids=["too long", "a token", "a JWT", "two words", "another letter"],
 )
-def test_an_id_that_no_replica_takes_is_replaced_and_not_logged(given: str, tmp_path: Path) -> None:
-    with serve_fake_replica() as replica, serve_nginx(tmp_path, [replica.address]) as (address, log):
-        answer = httpx.get(f"http://{address}/tasks", headers=[(b"X-Request-ID", given.encode("latin-1"))])
-        wait_until(lambda: '"event":"proxied"' in log.read_text(), "a line of the log")
+def test_an_id_that_no_replica_takes_is_replaced_and_not_logged(given: str, url: str, tmp_path: Path) -> None:
+    answer = httpx.get(f"{url}/tasks", headers=[(b"X-Request-ID", given.encode("latin-1"))])
 
-    made = answer.headers["x-request-id"]
+    made, log = answer.headers["x-request-id"], await_log(tmp_path)
     assert re.fullmatch(r"[0-9a-f]{32}", made)
-    assert f'"request_id":"{made}"' in log.read_text()
-    assert given not in log.read_text()
+    assert f'"request_id":"{made}"' in log
+    assert given not in log
+
+
+def await_log(folder: Path) -> str:
+    """Return the log of the proxy once it has a line for a request."""
+    log = folder / "log"
+    wait_until(lambda: '"event":"proxied"' in log.read_text(), "a line of the log")
+    return log.read_text()
 
 
 def test_a_replica_that_is_down_fails_no_request(tmp_path: Path) -> None:
@@ -172,44 +194,29 @@ def test_a_replica_that_is_down_fails_no_request(tmp_path: Path) -> None:
             assert [answer.status_code for answer in answers] == [200] * 4
 
 
-@pytest.mark.parametrize("path", ["/predict", "/v2/models/flowers/infer"])
-def test_a_prediction_whose_replica_dies_is_sent_to_the_next_replica(path: str, tmp_path: Path) -> None:
-    with ExitStack() as stack:
-        replicas = [stack.enter_context(serve_fake_replica()) for _ in range(2)]
-        address, _ = stack.enter_context(serve_nginx(tmp_path, [one.address for one in replicas]))
-        replicas[0].closes_without_response = True
+@pytest.mark.parametrize(
+    ("method", "path"), [("POST", "/predict"), ("POST", "/v2/models/flowers/infer"), ("DELETE", "/sources/7")]
+)
+def test_a_prediction_or_deletion_whose_replica_dies_is_sent_to_the_next_replica(
+    method: str, path: str, balanced_url: str, replicas: list[FakeReplica]
+) -> None:
+    answers = [httpx.request(method, f"{balanced_url}{path}", content=b"x") for _ in range(4)]
 
-        answers = [httpx.post(f"http://{address}{path}", content=b"x") for _ in range(4)]
-
-        assert [answer.status_code for answer in answers] == [200] * 4
-        assert replicas[0].requests
-
-
-def test_a_deletion_whose_replica_dies_is_sent_to_the_next_replica(tmp_path: Path) -> None:
-    """The next replica answers with the same erasure."""
-    with ExitStack() as stack:
-        replicas = [stack.enter_context(serve_fake_replica()) for _ in range(2)]
-        address, _ = stack.enter_context(serve_nginx(tmp_path, [one.address for one in replicas]))
-        replicas[0].closes_without_response = True
-
-        answers = [httpx.delete(f"http://{address}/sources/7") for _ in range(4)]
-
-        assert [answer.json() for answer in answers] == [{"by": replicas[1].address}] * 4
-        assert replicas[0].requests
+    assert [answer.status_code for answer in answers] == [200] * 4
+    assert [answer.json() for answer in answers] == [{"by": replicas[1].address}] * 4
+    assert replicas[0].requests
 
 
 @pytest.mark.parametrize("path", ["/sources", "/grants"])
-def test_a_request_that_is_not_idempotent_is_never_repeated(path: str, tmp_path: Path) -> None:
-    with ExitStack() as stack:
-        replicas = [stack.enter_context(serve_fake_replica()) for _ in range(2)]
-        address, _ = stack.enter_context(serve_nginx(tmp_path, [one.address for one in replicas]))
-        for one in replicas:
-            one.closes_without_response = True
+def test_a_request_that_is_not_idempotent_is_never_repeated(
+    path: str, balanced_url: str, replicas: list[FakeReplica]
+) -> None:
+    replicas[1].closes_without_response = True
 
-        answer = httpx.post(f"http://{address}{path}", content=b"x")
+    answer = httpx.post(f"{balanced_url}{path}", content=b"x")
 
-        assert answer.status_code == 502
-        assert len(replicas[0].requests) + len(replicas[1].requests) == 1
+    assert answer.status_code == 502
+    assert len(replicas[0].requests) + len(replicas[1].requests) == 1
 
 
 def test_errors_of_the_proxy_are_problem_documents(tmp_path: Path) -> None:
@@ -245,22 +252,18 @@ def test_the_version_of_the_proxy_is_hidden(url: str) -> None:
     assert httpx.get(f"{url}/metrics").headers["server"] == "nginx"
 
 
-def test_an_address_has_a_limit_of_concurrent_requests(tmp_path: Path) -> None:
+def test_an_address_has_a_limit_of_concurrent_requests(url: str) -> None:
     limits = re.findall(r"limit_conn addresses (\d+);", TEXT)
     assert limits == ["128"]
-    with serve_fake_replica() as replica, serve_nginx(tmp_path, [replica.address]) as (address, _):
-        host, port = address.split(":")
-        with ExitStack() as stack:
-            for _ in range(int(limits[0])):
-                line = stack.enter_context(socket.create_connection((host, int(port)), timeout=30))
-                line.sendall(b"POST /predict HTTP/1.1\r\nHost: here\r\nContent-Length: 9\r\n\r\n")
-            wait_until(lambda: httpx.get(f"http://{address}/tasks").status_code == 429, "the limit of an address")
-        wait_until(lambda: httpx.get(f"http://{address}/tasks").status_code == 200, "the end of the others")
+    with ExitStack() as stack:
+        for _ in range(int(limits[0])):
+            connection = stack.enter_context(connect(url))
+            connection.sendall(b"POST /predict HTTP/1.1\r\nHost: here\r\nContent-Length: 9\r\n\r\n")
+        wait_until(lambda: httpx.get(f"{url}/tasks").status_code == 429, "the limit of an address")
+    wait_until(lambda: httpx.get(f"{url}/tasks").status_code == 200, "the end of the others")
 
 
-def test_no_line_of_the_log_holds_a_token_or_a_path(tmp_path: Path) -> None:
-    with serve_fake_replica() as replica, serve_nginx(tmp_path, [replica.address]) as (address, log):
-        httpx.get(f"http://{address}/sources/of-somebody?q=else", headers={"Authorization": "Bearer alc_secret"})
-        wait_until(lambda: '"event":"proxied"' in log.read_text(), "a line of the log")
+def test_no_line_of_the_log_holds_a_token_or_a_path(url: str, tmp_path: Path) -> None:
+    httpx.get(f"{url}/sources/of-somebody?q=else", headers={"Authorization": "Bearer alc_secret"})
 
-    assert not re.search("alc_secret|of-somebody|else", log.read_text())
+    assert not re.search("alc_secret|of-somebody|else", await_log(tmp_path))
