@@ -12,15 +12,15 @@ import typer
 from alacarte.cli.backend import local_only, with_client
 from alacarte.cli.commands import db, erasures, grants, releases, sources, tasks, tokens, users
 from alacarte.cli.commands.doctor import doctor
-from alacarte.cli.commands.eval import evaluate_command
-from alacarte.cli.commands.inspect import inspect
-from alacarte.cli.commands.predict import predict
 from alacarte.cli.commands.serve import serve
 from alacarte.cli.commands.status import status
-from alacarte.cli.commands.train import train
-from alacarte.cli.commands.up import up
 from alacarte.cli.commands.work import work
 from alacarte.cli.errors import ErrorReportingGroup
+from alacarte.cli.prompting.eval import evaluate_command
+from alacarte.cli.prompting.inspect import inspect
+from alacarte.cli.prompting.predict import predict
+from alacarte.cli.prompting.train import train
+from alacarte.cli.up.up import up
 
 app = typer.Typer(
     name="alacarte",

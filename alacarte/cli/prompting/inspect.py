@@ -8,7 +8,7 @@ import typer
 
 from alacarte.cli.options import Json
 from alacarte.cli.output import print_json, print_table
-from alacarte.cli.prompt_files import find_prompt_files
+from alacarte.cli.prompting.prompt_files import find_prompt_files
 
 if TYPE_CHECKING:  # importing it imports torch
     from alacarte.prompting.prompt.tensors import PromptTensors

@@ -17,13 +17,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 from starlette.types import Receive, Scope, Send
 
-from alacarte.cli.commands.up import create_first_admin, find_port, local_url
 from alacarte.cli.errors import CommandError
 from alacarte.cli.up import worker_process
 from alacarte.cli.up.demo import choose_backbone
 from alacarte.cli.up.messages import predict_line
 from alacarte.cli.up.progress import RegistryProgress
 from alacarte.cli.up.supervisor import Supervisor
+from alacarte.cli.up.up import create_first_admin, find_port, local_url
 from alacarte.cli.up.worker_process import MODULE, WorkerProcess
 from alacarte.prompting.backbone.weights import DEFAULT_BACKBONE
 from registry.access.caller import OPERATOR
