@@ -2,16 +2,16 @@
 
 import subprocess
 import sys
-import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from http import HTTPStatus
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from http.server import BaseHTTPRequestHandler
 
 import pytest
 
 from bench.serving.load import Contender, ContenderFailed, send_single_requests
 from bench.serving.server_process import ServerProcess
+from tests.servers.http_server import serve_http
 
 PICTURES = (b"first", b"second", b"third")
 
@@ -38,18 +38,8 @@ def run_contender(status_of: StatusOf) -> Iterator[tuple[Contender, list[tuple[s
             self.end_headers()
             self.wfile.write(b"{}")
 
-        def log_message(self, *_: object) -> None:
-            pass
-
-    with (
-        ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server,
-        subprocess.Popen([sys.executable, "-c", ""]) as process,
-    ):
-        threading.Thread(target=server.serve_forever, daemon=True).start()
-        try:
-            yield Contender("ours", ServerProcess("ours", server.server_port, process), ("ann", "bob")), received
-        finally:
-            server.shutdown()
+    with serve_http(Handler) as port, subprocess.Popen([sys.executable, "-c", ""]) as process:
+        yield Contender("ours", ServerProcess("ours", port, process), ("ann", "bob")), received
 
 
 def test_single_requests_are_sequential_and_the_first_does_not_count() -> None:

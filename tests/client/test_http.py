@@ -2,25 +2,25 @@
 
 import json
 import socket
-import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from http.server import BaseHTTPRequestHandler
 from uuid import UUID
 
 import pytest
 
 from alacarte.api.predictions import LabelScore
 from alacarte.client import Client, InvalidResponse, ServiceProblem, ServiceUnreachable
+from tests.servers.http_server import serve_http
 from tests.servers.processes import find_free_ports
 
 TOKEN = "alc_abcdefghijkl_" + "s" * 43
 
 
 @contextmanager
-def serve_response(status: int, body: bytes, **headers: str) -> Iterator[str]:
-    """Serve this response to every GET request, and yield the URL."""
+def client_of_response(status: int, body: bytes, **headers: str) -> Iterator[Client]:
+    """Yield a client of a service that gives this response to every GET request."""
 
     class Handler(BaseHTTPRequestHandler):
         def do_GET(self) -> None:
@@ -31,18 +31,8 @@ def serve_response(status: int, body: bytes, **headers: str) -> Iterator[str]:
             self.end_headers()
             self.wfile.write(body)
 
-        def log_message(self, format: str, *arguments: object) -> None:  # noqa: A002  # the name in the base class
-            pass
-
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
-    thread.start()
-    try:
-        yield f"http://127.0.0.1:{server.server_address[1]}"
-    finally:
-        server.shutdown()
-        thread.join()
-        server.server_close()
+    with serve_http(Handler) as port, Client(f"http://127.0.0.1:{port}", TOKEN) as client:
+        yield client
 
 
 def test_an_unreachable_service_is_reported_in_one_line() -> None:
@@ -67,12 +57,12 @@ def test_a_silent_service_times_out() -> None:
 
 @pytest.mark.parametrize("body", [b"<html>", b"[]", b'{"id": 3}', b"\xff"])
 def test_a_body_that_is_no_user_is_an_invalid_response(body: bytes) -> None:
-    with serve_response(200, body) as url, Client(url, TOKEN) as client, pytest.raises(InvalidResponse):
+    with client_of_response(200, body) as client, pytest.raises(InvalidResponse):
         client.get_current_user()
 
 
 def test_an_error_without_a_problem_document_is_a_problem() -> None:
-    with serve_response(502, b"<html>") as url, Client(url, TOKEN) as client, pytest.raises(ServiceProblem) as caught:
+    with client_of_response(502, b"<html>") as client, pytest.raises(ServiceProblem) as caught:
         client.get_current_user()
 
     assert (caught.value.status, str(caught.value)) == (502, "Bad Gateway (502)")
@@ -80,8 +70,7 @@ def test_an_error_without_a_problem_document_is_a_problem() -> None:
 
 def test_a_redirect_is_reported_and_not_followed() -> None:
     with (
-        serve_response(308, b"", Location="https://elsewhere/") as url,
-        Client(url, TOKEN) as client,
+        client_of_response(308, b"", Location="https://elsewhere/") as client,
         pytest.raises(ServiceProblem, match="the service is at https://elsewhere/"),
     ):
         client.get_current_user()
@@ -89,11 +78,7 @@ def test_a_redirect_is_reported_and_not_followed() -> None:
 
 def test_a_problem_says_when_to_retry() -> None:
     body = json.dumps({"title": "Busy", "detail": "later", "type": "urn:alacarte:problem:busy"}).encode()
-    with (
-        serve_response(503, body, Retry_After="2") as url,
-        Client(url, TOKEN) as client,
-        pytest.raises(ServiceProblem) as caught,
-    ):
+    with client_of_response(503, body, Retry_After="2") as client, pytest.raises(ServiceProblem) as caught:
         client.get_current_user()
 
     assert (caught.value.kind, caught.value.retry_after_s) == ("busy", 2.0)
@@ -117,7 +102,7 @@ USER = {"id": str(UUID(int=1)), "name": "ann", "role": "owner", "is_group": Fals
 
 def test_members_that_a_newer_service_adds_are_ignored() -> None:
     body = json.dumps({**USER, "colour": "blue"}).encode()
-    with serve_response(200, body) as url, Client(url, TOKEN) as client:
+    with client_of_response(200, body) as client:
         user = client.get_current_user()
 
     assert (user.id, user.name, user.created_at) == (UUID(int=1), "ann", datetime(2025, 3, 1, 12, tzinfo=UTC))
@@ -130,8 +115,7 @@ def test_members_that_a_newer_service_adds_are_ignored() -> None:
 )  # fmt: skip
 def test_another_document_is_an_invalid_response(document: object) -> None:
     with (
-        serve_response(200, json.dumps(document).encode()) as url,
-        Client(url, TOKEN) as client,
+        client_of_response(200, json.dumps(document).encode()) as client,
         pytest.raises(InvalidResponse, match="ReceiptVerificationResponse"),
     ):
         client.verify_receipt(UUID(int=1))

@@ -39,44 +39,32 @@ def weights_for(logits: list[Tensor]) -> Tensor:
     return torch.randn(len(logits[0]), len(logits), generator=torch.Generator().manual_seed(1)).softmax(1)
 
 
-def test_average_is_the_mean_probability_with_0_for_an_unknown_label() -> None:
-    composed = compose(
-        [torch.tensor([[0.0, math.log(3)]]), torch.tensor([[math.log(4), 0.0]])], [("a", "b"), ("b", "c")], "average"
-    )
+@pytest.mark.parametrize(
+    ("how", "logits", "weights", "expected"),
+    [
+        ("average", [[0.0, math.log(3)], [math.log(4), 0.0]], None, [0.125, (0.75 + 0.8) / 2, 0.1]),
+        ("average", [[2, 4], [6, 8]], [0.25, 0.75], softmax(0.25 * 2 / 2, (0.25 * 4 + 0.75 * 6) / 2, 0.75 * 8 / 2)),
+        ("concat", [[1, 2], [4, 3]], None, softmax(1, (2 + 4) / 2, 3)),
+        ("concat", [[1, 2], [4, 3]], [0.25, 0.75], softmax(0.25, (0.5 + 3.0) / 2, 2.25)),
+        ("concat", [[1, 2], [4, 3]], [1.0, 0.0], softmax(1.0, 2.0 / 2, 0.0)),
+    ],
+    ids=[
+        "mean probability, with 0 for an unknown label",
+        "mean of weighted logits",
+        "one softmax, with the mean logit of a shared label",
+        "weighted logits",
+        "a weight of 0",
+    ],
+)
+def test_average_and_concat_equal_the_papers_formula(
+    how: Composition, logits: list[list[float]], weights: list[float] | None, expected: list[float]
+) -> None:
+    members = [torch.tensor([own], dtype=torch.float32) for own in logits]
+
+    composed = compose(members, [("a", "b"), ("b", "c")], how, None if weights is None else torch.tensor([weights]))
 
     assert composed.labels == ("a", "b", "c")
-    torch.testing.assert_close(composed.scores, torch.tensor([[0.125, (0.75 + 0.8) / 2, 0.1]]))
-
-
-def test_weighted_average_is_the_papers_mean_of_weighted_logits() -> None:
-    composed = compose(
-        [torch.tensor([[2.0, 4.0]]), torch.tensor([[6.0, 8.0]])],
-        [("a", "b"), ("b", "c")],
-        "average",
-        torch.tensor([[0.25, 0.75]]),
-    )
-
-    expected = softmax(0.25 * 2 / 2, (0.25 * 4 + 0.75 * 6) / 2, 0.75 * 8 / 2)
     torch.testing.assert_close(composed.scores, torch.tensor([expected]))
-
-
-def test_concat_is_one_softmax_and_a_shared_label_gets_its_mean_logit() -> None:
-    composed = compose([torch.tensor([[1.0, 2.0]]), torch.tensor([[4.0, 3.0]])], [("a", "b"), ("b", "c")], "concat")
-
-    torch.testing.assert_close(composed.scores, torch.tensor([softmax(1, (2 + 4) / 2, 3)]))
-
-
-def test_weighted_concat_multiplies_each_prompts_logits_by_its_weight() -> None:
-    composed = compose(
-        [torch.tensor([[1.0, 2.0]] * 2), torch.tensor([[4.0, 3.0]] * 2)],
-        [("a", "b"), ("b", "c")],
-        "concat",
-        torch.tensor([[0.25, 0.75], [1.0, 0.0]]),
-    )
-
-    first = softmax(0.25, (0.5 + 3.0) / 2, 2.25)
-    second = softmax(1.0, 2.0 / 2, 0.0)
-    torch.testing.assert_close(composed.scores, torch.tensor([first, second]))
 
 
 def test_a_vote_is_won_by_the_majority_whatever_the_probabilities() -> None:

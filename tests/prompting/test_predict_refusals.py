@@ -23,32 +23,37 @@ def predictor(backbone: Backbone) -> Predictor:
     return Predictor(backbone, {"deep": small_prompt(backbone)})
 
 
-@pytest.mark.parametrize("weighting", WEIGHTINGS)
-def test_an_empty_set_is_refused_with_a_clear_error(
-    weighting: Weighting, backbone: Backbone, predictor: Predictor
+@pytest.mark.parametrize(
+    ("sets", "how", "reason"),
+    [
+        ([("deep",), ()], ("average", "none"), "name at least one"),
+        ([("deep",), ()], ("average", "prototypes"), "name at least one"),
+        ([("deep",), ("deep", "stranger")], (), "'stranger'"),
+        ([("deep",)], (), "2 images came with 1 sets"),
+        ([("deep",), "deep"], (), "a list of names"),
+        ([("deep",)] * 2, ("median",), "median"),
+        ([("deep",)] * 2, ("average", "prototype"), "prototype"),
+    ],
+)
+def test_invalid_sets_and_options_are_refused_with_the_reason(
+    sets: list[Any], how: tuple[Any, ...], reason: str, backbone: Backbone, predictor: Predictor
 ) -> None:
-    with pytest.raises(CompositionInvalid, match="name at least one"):
-        predictor.predict(small_images(backbone, 2), [("deep",), ()], "average", weighting)
+    with pytest.raises(CompositionInvalid, match=reason):
+        predictor.predict(small_images(backbone, 2), sets, *how)
 
 
-def test_a_prompt_that_is_not_in_the_pool_is_refused_by_name(backbone: Backbone, predictor: Predictor) -> None:
-    with pytest.raises(CompositionInvalid, match="'stranger'"):
-        predictor.predict(small_images(backbone, 1), [("deep", "stranger")])
+def test_a_predictor_without_prompts_refuses_by_name(backbone: Backbone) -> None:
+    with pytest.raises(CompositionInvalid, match="'deep'"):
+        Predictor(backbone, {}).predict(small_images(backbone, 1), [("deep",)])
 
 
-def test_as_many_sets_as_images_are_required(backbone: Backbone, predictor: Predictor) -> None:
-    with pytest.raises(CompositionInvalid, match="2 images came with 1 sets"):
-        predictor.predict(small_images(backbone, 2), [("deep",)])
+def test_images_of_another_size_are_refused(backbone: Backbone, predictor: Predictor) -> None:
+    with pytest.raises(CompositionInvalid, match="images must have the shape"):
+        predictor.predict(small_images(backbone, 1)[..., :-1], [("deep",)])
 
 
 def test_no_images_give_no_predictions(backbone: Backbone, predictor: Predictor) -> None:
     assert predictor.predict(small_images(backbone, 0), []) == []
-
-
-def test_an_unknown_composition_is_refused(backbone: Backbone, predictor: Predictor) -> None:
-    wrong: Any = "median"
-    with pytest.raises(CompositionInvalid, match="median"):
-        predictor.predict(small_images(backbone, 1), [("deep",)], wrong)
 
 
 def test_weighted_votes_are_refused_before_anything_is_computed(
@@ -58,16 +63,6 @@ def test_weighted_votes_are_refused_before_anything_is_computed(
 
     with pytest.raises(CompositionInvalid, match="votes cannot be weighted"):
         predictor.predict(small_images(backbone, 1), [("deep",)], "vote", "prototypes")
-
-
-def test_images_of_another_size_are_refused(backbone: Backbone, predictor: Predictor) -> None:
-    with pytest.raises(CompositionInvalid, match="images must have the shape"):
-        predictor.predict(small_images(backbone, 1)[..., :-1], [("deep",)])
-
-
-def test_a_string_as_a_set_is_refused(backbone: Backbone, predictor: Predictor) -> None:
-    with pytest.raises(CompositionInvalid, match="a list of names"):
-        predictor.predict(small_images(backbone, 1), ["deep"])
 
 
 def test_a_prompt_that_is_not_finite_is_refused(backbone: Backbone) -> None:
@@ -90,12 +85,6 @@ def test_the_largest_allowed_numbers_give_finite_scores(backbone: Backbone) -> N
     (answer,) = predictor.predict(small_images(backbone, 1), [("large",)], "average", "prototypes")
 
     assert answer.scores.isfinite().all()
-
-
-def test_an_unknown_weighting_is_refused(backbone: Backbone, predictor: Predictor) -> None:
-    wrong: Any = "prototype"
-    with pytest.raises(CompositionInvalid, match="prototype"):
-        predictor.predict(small_images(backbone, 1), [("deep",)], "average", wrong)
 
 
 def test_a_prompt_of_another_backbone_is_refused_by_name(backbone: Backbone) -> None:
@@ -140,8 +129,3 @@ def test_a_prompt_whose_shapes_do_not_fit_the_backbone_is_refused_by_name(
 
     with pytest.raises(PromptingError, match="theirs"):
         Predictor(backbone, {"ours": small_prompt(backbone), "theirs": misshapen(backbone, variant, width, layers)})
-
-
-def test_a_predictor_without_prompts_still_refuses_by_name(backbone: Backbone) -> None:
-    with pytest.raises(CompositionInvalid, match="'deep'"):
-        Predictor(backbone, {}).predict(small_images(backbone, 1), [("deep",)])

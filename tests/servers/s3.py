@@ -32,18 +32,7 @@ if TYPE_CHECKING:
 
 REGION = "us-east-1"
 STARTS = 3  # another process may take a port before the server does
-PORTS = (
-    "master.port",
-    "master.port.grpc",
-    "volume.port",
-    "volume.port.grpc",
-    "filer.port",
-    "filer.port.grpc",
-    "s3.port",
-    "s3.port.grpc",
-    "admin.port",
-    "admin.port.grpc",
-)
+PORTS = [f"{part}.port{kind}" for part in ("master", "volume", "filer", "s3", "admin") for kind in ("", ".grpc")]
 
 
 @dataclass(frozen=True)

@@ -9,17 +9,22 @@ from trainer.recipe import Recipe
 from trainer.schedule import learning_rate, peak_rate
 
 STEPS = 50  # of an epoch
+PEAK = 0.003125
 
 
-def test_the_rate_starts_at_the_warm_up_rate() -> None:
-    assert learning_rate(Recipe(), 0, STEPS) == pytest.approx(1e-5, rel=1e-12)
-
-
-def test_the_rate_rises_linearly_during_the_first_epoch() -> None:
-    recipe = Recipe()
-
-    assert learning_rate(recipe, STEPS // 2, STEPS) == pytest.approx((1e-5 + 0.003125) / 2, rel=1e-12)
-    assert learning_rate(recipe, 1, STEPS) == pytest.approx(1e-5 + (0.003125 - 1e-5) / STEPS, rel=1e-12)
+@pytest.mark.parametrize(
+    ("epochs", "step", "rate"),
+    [
+        (80, 0, 1e-5),
+        (80, 1, 1e-5 + (PEAK - 1e-5) / STEPS),
+        (80, STEPS // 2, (1e-5 + PEAK) / 2),
+        (81, STEPS * 21, 1e-6 + (PEAK - 1e-6) * (1 + math.sqrt(0.5)) / 2),  # the fall is 80 epochs long
+        (81, STEPS * 41, (PEAK + 1e-6) / 2),
+        (81, STEPS * 81, 1e-6),
+    ],
+)
+def test_the_rate_rises_linearly_for_an_epoch_and_falls_as_a_cosine(epochs: int, step: int, rate: float) -> None:
+    assert learning_rate(Recipe(epochs=epochs), step, STEPS) == pytest.approx(rate, rel=1e-12)
 
 
 @pytest.mark.parametrize(
@@ -30,15 +35,6 @@ def test_the_rate_is_at_its_peak_when_the_first_epoch_ends(variant: Variant, pea
 
     assert learning_rate(recipe, STEPS, STEPS) == pytest.approx(peak, rel=1e-12)
     assert max(learning_rate(recipe, step, STEPS) for step in range(80 * STEPS)) == pytest.approx(peak, rel=1e-12)
-
-
-def test_the_rate_falls_as_a_cosine_to_the_least_rate() -> None:
-    recipe = Recipe(epochs=81)  # so that the fall is 80 epochs long
-
-    assert learning_rate(recipe, STEPS * 41, STEPS) == pytest.approx((0.003125 + 1e-6) / 2, rel=1e-12)
-    quarter = 1e-6 + (0.003125 - 1e-6) * (1 + math.sqrt(0.5)) / 2
-    assert learning_rate(recipe, STEPS * 21, STEPS) == pytest.approx(quarter, rel=1e-12)
-    assert learning_rate(recipe, STEPS * 81, STEPS) == pytest.approx(1e-6, rel=1e-9)
 
 
 def test_a_larger_batch_scales_the_peak() -> None:

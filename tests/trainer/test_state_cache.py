@@ -7,6 +7,7 @@ from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 from threading import Thread
+from unittest.mock import Mock
 
 import pytest
 import timm
@@ -169,18 +170,14 @@ def test_kept_views_are_computed_once_and_others_every_time(
     assert [loads[sample.digest] for sample in samples] == [1] * 4 + [3] * 8
 
 
-def test_space_is_reserved_for_no_more_views_than_given(backbone: Backbone, samples: Samples) -> None:
-    with StateCache(backbone, LARGE, views=3) as cache:
+@pytest.mark.parametrize(("spare_bytes", "views", "kept"), [(LARGE, 3, 3), (-1, 12, 2)], ids=["views", "budget"])
+def test_no_more_views_are_kept_than_given_and_than_fit_the_budget(
+    spare_bytes: int, views: int, kept: int, backbone: Backbone, samples: Samples
+) -> None:
+    with StateCache(backbone, 3 * bytes_each(backbone) + spare_bytes, views) as cache:
         list(cache.iter_states(batches(samples)))
 
-        assert cache.kept_views == 3
-
-
-def test_a_view_that_exceeds_the_budget_is_not_kept(backbone: Backbone, samples: Samples) -> None:
-    with StateCache(backbone, 3 * bytes_each(backbone) - 1, views=12) as cache:
-        list(cache.iter_states(batches(samples)))
-
-        assert cache.kept_views == 2
+        assert cache.kept_views == kept
 
 
 def test_a_view_that_is_twice_in_a_batch_is_computed_once(
@@ -242,35 +239,29 @@ def test_a_budget_of_zero_makes_no_file(backbone: Backbone, scratch: Path) -> No
         assert mappings_of(scratch) == []
 
 
-def full(descriptor: int, offset: int, size: int) -> None:
-    raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
-
-
-def broken(descriptor: int, offset: int, size: int) -> None:
-    raise OSError(errno.EIO, os.strerror(errno.EIO))
-
-
+@pytest.mark.parametrize(
+    ("number", "error", "message"),
+    [
+        (errno.ENOSPC, ScratchFull, r"no space for a state cache of .* GB in .*scratch"),
+        (errno.EIO, OSError, os.strerror(errno.EIO)),
+    ],
+    ids=["full", "another error"],
+)
 def test_a_disk_without_space_for_the_budget_is_refused_before_training(
-    backbone: Backbone, scratch: Path, monkeypatch: pytest.MonkeyPatch
+    number: int,
+    error: type[Exception],
+    message: str,
+    backbone: Backbone,
+    scratch: Path,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(os, "posix_fallocate", full)
+    monkeypatch.setattr(os, "posix_fallocate", Mock(side_effect=OSError(number, os.strerror(number))))
 
-    with pytest.raises(ScratchFull, match=r"no space for a state cache of .* GB in .*scratch"):
+    with pytest.raises(error, match=message):
         StateCache(backbone, LARGE, 12, scratch)
 
     assert mappings_of(scratch) == []
     assert list(scratch.iterdir()) == []
-
-
-def test_another_disk_error_is_not_reported_as_full(
-    backbone: Backbone, scratch: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(os, "posix_fallocate", broken)
-
-    with pytest.raises(OSError, match=os.strerror(errno.EIO)):
-        StateCache(backbone, LARGE, 12, scratch)
-
-    assert mappings_of(scratch) == []
 
 
 def test_the_disk_space_is_allocated_at_once(

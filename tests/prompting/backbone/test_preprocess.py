@@ -120,30 +120,24 @@ def test_cmyk_is_converted_to_rgb() -> None:
     assert np.abs(pixels(decoded) - [220, 30, 40]).max() <= 4
 
 
-@pytest.mark.parametrize("form", ["PNG", "TIFF", "PPM"])
-def test_sixteen_bits_are_scaled_and_not_clipped(form: str) -> None:
-    levels = np.array([[0, 257, 32896, 65535]], dtype=np.uint16)
-
+@pytest.mark.parametrize(
+    ("form", "levels", "expected"),
+    [
+        *((form, np.array([[0, 257, 32896, 65535]], np.uint16), [0, 1, 128, 255]) for form in ("PNG", "TIFF", "PPM")),
+        ("TIFF", np.array([[-5, 32896, 65535, 1 << 20]], np.int32), [0, 128, 255, 255]),
+        *(
+            ("TIFF", np.array([[0.0, 0.5 * white, white, np.nan]], np.float32), [0, 128, 255, 0])
+            for white in (1.0, 255.0, 65535.0)
+        ),
+    ],
+    ids=["16 bits", "16 bits, TIFF", "16 bits, PPM", "32 bits", "float to 1", "float to 255", "float to 65535"],
+)
+def test_deep_grey_is_scaled_to_its_white_and_not_clipped(
+    form: str, levels: NDArray[np.generic], expected: list[int]
+) -> None:
     decoded = decode(encoded(Image.fromarray(levels), form))
 
-    assert pixels(decoded)[0].tolist() == [[0] * 3, [1] * 3, [128] * 3, [255] * 3]
-
-
-def test_thirty_two_bit_integers_are_scaled_like_sixteen() -> None:
-    levels = np.array([[-5, 32896, 65535, 1 << 20]], dtype=np.int32)
-
-    decoded = decode(encoded(Image.fromarray(levels), "TIFF"))
-
-    assert pixels(decoded)[0, :, 0].tolist() == [0, 128, 255, 255]
-
-
-@pytest.mark.parametrize("white", [1.0, 255.0, 65535.0])
-def test_floating_point_grey_is_scaled_to_its_white(white: float) -> None:
-    levels = np.array([[0.0, 0.5 * white, white, np.nan]], dtype=np.float32)
-
-    decoded = decode(encoded(Image.fromarray(levels), "TIFF"))
-
-    assert pixels(decoded)[0, :, 0].tolist() == [0, 128, 255, 0]
+    assert pixels(decoded)[0].tolist() == [[level] * 3 for level in expected]
 
 
 def test_one_bit_is_black_and_white() -> None:

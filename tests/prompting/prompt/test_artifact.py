@@ -9,6 +9,7 @@ import struct
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
 import torch
@@ -25,12 +26,12 @@ from alacarte.prompting.prompt.artifact import (
     read_prompt,
     write_prompt,
 )
-from alacarte.prompting.prompt.metadata import VARIANTS, PromptMetadata, SettingValue, Variant
+from alacarte.prompting.prompt.metadata import VARIANTS, PromptMetadata, Variant
 from alacarte.prompting.prompt.tensors import PromptTensors, TrainedPrompt
+from tests.prompting.prompt.test_metadata import JSON, METADATA
 
 L, M, D, C, K = 3, 2, 4, 3, 5
 NAMES = ("token", "memory", "head_weight", "head_bias", "prototypes")
-SETTINGS: dict[str, SettingValue] = {"epochs": 80, "rate": 0.1, "augment": True, "note": "é"}
 
 
 def make_prompt(variant: Variant = "deep", **further: torch.Tensor) -> TrainedPrompt:
@@ -46,15 +47,7 @@ def make_prompt(variant: Variant = "deep", **further: torch.Tensor) -> TrainedPr
             prototypes=torch.randn(K, D, generator=random),
             further=further,
         ),
-        PromptMetadata(
-            backbone="0123456789abcdef" * 4,
-            architecture="vit_tiny_patch16_224",
-            size=224,
-            labels=("cat\n", "Äpfel", "犬"),
-            samples=7,
-            seed=2**64 - 1,
-            settings=SETTINGS,
-        ),
+        METADATA,
     )
 
 
@@ -152,7 +145,7 @@ def test_the_same_prompt_is_always_the_same_bytes() -> None:
     turned = replace(
         prompt,
         tensors=replace(prompt.tensors, further=dict(reversed(list(prompt.tensors.further.items())))),
-        metadata=replace(prompt.metadata, settings=dict(reversed(list(SETTINGS.items())))),
+        metadata=replace(prompt.metadata, settings=dict(reversed(list(METADATA.settings.items())))),
     )
 
     written = {prompt_to_bytes(prompt) for _ in range(20)} | {prompt_to_bytes(turned)}
@@ -205,10 +198,7 @@ def test_a_failed_write_leaves_the_old_file_and_nothing_else(tmp_path: Path, mon
     write_prompt(make_prompt("shallow"), path)
     old = path.read_bytes()
 
-    def fail(descriptor: int) -> None:
-        raise OSError(28, "No space left on device")
-
-    monkeypatch.setattr(os, "fsync", fail)
+    monkeypatch.setattr(os, "fsync", Mock(side_effect=OSError(28, "No space left on device")))
     with pytest.raises(OSError, match="No space left"):
         write_prompt(make_prompt(), path)
 
@@ -257,6 +247,7 @@ def test_the_file_has_the_usual_permissions(tmp_path: Path) -> None:
         ({"token": torch.ones(1, D)}, "token has the shape"),
         ({"memory": torch.ones(L, M, D + 1)}, "memory has the shape"),
         ({"memory": torch.ones(L, D)}, "memory has the shape"),
+        ({"memory": torch.ones(L, 65, D)}, "65 tokens a block"),  # all prompts of a pool are padded to the largest
         ({"memory": torch.ones(L, 0, D)}, "memory' cannot have the shape"),
         ({"head_weight": torch.ones(C + 1, D)}, "head_weight has the shape"),
         ({"head_weight": torch.ones(C, D + 1)}, "head_weight has the shape"),
@@ -293,6 +284,7 @@ def test_invalid_tensors_are_not_written(changed: dict[str, object], reason: str
         (with_named(**{"further.a": torch.tensor([-math.inf])}), "'further.a' holds a number"),
         (with_named(memory=torch.ones(L, M, D + 1)), "memory has the shape (3, 2, 5)"),
         (with_named(prototypes=torch.ones(0, D)), "'prototypes' cannot have the shape [0, 4]"),
+        (prompt_to_bytes(make_prompt()) + b"\0", "file not fully covered"),
         (b"", "not a safetensors file"),
         (b"PK\x03\x04", "not a safetensors file"),
         (b"\x80\x04\x95 a pickle, as torch.save would write it", "not a safetensors file"),
@@ -354,10 +346,6 @@ def test_tensors_that_share_their_bytes_are_refused() -> None:
     refusal(join(header | {"further.a": header["token"]}, numbers))
 
 
-def test_bytes_after_the_end_are_refused() -> None:
-    refusal(prompt_to_bytes(make_prompt()) + b"\0")
-
-
 def test_every_truncated_file_is_refused() -> None:
     data = prompt_to_bytes(make_prompt())
 
@@ -393,13 +381,6 @@ def test_removed_and_inserted_bytes_are_read_or_refused(begin: int, end: int, pu
 @given(st.binary(max_size=200))
 def test_random_bytes_are_refused(data: bytes) -> None:
     refusal(data)
-
-
-JSON = st.recursive(
-    st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=5),
-    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=5), inner, max_size=3),
-    max_leaves=6,
-)
 
 
 @given(
@@ -454,12 +435,3 @@ def test_a_pipe_is_refused_without_blocking(tmp_path: Path) -> None:
 
     with pytest.raises(ArtifactInvalid, match="pipe: not a file"):
         read_prompt(tmp_path / "pipe")
-
-
-def test_too_many_memory_tokens_are_refused() -> None:
-    """All prompts of a pool are padded to the largest."""
-    prompt = make_prompt("deep")
-    memory = torch.zeros(2, 65, prompt.tensors.prototypes.shape[1])
-
-    with pytest.raises(ArtifactInvalid, match="65 tokens a block"):
-        prompt_to_bytes(replace(prompt, tensors=replace(prompt.tensors, memory=memory)))

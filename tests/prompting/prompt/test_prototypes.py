@@ -178,26 +178,18 @@ def test_half_precision_points_and_gradients_are_taken() -> None:
     assert not centres.requires_grad
 
 
-@pytest.mark.parametrize("points", [torch.zeros(0, 3), torch.zeros(3, 0), torch.zeros(3), torch.zeros(1, 2, 3)])
-def test_what_are_no_points_is_refused(points: Tensor) -> None:
-    with pytest.raises(PromptingError, match=r"shape \(n, D\)"):
-        kmeans(points, 2, seed=0)
-
-
-@pytest.mark.parametrize("number", [float("nan"), float("inf"), -float("inf")])
-def test_a_number_that_is_not_finite_is_refused(number: float) -> None:
-    with pytest.raises(PromptingError, match="finite"):
-        kmeans(torch.tensor([[0.0], [number]]), 2, seed=0)
-
-
-def test_no_prototypes_are_refused() -> None:
-    with pytest.raises(PromptingError, match="at least 1, not 0"):
-        kmeans(torch.zeros(2, 2), 0, seed=0)
-
-
-def test_a_negative_seed_is_refused() -> None:
-    with pytest.raises(PromptingError, match="-1"):
-        kmeans(torch.zeros(2, 2), 1, seed=-1)
+@pytest.mark.parametrize(
+    ("points", "k", "seed", "reason"),
+    [
+        *((torch.zeros(shape), 2, 0, r"shape \(n, D\)") for shape in [(0, 3), (3, 0), (3,), (1, 2, 3)]),
+        *((torch.tensor([[0.0], [number]]), 2, 0, "finite") for number in (math.nan, math.inf, -math.inf)),
+        (torch.zeros(2, 2), 0, 0, "at least 1, not 0"),
+        (torch.zeros(2, 2), 1, -1, "-1"),
+    ],
+)
+def test_invalid_points_counts_and_seeds_are_refused(points: Tensor, k: int, seed: int, reason: str) -> None:
+    with pytest.raises(PromptingError, match=reason):
+        kmeans(points, k, seed)
 
 
 def test_the_weights_equal_an_example_computed_by_hand() -> None:

@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, get_args
+from unittest.mock import Mock
 from xml.etree.ElementTree import Element
 
 import pytest
@@ -285,10 +286,7 @@ def test_a_failed_write_leaves_the_old_files_and_nothing_else(tmp_path: Path, mo
     write_report(REPORT, tmp_path)
     old = {each.name: each.read_bytes() for each in tmp_path.iterdir()}
 
-    def fail(descriptor: int) -> None:
-        raise OSError(28, "No space left on device")
-
-    monkeypatch.setattr(os, "fsync", fail)
+    monkeypatch.setattr(os, "fsync", Mock(side_effect=OSError(28, "No space left on device")))
     with pytest.raises(OSError, match="No space left"):
         write_report(replace(REPORT, title="new"), tmp_path)
 
@@ -300,7 +298,6 @@ import os, signal, sys
 from dataclasses import replace
 from pathlib import Path
 from tests.trainer.study.fixtures import EXAMPLE_REPORT as REPORT
-from trainer.study.report.formatting import label_paper
 from trainer.study.report.write import write_report
 left = int(sys.argv[2])
 def fsync(descriptor):
