@@ -44,9 +44,7 @@ def _fetch(url: str) -> bytes:
     try:
         with (
             httpx.Client(timeout=STEP_TIMEOUT_S, follow_redirects=False) as client,
-            client.stream(
-                "GET", url, headers={"Accept": "application/json", "Accept-Encoding": "identity"}
-            ) as response,
+            client.stream("GET", url, headers=HEADERS) as response,
         ):
             if response.status_code != httpx.codes.OK:
                 raise InvalidKeySet(f"the response status is {response.status_code}")

@@ -13,6 +13,7 @@ from registry.storage.scratch import ScratchSpace
 from service.app import create_app
 from service.server import make_server
 from service.settings import ServiceSettings
+from tests.servers.processes import wait_until
 from tests.service.deployment import Deployment
 
 START_SECONDS = 30.0
@@ -41,22 +42,12 @@ def run_deployment(settings: ServiceSettings) -> Iterator[Deployment]:
 @contextmanager
 def serve(settings: ServiceSettings) -> Iterator[str]:
     """Yield the URL of a running service; drain and stop it at the end."""
-    has_ended = threading.Event()
     settings = settings.model_copy(update={"host": "127.0.0.1", "port": 0, "drain_s": 10})
     server = make_server(create_app(settings), settings)
-
-    def run() -> None:
-        try:
-            server.run()
-        finally:
-            has_ended.set()
-
-    thread = threading.Thread(target=run, name="service")
+    thread = threading.Thread(target=server.run, name="service")
     thread.start()
     try:
-        for _ in range(int(START_SECONDS / 0.01)):
-            if server.started or has_ended.wait(0.01):
-                break
+        wait_until(lambda: server.started or not thread.is_alive(), "the start", wait_s=START_SECONDS)
         assert server.started, "the service did not start"
         port = server.servers[0].sockets[0].getsockname()[1]
         yield f"http://127.0.0.1:{port}"

@@ -10,6 +10,7 @@ import pytest
 from registry.errors import DatabaseUnreachable
 from service.concurrency import ThreadPool, UploadPool
 from service.errors import Busy
+from tests.service.engine.fixtures import until
 
 pytestmark = pytest.mark.anyio
 
@@ -31,12 +32,6 @@ class BlockingWork:
         return "done"
 
 
-async def until_begun(work: BlockingWork, count: int) -> None:
-    async with asyncio.timeout(30):
-        while work.begun < count:
-            await asyncio.sleep(0)
-
-
 async def run_everything_else() -> None:
     """Let all other tasks and threads do what they can do now."""
     for _ in range(50):
@@ -45,12 +40,12 @@ async def run_everything_else() -> None:
 
 async def test_cancelled_tasks_do_not_free_their_threads() -> None:
     pool, work = ThreadPool(THREADS), BlockingWork()
-    for count in range(1, THREADS + 1):
-        cancelled = asyncio.create_task(pool.run(work))
-        await until_begun(work, count)
-        cancelled.cancel()
+    cancelled = [asyncio.create_task(pool.run(work)) for _ in range(THREADS)]
+    await until(lambda: work.begun == THREADS)
+    for task in cancelled:
+        task.cancel()
         with pytest.raises(asyncio.CancelledError):
-            await cancelled
+            await task
 
     following = [asyncio.create_task(pool.run(work)) for _ in range(3)]
     await run_everything_else()
@@ -58,16 +53,14 @@ async def test_cancelled_tasks_do_not_free_their_threads() -> None:
     assert work.begun == THREADS
     work.may_end.set()
     assert await asyncio.gather(*following) == ["done"] * 3
-    async with asyncio.timeout(10):  # the abandoned ones may be the last to end
-        while work.ended < THREADS + 3:
-            await asyncio.sleep(0.001)
+    await until(lambda: work.ended == THREADS + 3)  # the abandoned ones may be the last to end
 
 
 @pytest.mark.parametrize("abandon", [False, True])
 async def test_work_that_is_cancelled_in_the_queue_is_never_begun(abandon: bool) -> None:
     pool, work = ThreadPool(1), BlockingWork()
     first, second, third = (asyncio.create_task(pool.run(work, abandon_on_cancel=abandon)) for _ in range(3))
-    await until_begun(work, 1)
+    await until(lambda: work.begun >= 1)
     await run_everything_else()
 
     second.cancel()
@@ -90,7 +83,7 @@ async def test_a_cancelled_scope_waits_for_the_work() -> None:
 
     scopes: list[anyio.CancelScope] = []
     running = asyncio.create_task(run_in_scope())
-    await until_begun(work, 1)
+    await until(lambda: work.begun >= 1)
     scopes[0].cancel()
     await run_everything_else()
     assert not running.done()
@@ -106,7 +99,7 @@ async def test_abandoned_work_keeps_its_thread() -> None:
     with anyio.CancelScope() as scope:
         async with anyio.create_task_group() as group:
             group.start_soon(lambda: pool.run(work, abandon_on_cancel=True))
-            await until_begun(work, 1)
+            await until(lambda: work.begun >= 1)
             scope.cancel()
 
     following = asyncio.create_task(pool.run(work))
@@ -117,23 +110,14 @@ async def test_abandoned_work_keeps_its_thread() -> None:
     assert await following == "done"
 
 
-async def test_an_error_of_the_work_is_raised() -> None:
-    pool = ThreadPool(1)
-
+@pytest.mark.parametrize("error", [KeyError, TimeoutError])  # a timeout of the work is not one of the database
+@pytest.mark.parametrize("timeout_s", [None, 30.0])
+async def test_an_error_of_the_work_is_raised(error: type[Exception], timeout_s: float | None) -> None:
     def fail() -> None:
-        raise KeyError("x")
+        raise error("x")
 
-    for timeout_s in (None, 30.0):
-        with pytest.raises(KeyError):
-            await pool.run(fail, timeout_s=timeout_s)
-
-
-async def test_a_timeout_of_the_work_itself_is_not_a_timeout_of_the_database() -> None:
-    def time_out() -> None:
-        raise TimeoutError("x")
-
-    with pytest.raises(TimeoutError, match="x"):
-        await ThreadPool(1).run(time_out, timeout_s=30)
+    with pytest.raises(error, match="x"):
+        await ThreadPool(1).run(fail, timeout_s=timeout_s)
 
 
 async def test_work_is_abandoned_after_its_timeout() -> None:
@@ -150,8 +134,7 @@ async def test_an_upload_pool_refuses_at_once_what_exceeds_its_threads() -> None
     pool, work = UploadPool(2), BlockingWork()
 
     burst = [asyncio.ensure_future(pool.run(user, work)) for user in USERS]
-    while sum(one.done() for one in burst) < 4:  # refusals do not wait for running uploads
-        await asyncio.sleep(0)
+    await until(lambda: sum(one.done() for one in burst) == 4)  # refusals do not wait for running uploads
     work.may_end.set()
     results = await asyncio.gather(*burst, return_exceptions=True)
 
@@ -162,7 +145,7 @@ async def test_an_upload_pool_refuses_at_once_what_exceeds_its_threads() -> None
 async def test_one_user_has_at_most_half_of_the_upload_threads(threads: int, per_user: int) -> None:
     pool, work = UploadPool(threads), BlockingWork()
     running = [asyncio.ensure_future(pool.run(USERS[0], work)) for _ in range(per_user)]
-    await until_begun(work, per_user)
+    await until(lambda: work.begun >= per_user)
 
     with pytest.raises(Busy, match="too many uploads"):
         await pool.run(USERS[0], work)

@@ -3,6 +3,7 @@
 import os
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -41,33 +42,27 @@ def count_page_faults(allocation: str) -> int:
     return int(process.stdout or pytest.fail(process.stderr))
 
 
-@pytest.mark.parametrize(("given", "expected"), [(None, "256"), ("9", "9")])
-def test_the_kernel_cache_is_limited_unless_the_operator_sets_its_size(
-    given: str | None, expected: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.delenv(CAPACITY, raising=False)
-    if given is not None:
-        monkeypatch.setenv(CAPACITY, given)
-
-    limit_kernel_cache()
-
-    assert os.environ.pop(CAPACITY) == expected
-
-
 @pytest.mark.parametrize(
-    ("given", "expected"), [({}, str(SPIN_COUNT)), ({SPINNING: "9"}, "9"), ({WAITING: "passive"}, None)]
+    ("limit", "given", "name", "expected"),
+    [
+        (limit_kernel_cache, {}, CAPACITY, "256"),
+        (limit_kernel_cache, {CAPACITY: "9"}, CAPACITY, "9"),
+        (limit_openmp_spinning, {}, SPINNING, str(SPIN_COUNT)),
+        (limit_openmp_spinning, {SPINNING: "9"}, SPINNING, "9"),
+        (limit_openmp_spinning, {WAITING: "passive"}, SPINNING, None),
+    ],
 )
-def test_openmp_threads_spin_briefly_unless_the_operator_sets_how_they_wait(
-    given: dict[str, str], expected: str | None, monkeypatch: pytest.MonkeyPatch
+def test_the_environment_is_tuned_unless_the_operator_has_set_it(
+    limit: Callable[[], None], given: dict[str, str], name: str, expected: str | None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    for name in (SPINNING, WAITING):
-        monkeypatch.delenv(name, raising=False)
-    for name, value in given.items():
-        monkeypatch.setenv(name, value)
+    for variable in (CAPACITY, SPINNING, WAITING):
+        monkeypatch.delenv(variable, raising=False)
+    for variable, value in given.items():
+        monkeypatch.setenv(variable, value)
 
-    limit_openmp_spinning()
+    limit()
 
-    assert os.environ.pop(SPINNING, None) == expected
+    assert os.environ.pop(name, None) == expected
 
 
 def test_the_process_is_prepared_before_torch_reads_its_environment(sqlite_template: Path, tmp_path: Path) -> None:

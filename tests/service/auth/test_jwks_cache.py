@@ -18,13 +18,15 @@ from service.auth.jwks_fetch import MAX_BYTES, fetch_key_set
 from service.errors import IssuerKeysUnavailable
 from tests.service.auth.issuer_fixture import DISCOVERY, LocalIssuer, jwk_of, new_key, run_issuer
 
+pytestmark = pytest.mark.anyio
+
 ALLOWED = ("RS256", "ES256", "EdDSA")
 REFRESH_SECONDS = 30.0
 KEY = jwk_of(new_key("EdDSA"), "one")
 
 
-def key_set(*kids: str) -> KeySet:
-    return parse_key_set(json.dumps({"keys": [{**KEY, "kid": kid} for kid in kids]}).encode(), ALLOWED)
+def parse(*keys: Any) -> KeySet:  # Any: of JSON
+    return parse_key_set(json.dumps({"keys": keys}).encode(), ALLOWED)
 
 
 class CacheHarness:
@@ -40,13 +42,12 @@ class CacheHarness:
         self.fetches += 1
         if not self.kids:
             raise InvalidKeySet("unreachable")
-        return key_set(*self.kids)
+        return parse(*({**KEY, "kid": kid} for kid in self.kids))
 
     async def has(self, kid: str) -> bool:
         return await self.cache.find(kid, "EdDSA") is not None
 
 
-@pytest.mark.anyio
 async def test_known_keys_are_not_fetched_again() -> None:
     cache = CacheHarness("one", "two")
     for _ in range(10):
@@ -55,7 +56,6 @@ async def test_known_keys_are_not_fetched_again() -> None:
     assert cache.fetches == 1
 
 
-@pytest.mark.anyio
 async def test_unknown_keys_trigger_a_fetch_once_per_interval() -> None:
     cache = CacheHarness("one")
     assert await cache.has("one")
@@ -65,7 +65,6 @@ async def test_unknown_keys_trigger_a_fetch_once_per_interval() -> None:
     assert cache.fetches <= 11
 
 
-@pytest.mark.anyio
 async def test_concurrent_requests_fetch_once() -> None:
     cache = CacheHarness("one")
     results: list[bool] = []
@@ -80,7 +79,6 @@ async def test_concurrent_requests_fetch_once() -> None:
     assert cache.fetches == 1
 
 
-@pytest.mark.anyio
 async def test_a_rotated_key_is_replaced_after_the_interval() -> None:
     cache = CacheHarness("one")
     assert await cache.has("one")
@@ -91,7 +89,6 @@ async def test_a_rotated_key_is_replaced_after_the_interval() -> None:
     assert not await cache.has("one")
 
 
-@pytest.mark.anyio
 async def test_a_withdrawn_key_is_dropped_when_the_keys_are_stale() -> None:
     cache = CacheHarness("one")
     assert await cache.has("one")
@@ -101,7 +98,6 @@ async def test_a_withdrawn_key_is_dropped_when_the_keys_are_stale() -> None:
     assert not await cache.has("one")
 
 
-@pytest.mark.anyio
 async def test_keys_stay_while_the_issuer_is_unreachable_and_fetches_stay_rare() -> None:
     cache = CacheHarness("one")
     assert await cache.has("one")
@@ -113,7 +109,6 @@ async def test_keys_stay_while_the_issuer_is_unreachable_and_fetches_stay_rare()
     assert cache.fetches == 2
 
 
-@pytest.mark.anyio
 async def test_before_the_first_fetch_no_key_is_accepted_or_refused() -> None:
     cache = CacheHarness()
     for _ in range(100):
@@ -142,20 +137,18 @@ UNUSABLE_KEYS: dict[str, Any] = {
 @pytest.mark.parametrize("name", UNUSABLE_KEYS)
 def test_a_set_without_a_usable_key_is_invalid(name: str) -> None:
     with pytest.raises(InvalidKeySet, match="no key of the set"):
-        parse_key_set(json.dumps({"keys": [UNUSABLE_KEYS[name]]}).encode(), ALLOWED)
+        parse(UNUSABLE_KEYS[name])
 
 
 def test_unusable_keys_are_skipped() -> None:
-    keys = parse_key_set(json.dumps({"keys": [*UNUSABLE_KEYS.values(), KEY]}).encode(), ALLOWED)
+    keys = parse(*UNUSABLE_KEYS.values(), KEY)
 
     assert keys.find("one", "EdDSA") is not None
     assert keys.find("one", "RS256") is None
 
 
 def test_a_set_is_truncated_at_the_maximum() -> None:
-    document = {"keys": [{**KEY, "kid": str(number)} for number in range(MAX_KEYS + 50)]}
-
-    assert len(parse_key_set(json.dumps(document).encode(), ALLOWED)) == MAX_KEYS
+    assert len(parse(*({**KEY, "kid": str(number)} for number in range(MAX_KEYS + 50)))) == MAX_KEYS
 
 
 @given(
@@ -167,10 +160,9 @@ def test_other_bytes_are_not_a_key_set(document: bytes) -> None:
 
 
 def test_a_key_verifies_its_own_algorithm_only() -> None:
-    made = {"RS256": new_key("RS256"), "ES256": new_key("ES256"), "EdDSA": new_key("EdDSA")}
-    keys = parse_key_set(json.dumps({"keys": [jwk_of(key, name) for name, key in made.items()]}).encode(), ALLOWED)
+    keys = parse(*(jwk_of(new_key(name), name) for name in ALLOWED))
 
-    for kid in made:
+    for kid in ALLOWED:
         assert [name for name in sorted(ASYMMETRIC) if keys.find(kid, name)] == [kid]
 
 
@@ -209,7 +201,14 @@ def test_a_bad_response_brings_no_keys(answer: str, path: str, issuer: LocalIssu
 
 @pytest.mark.parametrize(
     "document",
-    [b"[]", b"no JSON", b'{"issuer": "x"}', b'{"issuer": "%s"}', b'{"issuer": "%s", "jwks_uri": "http://x.example"}'],
+    [
+        b"[]",
+        b"no JSON",
+        b'{"issuer": "x"}',
+        b'{"issuer": "https://other.example", "jwks_uri": "%s/keys"}',
+        b'{"issuer": "%s"}',
+        b'{"issuer": "%s", "jwks_uri": "http://x.example"}',
+    ],
 )
 def test_an_invalid_discovery_document_brings_no_keys(document: bytes, issuer: LocalIssuer) -> None:
     issuer.answers[DISCOVERY] = (200, document.replace(b"%s", issuer.url.encode()))

@@ -10,7 +10,7 @@ import pytest
 from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 
 from tests.servers.processes import wait_until
-from tests.service.auth.issuer_fixture import AUDIENCE, DISCOVERY, LocalIssuer, by_hand, jwk_of, new_key, run_issuer
+from tests.service.auth.issuer_fixture import AUDIENCE, LocalIssuer, by_hand, jwk_of, new_key, run_issuer
 from tests.service.conftest import MakeDeployment
 from tests.service.deployment import GARBAGE, Deployment
 from tests.service.prediction.fixtures import after_each_read
@@ -29,15 +29,16 @@ def issuer() -> Iterator[LocalIssuer]:
 
 @pytest.fixture(scope="module")
 def trusting(issuer: LocalIssuer, make_deployment: MakeDeployment) -> Deployment:
-    """A deployment that accepts the issuer's JWTs, with a subject for its user."""
-    deployment = make_deployment(oidc_issuer=issuer.url, oidc_audience=AUDIENCE, oidc_refresh_s=1, oidc_leeway_s=0)
-    bind(deployment, "user", SUBJECT)
-    return deployment
+    return trust(make_deployment, issuer, oidc_refresh_s=1, oidc_leeway_s=0)
 
 
-def bind(deployment: Deployment, who: str, subject: str) -> None:
-    answer = deployment.request("admin", "PUT", f"/users/{deployment.users[who]}/subject", json={"subject": subject})
+def trust(make_deployment: MakeDeployment, issuer: LocalIssuer, **settings: Any) -> Deployment:
+    """Return a deployment that accepts the issuer's JWTs, with a subject for its user."""
+    deployment = make_deployment(oidc_issuer=issuer.url, oidc_audience=AUDIENCE, **settings)
+    path, binding = f"/users/{deployment.users['user']}/subject", {"subject": SUBJECT}
+    answer = deployment.request("admin", "PUT", path, json=binding)
     assert answer.status_code == 200, answer.text
+    return deployment
 
 
 def status(deployment: Deployment, text: str, path: str = "/users/me") -> int:
@@ -66,7 +67,7 @@ def test_our_own_tokens_stay_valid(trusting: Deployment) -> None:
 
 
 Forge = Callable[[LocalIssuer], str]
-PAST, FUTURE = -3600, 3600
+PAST, FUTURE = -36_000, 36_000  # hours, because the forgeries are described when the module is imported
 
 
 def _pem(issuer: LocalIssuer) -> bytes:
@@ -81,8 +82,12 @@ def _claimed(**changed: Any) -> Forge:
     return lambda issuer: issuer.sign(issuer.claims(SUBJECT, **changed), "rsa")
 
 
-def _headed(**headers: Any) -> Forge:
-    return lambda issuer: issuer.sign(issuer.claims(SUBJECT), "rsa", **headers)
+def _headed(by: str = "rsa", **headers: Any) -> Forge:
+    return lambda issuer: issuer.sign(issuer.claims(SUBJECT), by, **headers)
+
+
+def _hmac_signed(algorithm: str, secret: Callable[[LocalIssuer], bytes]) -> Forge:
+    return lambda issuer: by_hand({"alg": algorithm, "kid": "rsa"}, issuer.claims(SUBJECT), secret(issuer))
 
 
 def _with_own_key(issuer: LocalIssuer) -> str:
@@ -96,53 +101,45 @@ def _with_other_signature(issuer: LocalIssuer) -> str:
 
 
 FORGERIES: dict[str, Forge] = {
-    "expired": lambda issuer: issuer.sign(issuer.claims(SUBJECT, iat=_in(PAST), exp=_in(-1)), "rsa"),
+    "expired": _claimed(iat=_in(PAST), exp=_in(-1)),
     "never expiring": _claimed(exp=None),
     "expiring at no time": _claimed(exp="soon"),
-    "not yet valid": lambda issuer: issuer.sign(issuer.claims(SUBJECT, nbf=_in(FUTURE)), "rsa"),
-    "issued tomorrow": lambda issuer: issuer.sign(issuer.claims(SUBJECT, iat=_in(FUTURE)), "rsa"),
+    "not yet valid": _claimed(nbf=_in(FUTURE)),
+    "issued tomorrow": _claimed(iat=_in(FUTURE)),
     "for another audience": _claimed(aud="somebody-else"),
     "for nobody": _claimed(aud=None),
     "for a list of others": _claimed(aud=["a", "b"]),
     "of another issuer": _claimed(iss="https://evil.example"),
-    "of an issuer whose name begins alike": lambda issuer: issuer.sign(
-        issuer.claims(SUBJECT, iss=f"{issuer.url}/"), "rsa"
-    ),
+    "of an issuer whose name begins alike": lambda issuer: _claimed(iss=f"{issuer.url}/")(issuer),
     "of no issuer": _claimed(iss=None),
     "of no subject": _claimed(sub=None),
     "of an empty subject": _claimed(sub=""),
     "of an endless subject": _claimed(sub="s" * 256),
     "of a subject with a NUL": _claimed(sub="a\0b"),
     "of a subject that no encoding has": _claimed(sub="\ud800"),
-    "of a subject nobody is bound to": lambda issuer: issuer.sign(issuer.claims("a stranger"), "rsa"),
-    "of a subject in other letters": lambda issuer: issuer.sign(issuer.claims(SUBJECT.upper()), "rsa"),
-    "of a user's name": lambda issuer: issuer.sign(issuer.claims("user"), "rsa"),
+    "of a subject nobody is bound to": _claimed(sub="a stranger"),
+    "of a subject in other letters": _claimed(sub=SUBJECT.upper()),
+    "of a user's name": _claimed(sub="user"),
     "signed by nobody": lambda issuer: by_hand({"alg": "none", "kid": "rsa"}, issuer.claims(SUBJECT), None),
     "signed by nobody, in capitals": lambda issuer: by_hand({"alg": "NONE"}, issuer.claims(SUBJECT), b""),
-    "signed by the public key as a secret": lambda issuer: by_hand(
-        {"alg": "HS256", "kid": "rsa"}, issuer.claims(SUBJECT), _pem(issuer)
-    ),
-    "signed by an algorithm that is not allowed": lambda issuer: by_hand(
-        {"alg": "RS512", "kid": "rsa"}, issuer.claims(SUBJECT), b"x"
-    ),
-    "signed by another key of that name": lambda issuer: issuer.sign(issuer.claims(SUBJECT), "rsa", new_key("RS256")),
+    "signed by the public key as a secret": _hmac_signed("HS256", _pem),
+    "signed by an algorithm that is not allowed": _hmac_signed("RS512", lambda _: b"x"),
+    "signed by another key of that name": _headed(key=new_key("RS256")),
     "signed by a key that it brings along": _with_own_key,
-    "signed by one key and named for another": lambda issuer: issuer.sign(issuer.claims(SUBJECT), "rsa", kid="ec"),
+    "signed by one key and named for another": _headed(kid="ec"),
     "of an unknown key": _headed(kid="unknown"),
-    "of a key without a name, where there are several": lambda issuer: issuer.sign(
-        issuer.claims(SUBJECT), "ec", kid=None
-    ),
+    "of a key without a name, where there are several": _headed("ec", kid=None),
     "with a critical extension": _headed(crit=["exp"], exp=1),
     "with an empty critical extension": lambda _: by_hand({"alg": "RS256", "crit": []}, {}, b"x"),
     "for another purpose": _headed(typ="logout+jwt"),
     "with another's signature": _with_other_signature,
-    "huge": lambda issuer: issuer.sign(issuer.claims(SUBJECT, more="x" * 10_000), "rsa"),
+    "huge": _claimed(more="x" * 10_000),
     "nothing but dots": lambda _: "..",
     "three letters": lambda _: "a.b.c",
     "no JSON": lambda _: "eyJ.eyJ.eyJ",
     "deeply nested": lambda _: by_hand({"alg": "RS256", "kid": "rsa"}, {}, b"x").replace("eyJ", "W1tb" * 900, 1),
     "encrypted": lambda _: "eyJhbGciOiJSU0EtT0FFUCJ9.a.b.c.d",
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize("forgery", FORGERIES)
@@ -213,8 +210,7 @@ def test_a_new_key_is_accepted_beside_the_old_one(issuer: LocalIssuer, trusting:
 def test_a_flood_of_unknown_keys_does_not_cause_a_flood_of_fetches(
     issuer: LocalIssuer, make_deployment: MakeDeployment
 ) -> None:
-    deployment = make_deployment(oidc_issuer=issuer.url, oidc_audience=AUDIENCE, oidc_refresh_s=3600)
-    bind(deployment, "user", SUBJECT)
+    deployment = trust(make_deployment, issuer, oidc_refresh_s=3600)
     assert status(deployment, issuer.sign(issuer.claims(SUBJECT), "rsa")) == 200
     requests = len(issuer.requests)
 
@@ -230,8 +226,7 @@ def test_keys_stay_while_the_issuer_is_down_and_without_keys_no_jwt_is_accepted(
     with run_issuer() as issuer:
         issuer.add_key("only", "RS256")
         issuer.is_up = False
-        deployment = make_deployment(oidc_issuer=issuer.url, oidc_audience=AUDIENCE, oidc_refresh_s=1)
-        bind(deployment, "user", SUBJECT)
+        deployment = trust(make_deployment, issuer, oidc_refresh_s=1)
         text = issuer.sign(issuer.claims(SUBJECT), "only")
 
         refused = deployment.request(text, "GET", "/users/me")
@@ -255,22 +250,11 @@ def test_keys_from_a_file_need_no_request(make_deployment: MakeDeployment, tmp_p
         issuer.add_key("only", "EdDSA")
         file = tmp_path / "keys.json"
         file.write_bytes(issuer.key_set())
-        deployment = make_deployment(oidc_issuer=issuer.url, oidc_audience=AUDIENCE, oidc_keys=str(file))
-        bind(deployment, "user", SUBJECT)
+        deployment = trust(make_deployment, issuer, oidc_keys=str(file))
 
         nameless = issuer.sign(issuer.claims(SUBJECT), "only", kid=None)
         assert status(deployment, nameless) == 200
         assert issuer.requests == []
-
-
-def test_a_discovery_document_of_another_issuer_brings_no_keys(make_deployment: MakeDeployment) -> None:
-    with run_issuer() as issuer:
-        issuer.add_key("only", "EdDSA")
-        issuer.answers[DISCOVERY] = (200, b'{"issuer": "https://other.example", "jwks_uri": "%s/keys"}' % b"http://x")
-        deployment = make_deployment(oidc_issuer=issuer.url, oidc_audience=AUDIENCE)
-        bind(deployment, "user", SUBJECT)
-
-        assert status(deployment, issuer.sign(issuer.claims(SUBJECT), "only")) == 503
 
 
 def test_without_an_issuer_no_jwt_is_accepted(deployment: Deployment, issuer: LocalIssuer) -> None:

@@ -13,12 +13,18 @@ NAME = "<img src=x onerror=alert('owned')>"  # of a task, which has no slash
 HOSTILE = "<img src=x onerror=\"alert('owned')\"><script>alert('owned')</script>"
 
 
-def test_a_user_is_created_and_signs_in_with_the_token_that_is_shown_once(tab: ConsoleTab) -> None:
+def create(tab: ConsoleTab, kind: str, button: str = "Create") -> str:
+    """Create something of this kind on the admin page, as an admin, and return its name."""
     page = tab.sign_in("admin", "/#/admin")
-    name = tab.deployment.new_name("guest")
-    page.get_by_role("button", name="Create a user").click()
+    name = tab.deployment.new_name(kind)
+    page.get_by_role("button", name=f"Create a {kind}").click()
     tab.dialog().get_by_label("Name", exact=True).fill(name)
-    tab.dialog().get_by_role("button", name="Create", exact=True).click()
+    tab.dialog().get_by_role("button", name=button, exact=True).click()
+    return name
+
+
+def test_a_user_is_created_and_signs_in_with_the_token_that_is_shown_once(tab: ConsoleTab) -> None:
+    page, name = tab.page, create(tab, "user")
 
     expect(tab.dialog()).to_contain_text(f"Tokens of {name}")
     tab.dialog().get_by_label("Purpose").fill("the phone")
@@ -35,26 +41,18 @@ def test_a_user_is_created_and_signs_in_with_the_token_that_is_shown_once(tab: C
 
 
 def test_a_release_is_created_and_shown(tab: ConsoleTab) -> None:
-    page = tab.sign_in("admin", "/#/admin")
-    name = tab.deployment.new_name("release")
-    page.get_by_role("button", name="Create a release").click()
-    tab.dialog().get_by_label("Name", exact=True).fill(name)
-    tab.dialog().get_by_role("button", name="Create", exact=True).click()
+    name = create(tab, "release")
 
-    page.get_by_role("button", name=f"Show the release {name}").click()
+    tab.page.get_by_role("button", name=f"Show the release {name}").click()
 
     expect(tab.dialog().locator("tbody tr")).not_to_have_count(0)
     expect(tab.dialog()).to_contain_text("prompt")
 
 
 def test_a_task_is_created_and_deleted(tab: ConsoleTab) -> None:
-    page = tab.sign_in("admin", "/#/admin")
-    name = tab.deployment.new_name("task")
-    page.get_by_role("button", name="Create a task").click()
-    tab.dialog().get_by_label("Name", exact=True).fill(name)
-    tab.dialog().get_by_role("button", name="Create the task").click()
+    name = create(tab, "task", "Create the task")
 
-    remove = page.get_by_role("button", name=f"Delete the task {name}")
+    remove = tab.page.get_by_role("button", name=f"Delete the task {name}")
     expect(remove).to_be_visible()
     remove.click()
     tab.dialog().get_by_role("button", name="Delete the task").click()

@@ -8,7 +8,7 @@ import pytest
 from playwright.sync_api import FilePayload, Locator, expect
 
 from tests.service.console.browser import ConsoleTab
-from tests.service.deployment import TASK, Deployment, picture
+from tests.service.deployment import Deployment, picture
 
 DISPATCH_FILE = """
 ([kind, target, bytes, name]) => {
@@ -39,9 +39,7 @@ def best(item: Locator) -> str:
 @pytest.mark.parametrize(("kind", "target"), [("drop", "#drop"), ("paste", "body")])
 def test_a_dropped_or_pasted_picture_is_predicted(tab: ConsoleTab, kind: str, target: str) -> None:
     page = tab.sign_in("user")
-    response = tab.deployment.request(
-        "user", "POST", "/predict", files={"image": picture(3)}, data={"task": TASK}
-    ).json()
+    response = tab.deployment.predict(image=picture(3)).json()
 
     page.evaluate(DISPATCH_FILE, [kind, target, base64.b64encode(picture(3)).decode(), "cat.png"])
 
@@ -75,8 +73,7 @@ def test_unticking_a_source_predicts_without_it(tab: ConsoleTab, other: UUID) ->
 
     expect(item.locator(".based-on")).to_contain_text("Based on 1 source")
     alone = tab.scores(item)
-    form = {"task": TASK, "sources": str(tab.deployment.source)}
-    response = tab.deployment.request("user", "POST", "/predict", files={"image": picture(3)}, data=form).json()
+    response = tab.deployment.predict(image=picture(3), sources=str(tab.deployment.source)).json()
     assert list(alone) == [scored["label"] for scored in response["results"][0]["labels"]]
     assert alone != both
     assert "emu" in both
@@ -111,9 +108,7 @@ def test_an_unreadable_file_shows_the_services_message(tab: ConsoleTab) -> None:
         [FilePayload(name="note.txt", mimeType="text/plain", buffer=b"no picture")]
     )
 
-    response = tab.deployment.request(
-        "user", "POST", "/predict", files={"image": b"no picture"}, data={"task": TASK}
-    ).json()
+    response = tab.deployment.predict(image=b"no picture").json()
     expect(page.locator("#pictures").get_by_role("alert")).to_contain_text(response["title"])
     expect(page.locator("#pictures")).to_contain_text(response["detail"], ignore_case=True)
     expect(page.locator("#pictures")).to_contain_text("This browser cannot show this file.")

@@ -79,8 +79,7 @@ def test_a_grant_is_given_and_revoked(tab: ConsoleTab) -> None:
 
 def test_a_forgotten_source_leaves_the_list_and_its_receipt_is_offered(tab: ConsoleTab, tmp_path: Path) -> None:
     deployment = tab.deployment
-    source = deployment.add_source()
-    deployment.publish(source, seed=9)
+    source = deployment.add_source(seeds=[9])
     name = deployment.request("owner", "GET", f"/sources/{source}").json()["name"]
     page = tab.sign_in("owner")
     tab.row(source).get_by_role("button").click()
@@ -114,9 +113,8 @@ def test_one_picture_is_forgotten_and_its_shard_is_trained_again(tab: ConsoleTab
     deployment = tab.deployment
     params = {"task": TASK, "name": deployment.new_name("upload")}
     headers = {"Content-Type": "application/zip"}
-    source = deployment.request("owner", "POST", "/sources", params=params, content=archive(), headers=headers).json()[
-        "source_id"
-    ]
+    uploaded = deployment.request("owner", "POST", "/sources", params=params, content=archive(), headers=headers)
+    source = uploaded.json()["source_id"]
     make_worker(deployment.registry, backbone()).run(Event(), once=True)
     tab.sign_in("owner")
     tab.row(source).get_by_role("button").click()

@@ -18,9 +18,9 @@ def load(harness: EngineHarness, prompt: UsablePrompt) -> LoadedPrompt:
     return LoadedPrompt(prompt.digest, ready, stored.metadata.labels, stored.tensors.prototypes, {prompt.id: prompt})
 
 
-def load_wide(harness: EngineHarness, source: int = 50) -> LoadedPrompt:
-    """A prompt that is wider than the default slots."""
-    return load(harness, harness.add(small_prompt(harness.backbone, seed=50, memory=12), source=source))
+def load_wide(harness: EngineHarness) -> LoadedPrompt:
+    """A prompt of source 50 that is wider than the default slots."""
+    return load(harness, harness.add(small_prompt(harness.backbone, seed=50, memory=12), source=50))
 
 
 def owner_of(prompt: LoadedPrompt) -> UsablePrompt:
@@ -37,11 +37,15 @@ def request(*prompts: LoadedPrompt) -> tuple[list[str], dict[str, LoadedPrompt]]
     return [prompt.digest for prompt in prompts], {prompt.digest: prompt for prompt in prompts}
 
 
-def use(cache: PromptCache, *prompts: LoadedPrompt) -> BatchPlacement:
-    """Place and release a batch of one picture."""
-    placement = cache.place([request(*prompts)])
+def place_and_release(cache: PromptCache, *requests: tuple[list[str], dict[str, LoadedPrompt]]) -> BatchPlacement:
+    placement = cache.place(requests)
     cache.release(placement)
     return placement
+
+
+def use(cache: PromptCache, *prompts: LoadedPrompt) -> BatchPlacement:
+    """Place and release a batch of one picture."""
+    return place_and_release(cache, request(*prompts))
 
 
 def cached(cache: PromptCache, prompts: Sequence[LoadedPrompt]) -> list[int]:
@@ -63,13 +67,11 @@ def is_cleared(cache: PromptCache, prompt: CachedPrompt) -> bool:
 def has_own_numbers(placement: BatchPlacement, prompt: LoadedPrompt) -> bool:
     """Whether the prompt's slot holds its keys and values."""
     slot = placement.prompts[prompt.digest].slot_index
-    found = torch.stack([placement.pool.keys[:, slot], placement.pool.values[:, slot]], dim=1)
     assert prompt.ready.keys_values is not None
-    return torch.equal(found, prompt.ready.keys_values)
+    stored = torch.stack([placement.pool.keys[:, slot], placement.pool.values[:, slot]], dim=1)
+    return torch.equal(stored, prompt.ready.keys_values)
 
 
 def is_intact(cache: PromptCache, prompt: LoadedPrompt) -> bool:
     """Whether the prompt is cached with its own numbers."""
-    placement = cache.place([([prompt.digest], {})])
-    cache.release(placement)
-    return has_own_numbers(placement, prompt)
+    return has_own_numbers(place_and_release(cache, ([prompt.digest], {})), prompt)

@@ -59,22 +59,27 @@ class WaitingWorker:
     """A worker that waits for its batch in a thread."""
 
     def __init__(self, queue: BatchQueue, worker: int) -> None:
-        self.batch: Batch | None = None
+        self._batch: Batch | None = None
         self._thread = threading.Thread(target=self._take, args=(queue, worker), daemon=True)
         self._thread.start()
 
     def _take(self, queue: BatchQueue, worker: int) -> None:
-        self.batch = queue.take(worker)
+        self._batch = queue.take(worker)
 
-    def has_ended(self, within_s: float = 30) -> bool:
-        self._thread.join(within_s)
-        return not self._thread.is_alive()
+    def is_waiting(self) -> bool:
+        """Return whether the worker still waits, after it has had time to take what it must not."""
+        self._thread.join(0.1)
+        return self._thread.is_alive()
+
+    def batch(self) -> Batch | None:
+        self._thread.join(30)
+        assert not self._thread.is_alive()
+        return self._batch
 
 
 def start_waiting(queue: BatchQueue, worker: int) -> WaitingWorker:
-    """A worker that has had time to take what it must not."""
     waiting = WaitingWorker(queue, worker)
-    assert not waiting.has_ended(within_s=0.1)
+    assert waiting.is_waiting()
     return waiting
 
 
@@ -93,16 +98,15 @@ def test_idle_workers_share_the_waiting_jobs_and_a_single_idle_one_takes_its_max
 def test_a_lone_picture_is_for_the_single_worker_and_nothing_starts_beside_it(jobs: Jobs, queue: BatchQueue) -> None:
     other = start_waiting(queue, OTHER_WORKER)
     (lone,) = jobs.fill(queue, 1)
-    assert not other.has_ended(within_s=0.1)
+    assert other.is_waiting()
 
     batch = take(queue, SINGLE_WORKER)
     assert (list(batch.jobs), batch.is_alone) == ([lone], True)
     late = jobs.fill(queue, 3)
-    assert not other.has_ended(within_s=0.1)
+    assert other.is_waiting()
 
     queue.finish()
-    assert other.has_ended()
-    assert other.batch == Batch(late[:2], is_alone=False)
+    assert other.batch() == Batch(late[:2], is_alone=False)
 
 
 def test_a_single_picture_beside_a_batch_is_not_alone(jobs: Jobs, queue: BatchQueue) -> None:
@@ -123,12 +127,11 @@ def test_a_waiting_worker_ends_when_the_queue_is_drained_though_no_batch_finishe
     other = start_waiting(queue, OTHER_WORKER)
     jobs.fill(queue, 1)
     queue.close()
-    assert not other.has_ended(within_s=0.1)
+    assert other.is_waiting()
 
     queue.drain()
 
-    assert other.has_ended()
-    assert other.batch is None
+    assert other.batch() is None
 
 
 def test_jobs_that_did_not_fit_run_first_and_alone_when_all_workers_are_idle(jobs: Jobs, queue: BatchQueue) -> None:
@@ -141,13 +144,13 @@ def test_jobs_that_did_not_fit_run_first_and_alone_when_all_workers_are_idle(job
 
     other = start_waiting(queue, OTHER_WORKER)
     queue.finish()  # the first
-    assert not other.has_ended(within_s=0.1)  # the next batch is for the single worker
+    assert other.is_waiting()  # the next batch is for the single worker
     assert list(first.jobs) == waiting[:3]
     assert take(queue, SINGLE_WORKER) == Batch(waiting[3:5], is_alone=True)
     queue.finish()
-    assert other.has_ended()
-    assert other.batch is not None
-    assert [*other.batch.jobs] == [waiting[5]]
+    batch = other.batch()
+    assert batch is not None
+    assert list(batch.jobs) == [waiting[5]]
     assert take(queue, SINGLE_WORKER).jobs == late
 
 
@@ -205,8 +208,7 @@ def test_a_worker_that_waits_for_the_single_worker_ends_when_no_job_is_pending(j
     queue.close()
 
     assert queue.take(SINGLE_WORKER) is None
-    assert other.has_ended()
-    assert other.batch is None
+    assert other.batch() is None
 
 
 def test_jobs_requeued_after_the_single_worker_has_ended_are_taken_by_another(jobs: Jobs, queue: BatchQueue) -> None:
@@ -221,10 +223,9 @@ def test_jobs_requeued_after_the_single_worker_has_ended_are_taken_by_another(jo
     queue.requeue(batch.jobs)
     queue.finish()
 
-    again = WaitingWorker(queue, OTHER_WORKER)
-    assert again.has_ended()
-    assert again.batch is not None
-    assert again.batch.jobs == batch.jobs
+    again = WaitingWorker(queue, OTHER_WORKER).batch()
+    assert again is not None
+    assert again.jobs == batch.jobs
 
 
 def test_workers_take_every_job_exactly_once(jobs: Jobs) -> None:

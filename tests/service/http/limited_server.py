@@ -16,7 +16,7 @@ from tests.servers.processes import wait_until
 
 GET = b"GET /x HTTP/1.1\r\nHost: x\r\n\r\n"
 LARGE = b"GET /large HTTP/1.1\r\nHost: x\r\n\r\n"
-HELD = b"GET /held HTTP/1.1\r\nHost: x\r\n\r\n"
+DELAYED = b"GET /delayed HTTP/1.1\r\nHost: x\r\n\r\n"
 LARGE_BYTES = 16 * 2**20  # more than any system keeps for a client that does not read
 
 
@@ -59,7 +59,7 @@ class LimitedServer:
             body += message.get("body", b"")
             is_complete = not message.get("more_body", False)
         self.bodies.append(body)
-        while scope["path"] == "/held" and not self.may_answer.is_set():
+        while scope["path"] == "/delayed" and not self.may_answer.is_set():
             await asyncio.sleep(0.01)
         content = b"x" * (LARGE_BYTES if scope["path"] == "/large" else 4)
         headers = [(b"content-length", str(len(content)).encode())]

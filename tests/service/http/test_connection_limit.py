@@ -1,5 +1,6 @@
 """Connections of slow clients, and those beyond the limit, are closed; others are not affected."""
 
+import socket
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from select import select
@@ -9,8 +10,8 @@ import pytest
 from service.http.connection_limit import MAX_HEAD_BYTES, ConnectionLimit
 from tests.servers.processes import wait_until
 from tests.service.http.limited_server import (
+    DELAYED,
     GET,
-    HELD,
     LARGE,
     LARGE_BYTES,
     LimitedServer,
@@ -30,6 +31,25 @@ def start_server() -> Iterator[StartServer]:
     """Start servers with the given settings."""
     with ExitStack() as stack:
         yield lambda **settings: stack.enter_context(run_limited_server(**settings))
+
+
+def connect_after(server: LimitedServer, request: bytes) -> socket.socket:
+    """Open a connection, and get the response to the request, if there is one."""
+    sock = server.connect(request)
+    if request:
+        assert status_of(read_response(sock)) == 200
+    return sock
+
+
+def is_disconnected(sock: socket.socket, data: bytes) -> bool:
+    """Send the data, and return whether the server has closed the connection."""
+    try:
+        sock.send(data)
+    except BlockingIOError:
+        return False
+    except ConnectionError:
+        return True
+    return False
 
 
 def test_a_request_in_pieces_is_answered(start_server: StartServer) -> None:
@@ -56,19 +76,10 @@ def test_a_silent_connection_is_closed_without_a_response(start_server: StartSer
 @pytest.mark.parametrize("before", [b"", GET])
 def test_a_head_that_trickles_times_out(start_server: StartServer, before: bytes, drop: bytes) -> None:
     server = start_server(head_timeout_s=SHORT)
-    sock = server.connect(before)
-    if before:
-        assert status_of(read_response(sock)) == 200
+    sock = connect_after(server, before)
     sock.sendall(b"" if drop == b"\r\n" else b"GET / HTTP/1.1\r\n")
 
-    def is_closed() -> bool:
-        try:
-            sock.sendall(drop)
-        except ConnectionError:
-            return True
-        return False
-
-    wait_until(is_closed)
+    wait_until(lambda: is_disconnected(sock, drop))
     wait_until(lambda: server.connections == 0)
 
 
@@ -86,7 +97,7 @@ def test_the_head_timeout_does_not_apply_to_the_body(start_server: StartServer) 
 
 def test_a_half_sent_request_does_not_end_the_one_before(start_server: StartServer) -> None:
     server = start_server(head_timeout_s=SHORT)
-    sock = server.connect(HELD + GET[:9])
+    sock = server.connect(DELAYED + GET[:9])
     wait_until(lambda: server.requests == 1)
 
     assert status_of(read_all(server.connect(GET[:5]))) == 408
@@ -104,9 +115,7 @@ def test_a_head_without_an_end_is_refused_before_it_fills_the_memory(
     start_server: StartServer, before: bytes, head: bytes
 ) -> None:
     server = start_server(head_timeout_s=3600)
-    sock = server.connect(before)
-    if before:
-        assert status_of(read_response(sock)) == 200
+    sock = connect_after(server, before)
     sent = 0
 
     def is_refused() -> bool:
@@ -151,7 +160,7 @@ def test_a_disconnect_ends_the_first_of_pipelined_requests(
     start_server: StartServer, caplog: pytest.LogCaptureFixture
 ) -> None:
     server = start_server()
-    sock = server.connect(HELD + GET)
+    sock = server.connect(DELAYED + GET)
     wait_until(lambda: server.requests == 1 and len(server.bodies) == 1)
 
     sock.close()
@@ -168,16 +177,7 @@ def test_a_client_that_sends_requests_and_reads_nothing_is_disconnected(start_se
     sock = server.connect()
     sock.setblocking(False)
 
-    def is_closed() -> bool:
-        try:
-            sock.send(LARGE)
-        except BlockingIOError:
-            return False
-        except ConnectionError:
-            return True
-        return False
-
-    wait_until(is_closed)
+    wait_until(lambda: is_disconnected(sock, LARGE))
     wait_until(lambda: server.connections == 0 and server.requests == 0)
 
 
@@ -196,7 +196,7 @@ def test_a_slow_reader_gets_the_whole_response(start_server: StartServer) -> Non
 
 def test_at_the_limit_the_longest_idle_connection_is_closed(start_server: StartServer) -> None:
     server = start_server(max_connections=3)
-    busy = server.connect_and_wait(HELD)
+    busy = server.connect_and_wait(DELAYED)
     wait_until(lambda: server.requests == 1)
     first, second = server.connect_and_wait(GET[:5]), server.connect_and_wait()
 
@@ -212,7 +212,7 @@ def test_at_the_limit_the_longest_idle_connection_is_closed(start_server: StartS
 
 def test_a_connection_beyond_the_limit_gets_503_if_none_is_idle(start_server: StartServer) -> None:
     server = start_server(max_connections=2)
-    busy = [server.connect_and_wait(HELD) for _ in range(2)]
+    busy = [server.connect_and_wait(DELAYED) for _ in range(2)]
     wait_until(lambda: server.requests == 2)
 
     refused = read_all(server.connect())

@@ -97,7 +97,7 @@ def _headers_of_new(operation: dict[str, Any]) -> set[str]:
     [
         (400, "POST", "/predict", {"content": b"{", "headers": {"Content-Type": "application/json"}}),
         (404, "GET", "/tasks/nope", {}),
-        (413, "POST", "/users", {"json": {"name": "x" * 100_000}}),
+        (413, "POST", "/users", {"json": {"name": "x" * 70_000}}),
         (415, "POST", "/users", {"content": b"x"}),
         (422, "POST", "/users", {"json": {}}),
     ],
@@ -148,28 +148,6 @@ def test_every_reference_exists(document: dict[str, Any]) -> None:
     assert references(document) <= known
 
 
-# Operations that must succeed at least once, so that a run in which everything is refused fails.
-REACHED = {
-    "GET /tasks",
-    "GET /sources",
-    "GET /erasures",
-    "GET /users",
-    "GET /users/me",
-    "GET /tokens",
-    "GET /grants",
-    "GET /releases",
-    "GET /healthz",
-    "GET /readyz",
-    "GET /metrics",
-    "GET /v2",
-    "GET /v2/health/live",
-    "GET /v2/health/ready",
-    "POST /tasks",
-    "POST /tokens",
-    "POST /users",
-}
-
-
 @pytest.mark.parametrize("mode", list(GenerationMode), ids=lambda mode: mode.value)
 def test_every_response_conforms_to_the_document(mode: GenerationMode, deployment: Deployment) -> None:
     headers = {"Authorization": f"Bearer {deployment.tokens['admin']}"}
@@ -203,7 +181,9 @@ def test_every_response_conforms_to_the_document(mode: GenerationMode, deploymen
 
     if mode is GenerationMode.POSITIVE:
         reached = {label for label, statuses in observed.items() if any(status < 300 for status in statuses)}
-        assert reached >= REACHED
+        without_parameters = {label for label in observed if label.startswith("GET") and "{" not in label}
+        assert len(without_parameters) >= 14
+        assert reached >= without_parameters | {"POST /tasks", "POST /tokens", "POST /users"}
     else:
         refusing = {label for label, statuses in observed.items() if any(400 <= status < 500 for status in statuses)}
         assert with_body

@@ -61,12 +61,6 @@ def test_the_first_errors_are_listed_and_the_others_counted(deployment: Deployme
     assert answer["detail"].endswith(f"(and {MAX_ERRORS} more)")  # the required name is missing too
 
 
-def test_a_small_document_has_a_small_limit(deployment: Deployment) -> None:
-    answer = deployment.request("admin", "POST", "/users", json={"name": "x" * 70_000})
-
-    assert answer.status_code == 413
-
-
 def test_a_task_may_have_many_labels(deployment: Deployment) -> None:
     labels = [f"label {number:06} with the words of a person" for number in range(20_000)]
     assert len(json.dumps(labels)) > MIB // 2
