@@ -16,10 +16,10 @@ from alacarte.cli.commands.serve import serve
 from alacarte.cli.commands.status import status
 from alacarte.cli.commands.work import work
 from alacarte.cli.errors import ErrorReportingGroup
-from alacarte.cli.prompting.eval import evaluate_command
-from alacarte.cli.prompting.inspect import inspect
-from alacarte.cli.prompting.predict import predict
-from alacarte.cli.prompting.train import train
+from alacarte.cli.model.eval import evaluate_command
+from alacarte.cli.model.inspect import inspect
+from alacarte.cli.model.predict import predict
+from alacarte.cli.model.train import train
 from alacarte.cli.up.up import up
 
 app = typer.Typer(

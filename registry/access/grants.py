@@ -7,7 +7,7 @@ from sqlalchemy.orm import Session
 
 from alacarte.api.literals import Right
 from registry.access.caller import Caller
-from registry.access.rights import is_visible_to, principal_ids, require_any_right
+from registry.access.source_rights import is_visible_to, principal_ids, require_any_right
 from registry.access.users import require_user
 from registry.db.clock import now
 from registry.db.locks import lock_source

@@ -8,7 +8,7 @@ from sqlalchemy import exists, insert, literal, select
 from sqlalchemy.orm import Session
 
 from registry.access.caller import Caller, require_admin
-from registry.access.rights import is_visible_to
+from registry.access.source_rights import is_visible_to
 from registry.catalog.names import parse_name_or_id, validate_name
 from registry.catalog.tasks import find_task
 from registry.db.clock import now

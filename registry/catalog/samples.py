@@ -6,7 +6,7 @@ from sqlalchemy import Select, select
 from sqlalchemy.orm import Session
 
 from registry.access.caller import Caller
-from registry.access.rights import require_any_right
+from registry.access.source_rights import require_any_right
 from registry.catalog.names import validate_text
 from registry.datasets.limits import DEFAULT_LIMITS
 from registry.datasets.member_names import quote

@@ -9,7 +9,7 @@ from sqlalchemy.orm import Session
 
 from alacarte.api.literals import Right, ShardState
 from registry.access.caller import Caller
-from registry.access.rights import require_any_right
+from registry.access.source_rights import require_any_right
 from registry.catalog.sources import source_name
 from registry.db.clock import now
 from registry.db.models.catalog import Sample, Shard, Source

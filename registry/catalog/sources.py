@@ -10,7 +10,7 @@ from sqlalchemy.exc import IntegrityError
 from sqlalchemy.orm import Session
 
 from registry.access.caller import Caller
-from registry.access.rights import is_visible_to, require_right
+from registry.access.source_rights import is_visible_to, require_right
 from registry.access.users import require_user
 from registry.catalog.names import parse_name_or_id, validate_name
 from registry.datasets.member_names import quote

@@ -11,7 +11,7 @@ from sqlalchemy.orm import Session
 from alacarte.api.literals import ErasureScope
 from registry import failpoints
 from registry.access.caller import Caller
-from registry.access.rights import require_right
+from registry.access.source_rights import require_right
 from registry.db.clock import now
 from registry.db.models.catalog import Sample, Shard, Source
 from registry.db.models.erasures import Erasure, ErasureStep

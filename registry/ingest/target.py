@@ -13,7 +13,7 @@ from sqlalchemy.orm import Session
 
 from registry.access.caller import Caller
 from registry.access.quotas import require_quota
-from registry.access.rights import require_right
+from registry.access.source_rights import require_right
 from registry.catalog.names import validate_name
 from registry.catalog.sources import KEY_BYTES, insert_source, precheck_new_source
 from registry.catalog.tasks import find_task

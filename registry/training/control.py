@@ -6,7 +6,7 @@ from sqlalchemy import ColumnElement, and_, update
 from sqlalchemy.orm import Session
 
 from registry.access.caller import Caller
-from registry.access.rights import require_right
+from registry.access.source_rights import require_right
 from registry.db.models.catalog import Shard
 from registry.log import chain
 from registry.training.lease import UNLEASED

@@ -12,7 +12,7 @@ from sqlalchemy.orm import Session
 
 from registry.access.caller import Caller
 from registry.access.quotas import reserve_quota
-from registry.access.rights import require_right
+from registry.access.source_rights import require_right
 from registry.datasets.member_names import quote
 from registry.db.clock import now
 from registry.db.locks import lock_source

@@ -9,7 +9,7 @@ from alacarte.api.sources import PromptResponse
 from alacarte.prompting.predict import check_backbone
 from alacarte.prompting.prompt.artifact import prompt_from_bytes, prompt_to_bytes
 from registry.access.caller import Caller
-from registry.access.rights import require_right
+from registry.access.source_rights import require_right
 from registry.access.usable_prompts import TaskConfig
 from registry.catalog.tasks import find_task
 from registry.registry import Registry

@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from alacarte.cli.errors import EXIT_INTERRUPTED, fail
+from alacarte.cli.model.prompt_files import find_prompt_files
 from alacarte.cli.options import InTask, Json, Pictures, Skip, SourceName, Within
 from alacarte.cli.output import print_json, print_list, print_message, print_object, print_table
 from alacarte.cli.progress import UploadProgress, show_source_training, show_upload
-from alacarte.cli.prompting.prompt_files import find_prompt_files
 
 if TYPE_CHECKING:
     from alacarte.api.sources import UploadResponse
@@ -101,7 +101,7 @@ def push(
 
     A source that does not exist is created if its task is named with --task.
     """
-    from alacarte.cli.prompting.push import find_or_create_source, send_prompts
+    from alacarte.cli.model.push import find_or_create_source, send_prompts
 
     files = find_prompt_files(prompts)
     sent = send_prompts(client, find_or_create_source(client, source, task), files)

@@ -43,7 +43,7 @@ def test_a_service_that_is_not_ready_sets_the_exit_code(run_as: RunAs, monkeypat
 def test_pictures_are_labelled_in_their_order_however_many_requests_it_takes(
     deployment: Deployment, json_as: JsonAs, images: list[Path], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("alacarte.cli.prompting.predict.BATCH_IMAGES", 2)
+    monkeypatch.setattr("alacarte.cli.model.predict.BATCH_IMAGES", 2)
     source = str(deployment.source)
     with Client(deployment.url, deployment.tokens["user"]) as client:
         truth = client.predict_many(images, sources=[source], task=TASK, top_k=2)
@@ -60,7 +60,7 @@ def test_pictures_are_labelled_in_their_order_however_many_requests_it_takes(
 def test_one_request_carries_no_more_than_a_service_takes(
     json_as: JsonAs, images: list[Path], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("alacarte.cli.prompting.predict.BATCH_BYTES", images[0].stat().st_size)
+    monkeypatch.setattr("alacarte.cli.model.predict.BATCH_BYTES", images[0].stat().st_size)
     sizes: list[int] = []
     ask_many = Client.predict_many
 

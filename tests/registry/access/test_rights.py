@@ -6,7 +6,7 @@ from sqlalchemy import select
 from alacarte.api.literals import Right
 from registry.access.caller import OPERATOR, Caller
 from registry.access.grants import grant_right, revoke_right
-from registry.access.rights import is_visible_to, require_right
+from registry.access.source_rights import is_visible_to, require_right
 from registry.access.users import add_member, remove_member
 from registry.db.database import Database
 from registry.db.models.catalog import Source

@@ -12,7 +12,7 @@ from sqlalchemy import delete, update
 from alacarte.api.literals import Right, Role
 from registry.access.caller import OPERATOR, Caller
 from registry.access.grants import grant_right, revoke_right
-from registry.access.rights import require_right
+from registry.access.source_rights import require_right
 from registry.access.tokens import issue_token, parse_token, revoke_token
 from registry.access.usable_prompts import UsablePromptSet, read_usable_prompts, recheck_usable_prompts
 from registry.access.users import add_member, create_user, remove_member, remove_user

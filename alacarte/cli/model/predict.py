@@ -9,9 +9,9 @@ import typer
 from alacarte.api.literals import Composition, Weighting
 from alacarte.cli.backend import Token, TokenFile, Url, open_client, resolve_token
 from alacarte.cli.errors import CommandError
+from alacarte.cli.model.prompt_files import SUFFIX, find_prompt_files
 from alacarte.cli.options import Device, Dtype, Json, Weights, parse_weights
 from alacarte.cli.output import print_json, print_message, print_table
-from alacarte.cli.prompting.prompt_files import SUFFIX, find_prompt_files
 
 if TYPE_CHECKING:  # importing them imports torch or httpx
     from torch import Tensor

@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from alacarte.cli.model.prompt_files import find_prompt_files
 from alacarte.cli.options import Json
 from alacarte.cli.output import print_json, print_table
-from alacarte.cli.prompting.prompt_files import find_prompt_files
 
 if TYPE_CHECKING:  # importing it imports torch
     from alacarte.prompting.prompt.tensors import PromptTensors

@@ -9,9 +9,9 @@ from pathlib import Path
 
 from alacarte.cli.backbones import BackboneOptions, build_from_options, describe
 from alacarte.cli.errors import CommandError
+from alacarte.cli.model.prompt_files import SUFFIX, find_earlier_prompts, name_shards
 from alacarte.cli.output import print_message
 from alacarte.cli.progress import show_training
-from alacarte.cli.prompting.prompt_files import SUFFIX, find_earlier_prompts, name_shards
 from alacarte.prompting.backbone.vit import Backbone
 from alacarte.prompting.prompt.artifact import prompt_digest, prompt_to_bytes, write_prompt
 from registry.catalog.shard_assignment import split_into_shards

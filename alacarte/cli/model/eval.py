@@ -88,7 +88,7 @@ def evaluate_command(
     """Run the paper's experiments on these pictures; an interrupted run is resumed."""
     data.stat()  # before torch is imported, so that errors come at once
     from alacarte.cli.backbones import BackboneOptions
-    from alacarte.cli.prompting.run_study import StudyOptions, evaluate
+    from alacarte.cli.model.run_study import StudyOptions, evaluate
     from trainer.recipe import DEFAULT, recipe_from_settings
 
     name = recipe or DEFAULT

@@ -8,6 +8,7 @@ import typer
 
 from alacarte.cli.backend import Token, TokenFile, resolve_token
 from alacarte.cli.errors import CommandError
+from alacarte.cli.model.prompt_files import find_earlier_prompts
 from alacarte.cli.options import (
     Augment,
     BackboneName,
@@ -30,10 +31,9 @@ from alacarte.cli.options import (
     parse_weights,
 )
 from alacarte.cli.output import print_json, print_table
-from alacarte.cli.prompting.prompt_files import find_earlier_prompts
 
 if TYPE_CHECKING:  # importing it imports httpx
-    from alacarte.cli.prompting.push import PushTarget
+    from alacarte.cli.model.push import PushTarget
 
 GB = 10**9
 
@@ -90,13 +90,13 @@ def train(
     find_earlier_prompts(out, force)
     target = None
     if push is not None:
-        from alacarte.cli.prompting.push import find_push_target
+        from alacarte.cli.model.push import find_push_target
 
         target = find_push_target(push, resolve_token(token, token_file), source, task)
     elif source is not None or task is not None:
         raise CommandError("--source and --task belong to a service: give its URL with --push")
     from alacarte.cli.backbones import BackboneOptions
-    from alacarte.cli.prompting.train_shards import TrainPlan, train_shards
+    from alacarte.cli.model.train_shards import TrainPlan, train_shards
     from trainer.recipe import recipe_from_settings
 
     options = {
@@ -124,7 +124,7 @@ def train(
         scratch=scratch,
     )
     if target is not None:
-        from alacarte.cli.prompting.push import adapt_plan
+        from alacarte.cli.model.push import adapt_plan
 
         plan = adapt_plan(plan, target, given)
     result = train_shards(plan)
@@ -167,6 +167,6 @@ def train(
 
 
 def _push(target: "PushTarget", files: list[Path]) -> dict[str, object]:
-    from alacarte.cli.prompting.push import push_prompts
+    from alacarte.cli.model.push import push_prompts
 
     return {"url": target.url, "source": target.source_id, "shards": push_prompts(target, files)}

@@ -13,7 +13,7 @@ from alacarte.cli.output import print_message
 from alacarte.client import Client, ClientError, ServiceProblem
 
 if TYPE_CHECKING:  # importing it imports torch
-    from alacarte.cli.prompting.train_shards import TrainPlan
+    from alacarte.cli.model.train_shards import TrainPlan
 
 NOT_FOUND = 404
 
