@@ -61,9 +61,9 @@ Send `Authorization: Bearer …` with everything but the health checks. Every er
 
 
 def create_app(settings: ServiceSettings) -> FastAPI:
-    """The service by its settings; everything is opened when it starts, and closed when it ends.
+    """Return the application; its lifespan opens and closes the registry and the engine.
 
-    EngineSettingsInvalid, before anything listens, for settings by which no answer could ever be computed.
+    Raises EngineSettingsInvalid for a device or weights that cannot be used.
     """
     validate_device(engine_settings(settings))
     metrics = Metrics()
@@ -86,6 +86,7 @@ def create_app(settings: ServiceSettings) -> FastAPI:
         app.add_exception_handler(kind, problem_response)
     for module in ROUTES:
         app.include_router(module.router)
+    # `app.routes` does not expand the included routers.
     app.state.route_table = RouteTable([*app.routes, *(route for module in ROUTES for route in module.router.routes)])
     return app
 

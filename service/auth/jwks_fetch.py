@@ -15,11 +15,11 @@ HEADERS = {"Accept": "application/json", "Accept-Encoding": "identity"}
 DISCOVERY = "/.well-known/openid-configuration"
 
 
-def fetch_key_set(issuer: str, keys: str | None) -> bytes:
-    """Return the key set at a URL or in a file; without either, the one in the issuer's discovery document."""
-    if keys is None:
+def fetch_key_set(issuer: str, location: str | None) -> bytes:
+    """Return the key set at a URL or in a file; without a location, the one in the issuer's discovery document."""
+    if location is None:
         return _fetch(_discover_jwks_uri(issuer))
-    return _fetch(keys) if is_url(keys) else _read_file(Path(keys).expanduser())
+    return _fetch(location) if is_url(location) else _read_file(Path(location).expanduser())
 
 
 def _discover_jwks_uri(issuer: str) -> str:

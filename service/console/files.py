@@ -16,7 +16,7 @@ ASSETS = frozenset(
     for path in FOLDER.rglob("*")
     if path.suffix in MEDIA_TYPES and path.name != PAGE
 )
-PUBLIC_PATHS = frozenset({"/"} | {PREFIX + name for name in ASSETS})
+CONSOLE_PATHS = frozenset({"/"} | {PREFIX + name for name in ASSETS})
 
 
 def media_type(name: str) -> str:

@@ -50,11 +50,6 @@ class Problem:
     errors: Sequence[Mapping[str, Any]] | None = None  # Any: parts of `loc`
     headers: Mapping[str, str] = field(default_factory=dict)
 
-    @property
-    def title(self) -> str:
-        """Return the kind in words."""
-        return title_of(self.kind)
-
 
 def title_of(kind: str) -> str:
     """Return the kind in words."""
@@ -100,7 +95,7 @@ async def problem_response(request: Request, error: Exception) -> Response:
 def _response(problem: Problem, request_id: str | None, path: str) -> Response:
     document: dict[str, object] = {
         "type": f"urn:alacarte:problem:{problem.kind}",
-        "title": problem.title,
+        "title": title_of(problem.kind),
         "status": problem.status,
         "detail": problem.detail,
     }

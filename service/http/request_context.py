@@ -17,7 +17,8 @@ from registry.access.caller import Caller
 from registry.registry import Registry
 from service.state import AppState, app_state
 
-READ_TIMEOUT_S = 30.0  # some lists are long
+DATABASE_TIMEOUT_S = 10.0  # of authentication, and of reading the rights of a prediction
+READ_TIMEOUT_S = 30.0  # of other reads: some lists are long
 
 T = TypeVar("T")
 

@@ -9,25 +9,25 @@ from registry.access.authentication import Credential, authenticate
 from registry.access.caller import Caller
 from registry.access.tokens import TOKEN_START, parse_token
 from service.auth.oidc import OidcIssuer
-from service.console.files import PUBLIC_PATHS
+from service.console.files import CONSOLE_PATHS
 from service.errors import TokenMissing
+from service.http.request_context import DATABASE_TIMEOUT_S
 from service.middleware.route_table import PREDICT_PATHS
 from service.state import AppState, app_state
 
-OPEN = frozenset({"/healthz", "/readyz", "/v2/health/live", "/v2/health/ready"}) | PUBLIC_PATHS
-DATABASE_TIMEOUT_S = 10.0
+PUBLIC_PATHS = frozenset({"/healthz", "/readyz", "/v2/health/live", "/v2/health/ready"}) | CONSOLE_PATHS
 _BEARER = re.compile(r"bearer +(?P<token>\S+) *", re.IGNORECASE | re.ASCII)
 
 
 class AuthenticationMiddleware:
-    """Refuses requests without a valid token, except to open paths, and limits the rate of each token."""
+    """Refuses requests without a valid token, except to public paths, and limits the rate of each token."""
 
     def __init__(self, app: ASGIApp) -> None:
         self._app = app
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Put caller and credential into the request's state, or raise Unauthenticated or TooManyRequests."""
-        if scope["type"] == "http" and scope["path"] not in OPEN:
+        if scope["type"] == "http" and scope["path"] not in PUBLIC_PATHS:
             state = app_state(scope)
             credential = await verify_token(_bearer_token(scope), state.oidc_issuer)
             scope["state"]["caller"] = await _authenticate(state, credential, scope["state"]["route"].path)

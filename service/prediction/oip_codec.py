@@ -11,7 +11,7 @@ from alacarte.api.oip import InferInput, InferOutput, InferRequest, InferRespons
 from alacarte.api.predictions import PredictOptions
 from registry.errors import Invalid
 from service.http.json_body import parse_json_body
-from service.prediction.request import OipOutput, PredictionQuery, decode_base64, require_at_most
+from service.prediction.request import OipOutput, PredictionQuery, check_picture_count, decode_base64
 from service.prediction.response import PredictionResult, top_labels
 
 VERSION = "1"
@@ -85,7 +85,7 @@ def _read_pictures(image: InferInput, binary: bytes, max_pictures: int) -> tuple
     if not isinstance(size, int) or size != len(binary):
         raise Invalid(f"{BINARY_SIZE} must be {len(binary)}, the size of the data after the JSON")
     pictures = tuple(_split(binary))
-    require_at_most(max_pictures, len(pictures))
+    check_picture_count(len(pictures), max_pictures)
     return pictures
 
 

@@ -1,9 +1,8 @@
-"""The prediction use case: read the caller's rights, run the engine, compose, serialise, recheck the rights."""
+"""Run a prediction: read the caller's rights, run the engine, compose, serialise, recheck the rights."""
 
 import asyncio
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass
 from functools import partial
 
 from alacarte.api.literals import Composition, Weighting
@@ -13,21 +12,13 @@ from service.engine.compose import check_composition, compose
 from service.engine.errors import DeadlinePassed
 from service.engine.job import PictureLogits
 from service.errors import RightsChanged
-from service.http.request_context import RequestContext
+from service.http.request_context import DATABASE_TIMEOUT_S, RequestContext
 from service.prediction.oip_codec import serialize_inference
 from service.prediction.request import PredictionQuery
 from service.prediction.response import PredictionResult, serialize_prediction
-from service.prediction.rights_recheck import DATABASE_TIMEOUT_S, read_rights, recheck_rights, require_prompts
+from service.prediction.rights_recheck import read_rights, recheck_rights, require_prompts
 
 MAX_ATTEMPTS = 3
-
-
-@dataclass(frozen=True)
-class CheckedResponse:
-    """A complete response body, and whether the caller had the right to all of it once it was complete."""
-
-    body: bytes
-    is_authorized: bool
 
 
 async def run_prediction(context: RequestContext, query: PredictionQuery) -> bytes:
@@ -65,23 +56,26 @@ async def _predict(context: RequestContext, query: PredictionQuery, deadline: fl
                 raise
             allowed = remaining
             continue
-        response = await state.thread_pool.run(
+        body = await state.thread_pool.run(
             partial(_respond, context, query, allowed, logits), timeout_s=DATABASE_TIMEOUT_S
         )
-        if response.is_authorized:
-            return response.body
+        if body is not None:
+            return body
         allowed = await read_rights(context, query, "recheck")
     raise RightsChanged
 
 
 def _respond(
     context: RequestContext, query: PredictionQuery, allowed: UsablePromptSet, logits: Sequence[PictureLogits]
-) -> CheckedResponse:
-    """Compose, serialise, and recheck the rights last: afterwards, the body is only sent. Blocks."""
+) -> bytes | None:
+    """Return the response body, or None if the caller has lost a right to it; blocks.
+
+    The rights are rechecked last: afterwards, the body is only sent.
+    """
     composition, weighting = _composition(query, allowed)
     answers = compose(allowed.prompts, logits, composition, weighting)
     body = _serialize(PredictionResult(tuple(answers), allowed, composition, weighting), query)
-    return CheckedResponse(body, recheck_rights(context, query, allowed))
+    return body if recheck_rights(context, query, allowed) else None
 
 
 def _serialize(result: PredictionResult, query: PredictionQuery) -> bytes:

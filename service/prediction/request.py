@@ -47,7 +47,7 @@ async def parse_predict_request(request: Request, context: RequestContext) -> Pr
 
 def decode_base64(texts: Sequence[str], max_pictures: int) -> tuple[bytes, ...]:
     """Return the pictures that are encoded in the texts."""
-    require_at_most(max_pictures, len(texts))
+    check_picture_count(len(texts), max_pictures)
     pictures = []
     for number, text in enumerate(texts):
         try:
@@ -57,9 +57,9 @@ def decode_base64(texts: Sequence[str], max_pictures: int) -> tuple[bytes, ...]:
     return tuple(pictures)
 
 
-def require_at_most(max_pictures: int, pictures: int) -> None:
+def check_picture_count(count: int, max_pictures: int) -> None:
     """Raise Invalid for more pictures than a request may have."""
-    if pictures > max_pictures:
+    if count > max_pictures:
         raise Invalid(f"a request has at most {max_pictures} pictures: send several requests")
 
 
@@ -79,7 +79,7 @@ async def _parse_form(parts: AsyncIterator[PartStart | bytes], max_pictures: int
             continue
         current = bytearray()
         if event.name == IMAGE:
-            require_at_most(max_pictures, len(pictures) + 1)
+            check_picture_count(len(pictures) + 1, max_pictures)
             pictures.append(current)
         else:
             fields.setdefault(event.name, []).append(current)

@@ -7,10 +7,8 @@ from typing import Literal
 
 from registry.access.usable_prompts import UsablePromptSet, read_usable_prompts, recheck_usable_prompts
 from service.errors import NoUsablePrompts
-from service.http.request_context import RequestContext
+from service.http.request_context import DATABASE_TIMEOUT_S, RequestContext
 from service.prediction.request import PredictionQuery
-
-DATABASE_TIMEOUT_S = 10.0
 
 Phase = Literal["initial", "recheck"]  # as labelled in metrics
 

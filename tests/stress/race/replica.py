@@ -25,7 +25,6 @@ from service.engine.compose import compose
 from service.engine.engine import Engine
 from service.engine.job import PictureLogits
 from service.http.request_context import RequestContext
-from service.prediction.predict import CheckedResponse
 from service.prediction.request import PredictionQuery
 from service.prediction.response import PredictionResult
 from service.prediction.rights_recheck import Phase, read_rights, recheck_rights
@@ -132,7 +131,7 @@ def recheck_from_cache(context: RequestContext, query: PredictionQuery, found: U
 
 def respond_without_removed_names(
     context: RequestContext, query: PredictionQuery, allowed: UsablePromptSet, logits: RecordedLogits
-) -> CheckedResponse:
+) -> bytes:
     """Respond with scores of all prompts, but omit the names of the sources that are no longer usable."""
     options = query.options
     composition, weighting = service.prediction.predict._composition(query, allowed)
@@ -142,7 +141,7 @@ def respond_without_removed_names(
     ).prompts
     left = tuple(prompt for prompt in allowed.prompts if prompt in set(now))
     result = PredictionResult(tuple(answers), replace(allowed, prompts=left), composition, weighting)
-    return CheckedResponse(service.prediction.predict._serialize(result, query), is_authorized=True)
+    return service.prediction.predict._serialize(result, query)
 
 
 def inject_fault(fault: str) -> None:
