@@ -44,8 +44,7 @@ class FolderStore:
                     file.seek(0)
                 # A concurrent removal may delete the directory or the temporary file: then start again.
                 with self._translate_errors(), suppress(FileNotFoundError):
-                    self._check_path(path.parent)
-                    _make_folders(path.parent)
+                    self._make_folders(path.parent)
                     try:
                         create_atomically(path, iter_chunks(file))
                     except FileExistsError:
@@ -160,17 +159,25 @@ class FolderStore:
                 raise NotADirectoryError
             folder = folder.parent
 
+    def _make_folders(self, folder: Path) -> None:
+        """Create the missing directories between the root and the folder, private as the root is."""
+        self._check_path(folder)
+        below_root = folder.relative_to(self._root)
+        for part in reversed((below_root, *below_root.parents[:-1])):
+            with suppress(FileExistsError):
+                (self._root / part).mkdir(mode=0o700)
+        if not stat.S_ISDIR(folder.stat().st_mode):  # FileNotFoundError if it was removed meanwhile
+            raise NotADirectoryError
+
     def _remove_if_empty(self, folder: Path) -> bool:
         """Return whether the directory is gone; the root always stays."""
         if folder == self._root:
             return False
         try:
             folder.rmdir()
-        except (FileNotFoundError, NotADirectoryError):
+        except FileNotFoundError:
             return True
-        except OSError as error:
-            if error.errno not in (errno.ENOTEMPTY, errno.EEXIST):
-                raise
+        except OSError:  # not empty, or a mount point
             return False
         return True
 
@@ -218,13 +225,6 @@ def _list_files(folder: Path, *, is_recursive: bool) -> Iterator[Path]:
             yield Path(entry.path)
         elif is_recursive:
             yield from _list_files(Path(entry.path), is_recursive=True)
-
-
-def _make_folders(folder: Path) -> None:
-    with suppress(FileExistsError):
-        folder.mkdir(mode=0o700, parents=True)
-    if not stat.S_ISDIR(folder.stat().st_mode):
-        raise NotADirectoryError
 
 
 def _open_regular_file(path: Path) -> BinaryIO | None:
