@@ -37,6 +37,8 @@ class ScratchSpace:
         file = self.folder / "scratch-id"
         try:
             self.folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+            with suppress(FileNotFoundError, FileExistsError):  # write claims of earlier versions refer to this id
+                os.link(self.folder / "home-id", file)
             with suppress(FileExistsError):  # of several processes that start at once, one chooses the id
                 create_atomically(file, [str(uuid4()).encode()])
             return UUID(file.read_text())

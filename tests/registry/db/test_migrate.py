@@ -30,6 +30,7 @@ from registry.db.clock import UtcDateTime
 from registry.db.database import Database
 from registry.db.models.registry import all_tables
 from registry.errors import DatabaseUnusable
+from registry.log import chain
 
 REVISIONS = migrate.revisions()
 # Columns whose values are words of a list.
@@ -144,6 +145,23 @@ def test_the_steps_of_running_erasures_get_their_new_names(empty: Database) -> N
     with empty.engine.connect() as connection:
         names = connection.scalars(select(steps.c.name).order_by(steps.c.number)).all()
     assert names == ["unserve", "objects", "write_claims", "memory", "rows", "verify"]
+
+
+def test_the_log_of_an_earlier_version_is_intact_and_goes_on(empty: Database) -> None:
+    migrate.upgrade(empty, "0006")
+    at, actor, subject = datetime(2026, 1, 2, 3, 4, 5, 678_000, UTC), uuid4(), {"ä": 1}
+    digest = chain._hash_entry(1, at, actor, "user.created", subject, chain.GENESIS_HASH)
+    there = all_tables().tables["log_entries"].to_metadata(MetaData(), name="audit_lines")
+    with empty.engine.begin() as connection:
+        values = (1, at, actor, "user.created", subject, chain.GENESIS_HASH, digest)
+        connection.execute(insert(there).values(values))
+        connection.execute(text("UPDATE audit_head SET number = 1, hash = :hash"), {"hash": digest})
+
+    migrate.upgrade(empty)
+
+    with empty.write_transaction() as session:
+        assert chain.append_entry(session, actor, "user.removed") == 2
+        assert list(chain.find_breaks(session)) == []
 
 
 def test_upgrading_twice_changes_nothing(empty: Database) -> None:

@@ -56,6 +56,11 @@ def test_a_job_folder_is_removed_when_its_job_fails(tmp_path: Path) -> None:
     assert list_entries(tmp_path) == []
 
 
+def test_a_scratch_space_of_an_earlier_version_keeps_its_id(tmp_path: Path) -> None:
+    (tmp_path / "home-id").write_text(str(earlier := uuid4()))
+    assert {ScratchSpace(tmp_path).id, ScratchSpace(tmp_path).id} == {earlier}
+
+
 def test_a_scratch_space_keeps_its_id(tmp_path: Path) -> None:
     ids = []
     threads = [threading.Thread(target=lambda: ids.append(ScratchSpace(tmp_path / "new").id)) for _ in range(8)]
