@@ -214,7 +214,8 @@ def _postgres_engine(
 
 def _is_missing_table(error: DBAPIError) -> bool:
     text = str(error.orig)
-    return "no such table" in text or "no such column" in text or getattr(error.orig, "sqlstate", None) == "42P01"
+    is_missing = getattr(error.orig, "sqlstate", None) in ("42P01", "42703")  # undefined table or column
+    return is_missing or "no such table" in text or "no such column" in text
 
 
 def _describe(error: OperationalError) -> str:
