@@ -24,22 +24,8 @@ def picture(seed: int = 0, width: int = 40, height: int = 32) -> Image.Image:
 
 
 def test_the_fourteen_operations_of_the_paper_are_there() -> None:
-    assert list(BY_NAME) == [
-        "identity",
-        "auto-contrast",
-        "equalize",
-        "rotate",
-        "solarize",
-        "color",
-        "posterize",
-        "contrast",
-        "brightness",
-        "sharpness",
-        "shear-x",
-        "shear-y",
-        "translate-x",
-        "translate-y",
-    ]
+    expected = "identity auto-contrast equalize rotate solarize color posterize contrast brightness sharpness"
+    assert " ".join(BY_NAME) == f"{expected} shear-x shear-y translate-x translate-y"
 
 
 @settings(max_examples=50)

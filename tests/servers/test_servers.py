@@ -5,7 +5,6 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Iterator
-from contextlib import closing
 from pathlib import Path
 
 import psycopg
@@ -13,7 +12,7 @@ import pytest
 
 from tests.servers import postgres
 from tests.servers.postgres import PostgresServer, serve_postgres
-from tests.servers.processes import ServerUnavailable, find_free_ports, wait_until
+from tests.servers.processes import ServerUnavailable, wait_until
 from tests.servers.s3 import S3Server, serve_s3
 
 
@@ -32,27 +31,6 @@ def no_servers_named(monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
         monkeypatch.setattr(tempfile, "tempdir", name)
         monkeypatch.setenv("TMPDIR", name)
         yield folder
-
-
-def test_databases_are_fresh_and_apart(postgres_server: PostgresServer, postgres_url: str) -> None:
-    other = postgres_server.make_database()
-    with psycopg.connect(plain(postgres_url)) as connection:
-        connection.execute("CREATE TABLE mine (number int)")
-    with closing(psycopg.connect(plain(other))) as connection:
-        assert connection.execute("SELECT count(*) FROM pg_tables WHERE tablename = 'mine'").fetchone() == (0,)
-        # Dropped while connected: a test that fails with a connection open must not leave its database behind.
-        postgres_server.drop_database(other)
-    with pytest.raises(psycopg.OperationalError, match="does not exist"):
-        psycopg.connect(plain(other))
-
-
-def test_a_database_can_be_copied_with_all_that_is_in_it(postgres_server: PostgresServer, postgres_url: str) -> None:
-    with psycopg.connect(plain(postgres_url)) as connection:
-        connection.execute("CREATE TABLE mine (number int)")
-    copy = postgres_server.make_database(template=postgres_url.rpartition("/")[2])
-    with psycopg.connect(plain(copy)) as connection:
-        assert connection.execute("SELECT count(*) FROM mine").fetchone() == (0,)
-    postgres_server.drop_database(copy)
 
 
 def test_a_killed_postgres_comes_back_with_what_was_committed(no_servers_named: Path) -> None:
@@ -132,7 +110,3 @@ def test_the_wheels_postgres_serves_where_debians_is_missing(
     monkeypatch.setattr(postgres, "DEBIAN", Path("/nowhere"))
     with serve_postgres() as server, psycopg.connect(plain(server.make_database())) as connection:
         assert connection.execute("SELECT 1").fetchone() == (1,)
-
-
-def test_free_ports_are_different() -> None:
-    assert len(set(find_free_ports(50))) == 50

@@ -1,8 +1,9 @@
 """`alacarte work` in a process of its own, stopped by signals and killed."""
 
 import json
-import os
 import signal
+import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from threading import Event
@@ -12,27 +13,38 @@ import pytest
 from tests.cli.fixtures import run
 from tests.registry.database_fixtures import sqlite_only
 from tests.trainer.worker.fixtures import ENDLESS, RECIPE, WorkerHarness
-from tests.trainer.worker.fork_server import ForkServer, start_fork_server
 from trainer.worker.worker import JobCounts
 
+ROOT = Path(__file__).parents[3]
 WORK = ["work", "--weights", "random", "--name", "carl", "--json"]
+# A shell may start processes that ignore Ctrl-C.
+PROGRAM = "import signal; signal.signal(signal.SIGINT, signal.default_int_handler); "
+PROGRAM += "from alacarte.cli.main import main; main()"
 
 
-@pytest.fixture(scope="module")
-def fork_server() -> Iterator[ForkServer]:
-    with start_fork_server() as fork_server:
-        yield fork_server
+@pytest.fixture
+def worker_process(
+    harness: WorkerHarness, environment: dict[str, str], tmp_path: Path
+) -> Iterator[subprocess.Popen[bytes]]:
+    """`alacarte work`, which writes to the files out and err."""
+    environment |= {"PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1"}
+    with (
+        (tmp_path / "out").open("wb") as out,
+        (tmp_path / "err").open("wb") as err,
+        subprocess.Popen([sys.executable, "-c", PROGRAM, *WORK], env=environment, stdout=out, stderr=err) as process,
+    ):
+        yield process
+        process.kill()
 
 
 def test_a_killed_workers_shard_is_trained_by_another_and_its_files_are_wiped(
-    harness: WorkerHarness, environment: dict[str, str], fork_server: ForkServer, tmp_path: Path
+    harness: WorkerHarness, worker_process: subprocess.Popen[bytes]
 ) -> None:
     task = harness.add_task(ENDLESS)
     source = harness.add_source(task)
-    with fork_server.command(WORK, environment, tmp_path) as carl:
-        harness.wait_for_training(source)
-        os.kill(carl.pid, signal.SIGKILL)
-        assert carl.wait() == -signal.SIGKILL
+    harness.wait_for_training(source)
+    worker_process.kill()
+    assert worker_process.wait() == -signal.SIGKILL
     assert len(harness.list_scratch_pictures()) == 12
     assert [shard.worker for shard in harness.load_shards(source)] == ["carl"]
     harness.set_recipe(task, RECIPE)
@@ -48,17 +60,16 @@ def test_a_killed_workers_shard_is_trained_by_another_and_its_files_are_wiped(
 @sqlite_only
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
 def test_a_signal_makes_the_worker_release_its_shard_at_once(
-    harness: WorkerHarness, environment: dict[str, str], fork_server: ForkServer, tmp_path: Path, number: signal.Signals
+    harness: WorkerHarness, worker_process: subprocess.Popen[bytes], tmp_path: Path, number: signal.Signals
 ) -> None:
     source = harness.add_source(harness.add_task(ENDLESS))
-    with fork_server.command(WORK, environment, tmp_path) as carl:
-        harness.wait_for_training(source)
-        os.kill(carl.pid, number)
-        code = carl.wait()
+    harness.wait_for_training(source)
 
-    assert code == 0, carl.err.read_text()
-    assert json.loads(carl.out.read_text()) == {"published": 0, "failed": 0, "lost": 0}
-    assert "shard released: shard" in carl.err.read_text()
+    worker_process.send_signal(number)
+
+    assert worker_process.wait(60) == 0, (tmp_path / "err").read_text()
+    assert json.loads((tmp_path / "out").read_text()) == {"published": 0, "failed": 0, "lost": 0}
+    assert "shard released: shard" in (tmp_path / "err").read_text()
     [shard] = harness.load_shards(source)
     assert (shard.lease_id, shard.attempts, shard.error) == (None, 0, None)
     assert harness.list_scratch() == []
