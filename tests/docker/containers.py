@@ -23,10 +23,7 @@ class Containers:
         self._buildah_containers = buildah_containers
 
     def command(self, target: str, arguments: Sequence[str], environment: Mapping[str, str]) -> list[str]:
-        """What runs `words` in a container of the image, on the host's network.
-
-        `words` begin with the program, which replaces the entry point.
-        """
+        """Return the command that runs these arguments in a container; the first replaces the entry point."""
         settings = [word for name, value in environment.items() for word in ("--env", f"{name}={value}")]
         mounts = ["--volume", f"{self._home}:{HOME}", "--volume", f"{self.folder}:{self.folder}:ro"]
         if self._builder == "buildah":

@@ -27,7 +27,7 @@ def serve_fake_replica() -> Iterator[FakeReplica]:
     class Handler(BaseHTTPRequestHandler):
         protocol_version = "HTTP/1.1"
 
-        def answer(self) -> None:
+        def do_GET(self) -> None:
             replica.requests.append((self.command, self.path))
             replica.headers.append({name.lower(): value for name, value in self.headers.items()})
             left = int(self.headers.get("Content-Length", 0))
@@ -45,14 +45,7 @@ def serve_fake_replica() -> Iterator[FakeReplica]:
             self.end_headers()
             self.wfile.write(body)
 
-        def do_GET(self) -> None:
-            self.answer()
-
-        def do_POST(self) -> None:
-            self.answer()
-
-        def do_DELETE(self) -> None:
-            self.answer()
+        do_POST = do_DELETE = do_GET  # noqa: N815  # the names of the library
 
         def log_message(self, format: str, *args: object) -> None:  # noqa: A002  # the signature of the library
             pass

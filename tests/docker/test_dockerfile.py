@@ -126,18 +126,8 @@ def test_the_constraints_take_the_cpu_build_of_torch(tmp_path: Path) -> None:
     (tmp_path / "required.txt").write_text("torch\n")
 
     switches = ["--quiet", "--no-header", "--no-annotate", "--no-index", "--no-cache"]
-    constraints_file, required = ROOT / "constraints.txt", tmp_path / "required.txt"
-    command: list[str | Path] = [
-        BIN / "uv",
-        "pip",
-        "compile",
-        *switches,
-        "--find-links",
-        tmp_path,
-        "-c",
-        constraints_file,
-        required,
-    ]
+    files = ["--find-links", str(tmp_path), "--constraints", f"{ROOT}/constraints.txt", f"{tmp_path}/required.txt"]
+    command = [f"{BIN}/uv", "pip", "compile", *switches, *files]
     resolved = subprocess.run(command, capture_output=True, text=True, check=True)
 
     assert f"torch=={version}+cpu" in resolved.stdout.split()

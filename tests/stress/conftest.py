@@ -11,7 +11,7 @@ import pytest
 if TYPE_CHECKING:  # importing torch takes seconds, and the tests of the checker do not need it
     from tests.e2e.cluster import Cluster
 
-REPLICA = (sys.executable, "-m", "tests.stress.race.replica")
+REPLICA = (sys.executable, "-m", "tests.stress.faulty_server")
 
 
 @pytest.fixture(scope="module")

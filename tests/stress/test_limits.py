@@ -46,9 +46,7 @@ class Scale:
 
 
 SHORT = Scale(predictions=300, cycles=100, growth_bytes=6 * MIB, open_connections=300, readers=10, timeout_s=1.5)
-FULL = Scale(
-    predictions=20_000, cycles=2_100, growth_bytes=8 * MIB, open_connections=10_000, readers=200, timeout_s=30.0
-)
+FULL = Scale(predictions=20_000, cycles=2_100, growth_bytes=8 * MIB, open_connections=10_000, readers=200, timeout_s=30)
 
 
 @pytest.fixture(
@@ -111,6 +109,13 @@ def predict_status(server: ServerProcess, who: str = OTHER) -> int:
         return client.post("/predict", files={"image": picture()}, data={"task": TASK}).status_code
 
 
+def published_source(server: ServerProcess) -> str:
+    """Add a source with a prompt of its own."""
+    source = server.deployment.add_source()
+    server.deployment.publish(source, seed=next(_seeds))
+    return str(source)
+
+
 def test_memory_does_not_grow_with_predictions(server: ServerProcess, scale: Scale) -> None:
     predict_often(server, scale.predictions // 10)
 
@@ -121,20 +126,15 @@ def test_memory_does_not_grow_with_predictions(server: ServerProcess, scale: Sca
 
 
 def test_memory_does_not_grow_with_loaded_and_evicted_prompts(server: ServerProcess, scale: Scale) -> None:
-    deployment = server.deployment
-    sources = []
-    for _ in range(PROMPTS):
-        sources.append(str(made := deployment.add_source()))
-        deployment.publish(made, seed=next(_seeds))
+    sources = [published_source(server) for _ in range(PROMPTS)]
     predict_in_turn(server, sources, 2 * PROMPTS)
     misses = server.metric("prompt_cache_misses_total")
     samples = []
 
     for _ in range(0, scale.cycles, FORGET_EVERY):
         samples += predict_in_turn(server, sources, FORGET_EVERY, samples=4)
-        assert deployment.request("admin", "DELETE", f"/sources/{sources.pop(0)}").status_code == 202
-        sources.append(str(made := deployment.add_source()))
-        deployment.publish(made, seed=next(_seeds))
+        assert server.deployment.request("admin", "DELETE", f"/sources/{sources.pop(0)}").status_code == 202
+        sources.append(published_source(server))
         sources.append(sources.pop(0))  # keep the least recently used order
 
     loads = server.metric("prompt_cache_misses_total") - misses

@@ -3,6 +3,7 @@
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from tests.stress.crash.journal import Call, Forget
 from tests.stress.crash.kill import Outage
@@ -48,8 +49,12 @@ def find_violations(calls: Sequence[Call], evidence: Evidence) -> Iterator[Viola
 
 def prompts_in(call: Call) -> set[str]:
     """Return the ids of the prompts that the answer names."""
-    document = json.loads(call.body)
-    return {one["prompt"] for explanation in document["results"][0]["explain"] for one in explanation["prompts"]}
+    return set(_sources_by_prompt(json.loads(call.body)))
+
+
+def _sources_by_prompt(document: Any) -> dict[str, str]:  # Any: JSON that may be wrong
+    explanations = document["results"][0]["explain"]
+    return {one["prompt"]: explanation["source"] for explanation in explanations for one in explanation["prompts"]}
 
 
 def _check_connection(call: Call, outages: Sequence[Outage]) -> Iterator[Violation]:
@@ -85,11 +90,7 @@ def _check_answer(call: Call, evidence: Evidence) -> Iterator[Violation]:
         yield Violation("broken", call, f"{call.media} {call.body!r}")
     elif call.what == "predict":
         try:
-            prompts = {
-                one["prompt"]: explanation["source"]
-                for explanation in document["results"][0]["explain"]
-                for one in explanation["prompts"]
-            }
+            prompts = _sources_by_prompt(document)
             scores = {one["label"]: one["score"] for one in document["results"][0]["labels"]}
             named = set(document["sources"])
         except (KeyError, IndexError, TypeError) as error:

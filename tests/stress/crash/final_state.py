@@ -32,10 +32,6 @@ class Rows:
     prompts: list[Prompt]
     erasures: list[Erasure]
 
-    def digests_of(self, source: str) -> set[str]:
-        """Return the digests of a source's samples."""
-        return {one.digest for one in self.samples if str(one.source_id) == source}
-
     @property
     def keys(self) -> set[str]:
         """Return the keys of all objects that the rows name, and of the store's mark."""
@@ -63,14 +59,14 @@ def misplaced_uploads(rows: Rows, journal: Journal) -> Iterator[str]:
             continue
         gone = {one.sample for one in journal.forgets if one.source == source}
         sure = {digest for upload in uploads if upload.is_sure for digest in upload.archive.digests} - gone
-        found = rows.digests_of(source)
-        if missing := sure - found:
+        stored = {one.digest for one in rows.samples if str(one.source_id) == source}
+        if missing := sure - stored:
             yield f"source {source} lacks {len(missing)} of {len(sure)} pictures that were accepted"
         for upload in uploads:
-            part = upload.archive.digests & found
+            part = upload.archive.digests & stored
             if not upload.is_sure and part not in (frozenset(), upload.archive.digests):
                 yield f"source {source} has {len(part)} of the pictures of {upload.archive.name}, and not all"
-        if strange := found - {digest for upload in uploads for digest in upload.archive.digests - gone}:
+        if strange := stored - {digest for upload in uploads for digest in upload.archive.digests - gone}:
             yield f"source {source} has {len(strange)} pictures that were forgotten or never sent"
     yield from (f"source {source} exists, but was never uploaded" for source in there.keys() - known)
 
@@ -109,11 +105,11 @@ def unproved_erasures(registry: Registry, rows: Rows, journal: Journal) -> Itera
 
 def _by_source(uploads: Sequence[Upload], ids: Mapping[str | None, str]) -> dict[str, list[Upload]]:
     """Group the uploads by source. An upload whose response was lost belongs to the source of that name, if any."""
-    found: dict[str, list[Upload]] = {}
+    grouped: dict[str, list[Upload]] = {}
     for upload in uploads:
         if source := upload.source or ids.get(upload.archive.name):
-            found.setdefault(source, []).append(upload)
-    return found
+            grouped.setdefault(source, []).append(upload)
+    return grouped
 
 
 def bodies_in(server: S3Server, bucket: str, prefix: str) -> Mapping[str, bytes]:

@@ -29,6 +29,9 @@ class DamagedRequest:
     headers: Mapping[str, str]
 
 
+Requests = SearchStrategy[DamagedRequest]
+
+
 def multipart_request(picture: bytes) -> bytes:
     """Return a predict request with one picture as multipart."""
     parts = [
@@ -54,18 +57,11 @@ def oip_request(picture: bytes) -> tuple[bytes, int]:
     return header + payload, len(header)
 
 
-def _target(
-    path: str, kind: str, method: str = "POST", **more: str
-) -> SearchStrategy[tuple[str, str, Mapping[str, str]]]:
-    return st.just((method, path, {"Content-Type": kind, **more}))
+def _to(path: str, kind: str, bodies: SearchStrategy[bytes], method: str = "POST", **headers: str) -> Requests:
+    return st.builds(DamagedRequest, st.just(method), st.just(path), bodies, st.just({"Content-Type": kind, **headers}))
 
 
-def _request(to: tuple[str, str, Mapping[str, str]], body: bytes) -> DamagedRequest:
-    method, path, headers = to
-    return DamagedRequest(method, path, body, headers)
-
-
-def damaged_requests() -> SearchStrategy[DamagedRequest]:
+def damaged_requests() -> Requests:
     """Requests with damage to their content or to its encoding."""
     sound = pictures()[1]
     binary, length = oip_request(sound)
@@ -74,20 +70,16 @@ def damaged_requests() -> SearchStrategy[DamagedRequest]:
     packed = st.one_of(damaged(archives()), damaged_members())
     task = json.dumps({"name": "x", "backbone": "vit", "labels": LABELS, "recipe": {"epochs": 1}}).encode()
     return st.one_of(
-        st.builds(_request, _target("/predict", MULTIPART), harmed.map(multipart_request)),
-        st.builds(_request, _target("/predict", MULTIPART), damaged((multipart_request(sound),))),
-        st.builds(_request, _target("/predict", JSON), harmed.map(json_request)),
-        st.builds(_request, _target("/predict", JSON), damaged((json_request(sound),))),
-        st.builds(
-            _request,
-            _target(f"/v2/models/{TASK}/infer", BYTES, **{"Inference-Header-Content-Length": str(length)}),
-            damaged((binary,)),
-        ),
-        st.builds(_request, _target(upload, "application/zip"), packed),
-        st.builds(_request, _target(f"{upload}&unreadable=skip", "application/x-tar"), packed),
-        st.builds(_request, _target("/sources/{source}/samples", BYTES), packed),
-        st.builds(_request, _target("/sources/{source}/prompt", BYTES, "PUT"), damaged_prompts(prompts())),
-        st.builds(_request, _target("/tasks", JSON), damaged((task,))),
+        _to("/predict", MULTIPART, harmed.map(multipart_request)),
+        _to("/predict", MULTIPART, damaged((multipart_request(sound),))),
+        _to("/predict", JSON, harmed.map(json_request)),
+        _to("/predict", JSON, damaged((json_request(sound),))),
+        _to(f"/v2/models/{TASK}/infer", BYTES, damaged((binary,)), **{"Inference-Header-Content-Length": str(length)}),
+        _to(upload, "application/zip", packed),
+        _to(f"{upload}&unreadable=skip", "application/x-tar", packed),
+        _to("/sources/{source}/samples", BYTES, packed),
+        _to("/sources/{source}/prompt", BYTES, damaged_prompts(prompts()), "PUT"),
+        _to("/tasks", JSON, damaged((task,))),
     )
 
 

@@ -14,7 +14,7 @@ from tests.service.deployment import Deployment
 from tests.service.server_fixture import open_deployment
 from tests.stress.limits.memory import Memory, memory_of
 
-LEAKING = (sys.executable, "-m", "tests.stress.limits.leaking_server")
+LEAKING = (sys.executable, "-m", "tests.stress.faulty_server", "leaking")
 
 
 @dataclass(frozen=True)

@@ -69,16 +69,11 @@ def picture_text(number: int) -> str:
 
 
 @cache
-def predictor() -> Predictor:
-    """Return the library's predictor with all prompts."""
-    return Predictor(backbone(), {str(number): biased_prompt(number) for number in range(PROMPTS)})
-
-
-@cache
 def true_scores(prompts: frozenset[int], picture: int) -> Mapping[str, float]:
     """Return the scores of the picture under exactly these prompts."""
     images = torch.stack([backbone().preprocessing(decode(picture_bytes(picture)))])
-    [answer] = predictor().predict(images, [[str(number) for number in prompts]])
+    named = {str(number): biased_prompt(number) for number in prompts}
+    [answer] = Predictor(backbone(), named).predict(images, [list(named)])
     return dict(zip(answer.labels, answer.scores.tolist(), strict=True))
 
 

@@ -12,9 +12,9 @@ from urllib.parse import urlsplit
 
 import httpx
 
+from tests.stress.faulty_server import COMPUTED_AT
 from tests.stress.race.fixtures import PICTURES, PROMPTS, SLOTS, USERS, VARIANTS, RaceSetup, picture_text, prompt_bytes
 from tests.stress.race.history import Operation, PredictCall, Recorder, Write
-from tests.stress.race.replica import COMPUTED_AT
 
 NAMED_SHARE = 0.25  # of the calls name one source
 PACE = 2  # answered predictions between two writes; without it, sets change faster than a prediction takes

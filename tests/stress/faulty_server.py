@@ -1,7 +1,7 @@
-"""`alacarte serve` with instrumentation for races, and optionally with a fault that breaks a promise.
+"""`alacarte serve` with instrumentation for races, and optionally with a fault that tests must find.
 
 Each response says in a header when its scores were computed. The product has no hook for this: this module patches it
-before the service starts. Run it as `python -m tests.stress.race.replica [FAULT]`; settings come from the environment.
+before the service starts. Run it as `python -m tests.stress.faulty_server [FAULT]`; settings come from the environment.
 """
 
 import sys
@@ -30,10 +30,12 @@ from service.prediction.response import PredictionResult
 from service.prediction.rights_recheck import Phase, read_rights, recheck_rights
 from service.settings import ServiceSettings
 
-COMPUTED_AT = "x-computed-at"  # by time.monotonic(), phase is one clock for all processes of a machine
+COMPUTED_AT = "x-computed-at"  # by time.monotonic(), which is one clock for all processes of a machine
 CACHE_SECONDS = 1.0
+LEAKED_BYTES = 128 * 1024  # per request; about one decoded picture
 
 _cached_rights: dict[tuple[str, str], tuple[float, UsablePromptSet]] = {}
+_leaked: list[bytearray] = []
 _create_app = service.app.create_app
 
 
@@ -42,20 +44,19 @@ class RequestRecord:
     """What is recorded of a request."""
 
     computed: float | None = None
-    found: UsablePromptSet | None = None  # the rights as they were read first
+    allowed: UsablePromptSet | None = None  # the rights as they were read first
 
 
 _record: ContextVar[RequestRecord] = ContextVar("record")
 
 
 class ComputedAtMiddleware:
-    """Outermost middleware: adds the time at phase the scores were computed to the response."""
+    """Outermost middleware: adds the time at which the scores were computed to the response."""
 
     def __init__(self, app: ASGIApp) -> None:
         self._app = app
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Serve one request."""
         record = RequestRecord()
         _record.set(record)
 
@@ -79,7 +80,6 @@ class RecordingEngine(Engine):
     """An engine whose logits carry the record of their request."""
 
     async def run(self, *given: Any, **named: Any) -> list[PictureLogits]:  # Any: whatever the engine takes
-        """Return the engine's logits with the record."""
         return RecordedLogits(await super().run(*given, **named), _record.get())
 
 
@@ -90,18 +90,30 @@ def compose_recorded(prompts: Sequence[UsablePrompt], logits: RecordedLogits, *h
     return answers
 
 
+class LeakMiddleware:
+    """Leaks memory with every request."""
+
+    def __init__(self, app: ASGIApp) -> None:
+        self._app = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        _leaked.append(bytearray(b"x" * LEAKED_BYTES))
+        await self._app(scope, receive, send)
+
+
 def create_instrumented_app(settings: ServiceSettings) -> FastAPI:
-    """Create the service with the header that says when scores were computed."""
     app = _create_app(settings)
     app.add_middleware(ComputedAtMiddleware)
+    if "leaking" in sys.argv:
+        app.add_middleware(LeakMiddleware)
     return app
 
 
 async def read_rights_once(context: RequestContext, query: PredictionQuery, phase: Phase) -> UsablePromptSet:
-    """Read the rights once per request, without a recheck."""
+    """Read the rights at the first attempt of a request alone."""
     record = _record.get()
-    record.found = record.found or await read_rights(context, query, phase)
-    return record.found
+    record.allowed = record.allowed or await read_rights(context, query, phase)
+    return record.allowed
 
 
 async def read_cached_rights(context: RequestContext, query: PredictionQuery, phase: Phase) -> UsablePromptSet:
@@ -116,17 +128,15 @@ def _key_of(context: RequestContext, query: PredictionQuery) -> tuple[str, str]:
     return str(context.user_id), str(query.options.sources)
 
 
-def skip_recheck(_context: RequestContext, _query: PredictionQuery, _found: UsablePromptSet) -> bool:
-    """Recheck nothing."""
+def skip_recheck(_context: RequestContext, _query: PredictionQuery, _allowed: UsablePromptSet) -> bool:
     return True
 
 
-def recheck_from_cache(context: RequestContext, query: PredictionQuery, found: UsablePromptSet) -> bool:
-    """Recheck the rights against the same cache."""
+def recheck_from_cache(context: RequestContext, query: PredictionQuery, allowed: UsablePromptSet) -> bool:
     read_at, cached = _cached_rights[_key_of(context, query)]
     if time.monotonic() > read_at + CACHE_SECONDS:
-        return recheck_rights(context, query, found)
-    return set(found.prompts) <= set(cached.prompts)
+        return recheck_rights(context, query, allowed)
+    return set(allowed.prompts) <= set(cached.prompts)
 
 
 def respond_without_removed_names(
@@ -144,17 +154,16 @@ def respond_without_removed_names(
     return service.prediction.predict._serialize(result, query)
 
 
-def inject_fault(fault: str) -> None:
-    """Patch this fault into the service."""
-    patches: dict[str, tuple[Any, Any]] = {
-        "unchecked": (read_rights_once, skip_recheck),
-        "unnamed": (read_rights_once, skip_recheck),
-        "cached": (read_cached_rights, recheck_from_cache),
-    }
-    for name, replacement in zip(("read_rights", "recheck_rights"), patches[fault], strict=True):
-        patch(service.prediction.predict, name, replacement)
-    if fault == "unnamed":
-        patch(service.prediction.predict, "_respond", respond_without_removed_names)
+FAULTS: dict[str, dict[str, object]] = {  # replacements in service.prediction.predict
+    "unchecked": {"read_rights": read_rights_once, "recheck_rights": skip_recheck},
+    "unnamed": {
+        "read_rights": read_rights_once,
+        "recheck_rights": skip_recheck,
+        "_respond": respond_without_removed_names,
+    },
+    "cached": {"read_rights": read_cached_rights, "recheck_rights": recheck_from_cache},
+    "leaking": {},
+}
 
 
 def patch(module: ModuleType, name: str, value: object) -> None:
@@ -168,5 +177,6 @@ if __name__ == "__main__":
     patch(service.prediction.predict, "compose", compose_recorded)
     patch(service.app, "create_app", create_instrumented_app)
     for fault in sys.argv[1:]:
-        inject_fault(fault)
+        for name, replacement in FAULTS[fault].items():
+            patch(service.prediction.predict, name, replacement)
     serve()
