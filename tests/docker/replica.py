@@ -21,7 +21,6 @@ class FakeReplica:
 
 @contextmanager
 def serve_fake_replica() -> Iterator[FakeReplica]:
-    """Serve a fake replica on a free port."""
     replica = FakeReplica()
 
     class Handler(BaseHTTPRequestHandler):

@@ -27,7 +27,6 @@ class CallLog(Generic[T]):
         return self._is_over
 
     def add(self, call: T) -> None:
-        """Add a call that has ended."""
         with self._changed:
             self.calls.append(call)
             self._changed.notify_all()

@@ -44,11 +44,9 @@ class Cluster:
 
     @property
     def workers(self) -> list[ManagedProcess]:
-        """Return the workers."""
         return [part for name, part in self.parts.items() if name.startswith("worker-")]
 
     def restart_replicas(self, command: Sequence[str]) -> None:
-        """Restart all replicas with this command."""
         for part in self.replicas:
             part.kill()
         for part in self.replicas:
@@ -115,6 +113,5 @@ def start_cluster(
 
 
 def make_admin(registry: Registry) -> str:
-    """Create an admin and return a token."""
     with registry.database.write_transaction() as session:
         return issue_token(session, OPERATOR, create_user(session, OPERATOR, "admin", "admin").id).text

@@ -14,7 +14,6 @@ if TYPE_CHECKING:  # importing boto3 and SQLAlchemy takes a second, and other te
 
 @pytest.fixture
 def workers() -> int:
-    """The number of workers of the cluster."""
     return 2
 
 

@@ -32,14 +32,12 @@ def published(registry: Registry, *sources: UUID) -> dict[str, bytes]:
 
 
 def predict_directly(backbone: Backbone, prompts: dict[str, bytes], picture: Path) -> ImagePrediction:
-    """Predict with these artifacts and the library alone."""
     images = torch.stack([backbone.preprocessing(decode(picture))])
     predictor = Predictor(backbone, {name: prompt_from_bytes(data) for name, data in prompts.items()})
     return predictor.predict(images, [list(prompts)])[0]
 
 
 def assert_answer(answer: Prediction, expected: ImagePrediction) -> None:
-    """Assert that the answer has the prompts, labels and scores of the expected one."""
     assert answer.set_digest == expected.set_digest
     assert [one.label for one in answer.labels] == list(expected.labels)
     assert [one.score for one in answer.labels] == pytest.approx(expected.scores.tolist(), abs=1e-4)

@@ -1,6 +1,7 @@
 """One process of the cluster, which can be started, terminated, killed and restarted; its log continues."""
 
 import os
+import re
 import signal
 import subprocess
 from collections.abc import Callable, Mapping, Sequence
@@ -43,12 +44,10 @@ class ManagedProcess:
 
     @property
     def is_up(self) -> bool:
-        """Whether the condition holds."""
         return self._is_up(self)
 
     @property
     def pid(self) -> int:
-        """Return the process id."""
         assert self._process is not None, f"{self.name} was never started"
         return self._process.pid
 
@@ -80,28 +79,20 @@ class ManagedProcess:
         wait_until(is_settled, f"the start of {self.name}", wait_s=START_SECONDS)
 
     def start(self) -> None:
-        """Start the process and wait until it is up."""
         self.begin()
         self.await_up()
 
     def kill(self) -> None:
-        """Kill the process with SIGKILL."""
         if self._process is not None:
             stop_process(self._process, signal.SIGKILL)
 
     def terminate(self) -> int:
-        """Send SIGTERM and return the exit code."""
         assert self._process is not None, f"{self.name} was never started"
         self._process.send_signal(signal.SIGTERM)
         try:
             return self._process.wait(END_SECONDS)
         finally:
             self.kill()
-
-    def signal(self, sign: signal.Signals) -> None:
-        """Send a signal without waiting."""
-        assert self._process is not None, f"{self.name} was never started"
-        self._process.send_signal(sign)
 
 
 def process_environment(home: Path, port: int, settings: Mapping[str, object]) -> dict[str, str]:
@@ -127,6 +118,13 @@ def answers(url: str) -> Callable[[ManagedProcess], bool]:
             return False
 
     return is_answered
+
+
+def read_metric(url: str, token: str, name: str) -> float:
+    """Read a metric without labels."""
+    text = httpx.get(f"{url}/metrics", headers={"Authorization": f"Bearer {token}"}).text
+    [value] = re.findall(rf"^alacarte_{name} (\S+)$", text, re.MULTILINE)
+    return float(value)
 
 
 def proxy_process(folder: Path, replicas: Sequence[str]) -> tuple[ManagedProcess, str]:

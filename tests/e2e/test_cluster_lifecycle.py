@@ -1,14 +1,11 @@
 """The life of a source through the proxy: two workers train it, two replicas serve it, and all forget it."""
 
-import re
 from pathlib import Path
 from uuid import UUID
 
-import httpx
 import pytest
 
 from alacarte.client import Client, ServiceProblem
-from alacarte.prompting.backbone.vit import build_backbone
 from registry.storage.keys import source_prefix
 from tests.cli.fixtures import draw
 from tests.e2e.cluster import Cluster
@@ -19,17 +16,15 @@ from tests.e2e.expected_answers import (
     predict_directly,
     published,
 )
-from tests.service.deployment import BACKBONE, SIZE
+from tests.e2e.process import read_metric
+from tests.service.deployment import BACKBONE, SIZE, backbone
 
 pytestmark = pytest.mark.e2e
 
 
-def cached_prompts(url: str, token: str) -> int:
-    """Return the number of prompts in a replica's memory."""
-    text = httpx.get(f"{url}/metrics", headers={"Authorization": f"Bearer {token}"}).text
-    found = re.search(r"^alacarte_cached_prompts (\S+)$", text, re.MULTILINE)
-    assert found is not None, text
-    return int(float(found[1]))
+def cached_prompts(production: Cluster) -> list[float]:
+    """Return the number of prompts in each replica's memory."""
+    return [read_metric(url, production.admin_token, "cached_prompts") for url in production.replica_urls]
 
 
 def predict_everywhere(production: Cluster, token: str, picture: Path) -> set[tuple[UUID, ...]]:
@@ -43,7 +38,6 @@ def predict_everywhere(production: Cluster, token: str, picture: Path) -> set[tu
 
 def test_upload_train_grant_predict_forget_through_the_proxy(production: Cluster, tmp_path: Path) -> None:
     registry, token = production.registry, production.admin_token
-    backbone = build_backbone(BACKBONE, "random", SIZE, log=lambda _: None)
     farm, zoo = draw(tmp_path / "farm"), draw(tmp_path / "zoo", ("dog", "emu"), each=6)
     picture = farm / "cat" / "0.png"
 
@@ -60,20 +54,20 @@ def test_upload_train_grant_predict_forget_through_the_proxy(production: Cluster
 
         with Client(production.url, eva_token) as eva:
             # The proxy and each replica answer with exactly the prompts that the caller may use.
-            expected = predict_directly(backbone, published(registry, first, second), picture)
+            expected = predict_directly(backbone(), published(registry, first, second), picture)
             assert_answer(eva.predict(picture, top_k=3), expected)
             assert predict_everywhere(production, eva_token, picture) == {tuple(sorted((first, second)))}
             narrowed = eva.predict(picture, sources=["zoo"])
-            assert narrowed.set_digest == predict_directly(backbone, published(registry, second), picture).set_digest
+            assert narrowed.set_digest == predict_directly(backbone(), published(registry, second), picture).set_digest
             admin.revoke_grant("eva", "farm")
             assert predict_everywhere(production, eva_token, picture) == {(second,)}
             with pytest.raises(ServiceProblem, match="404"):
                 eva.predict(picture, sources=[first])
             admin.create_grant("eva", "farm")
             assert predict_everywhere(production, eva_token, picture) == {tuple(sorted((first, second)))}
-            assert [cached_prompts(url, token) for url in production.replica_urls] == [6, 6]
+            assert cached_prompts(production) == [6, 6]
 
-            assert_picture_is_forgotten(registry, backbone, admin, eva, farm, first, second)
+            assert_picture_is_forgotten(registry, backbone(), admin, eva, farm, first, second)
 
             # Forget a source: no answer uses it from now on, it is erased everywhere, and the receipt is valid.
             predict_everywhere(production, eva_token, picture)
@@ -82,9 +76,9 @@ def test_upload_train_grant_predict_forget_through_the_proxy(production: Cluster
             erasure = admin.wait_for_erasure(forgotten.id, WAIT_SECONDS)
             assert erasure.receipt is not None
             assert admin.verify_receipt(erasure.id).holds
-            assert [cached_prompts(url, token) for url in production.replica_urls] == [2, 2]
+            assert cached_prompts(production) == [2, 2]
             answer = eva.predict(picture)
-            assert answer.set_digest == predict_directly(backbone, published(registry, second), picture).set_digest
+            assert answer.set_digest == predict_directly(backbone(), published(registry, second), picture).set_digest
 
     assert published(registry, first) == {}
     assert list(registry.objects.list_all(source_prefix(first))) == []

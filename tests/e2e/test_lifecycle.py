@@ -6,7 +6,6 @@ from pathlib import Path
 import pytest
 
 from alacarte.client import Client, ServiceProblem
-from alacarte.prompting.backbone.vit import build_backbone
 from alacarte.prompting.threads import one_thread
 from registry.registry import Registry
 from registry.storage.keys import source_prefix
@@ -22,13 +21,12 @@ from tests.e2e.expected_answers import (
 )
 from tests.e2e.process import ROOT, ManagedProcess, has_logged
 from tests.registry.database_fixtures import sqlite_only
-from tests.service.deployment import BACKBONE, SIZE
+from tests.service.deployment import BACKBONE, SIZE, backbone
 from tests.service.server_fixture import serve
 
 
 @pytest.fixture
 def url(registry: Registry, environment: dict[str, str], monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
-    """The URL of a service without data."""
     for name, value in environment.items():
         if name.startswith("ALACARTE_"):
             monkeypatch.setenv(name, value)
@@ -38,7 +36,6 @@ def url(registry: Registry, environment: dict[str, str], monkeypatch: pytest.Mon
 
 @pytest.fixture
 def worker(environment: dict[str, str], registry: Registry, tmp_path: Path) -> Iterator[ManagedProcess]:
-    """A worker process, not yet up."""
     python = {"OMP_NUM_THREADS": "1", "PYTHONPATH": str(ROOT)}
     part = ManagedProcess("worker", WORK, tmp_path, environment | python, has_logged("worker started"))
     part.begin()
@@ -49,7 +46,6 @@ def worker(environment: dict[str, str], registry: Registry, tmp_path: Path) -> I
 def test_upload_train_grant_predict_forget(
     registry: Registry, worker: ManagedProcess, url: str, tmp_path: Path
 ) -> None:
-    backbone = build_backbone(BACKBONE, "random", SIZE, log=lambda _: None)
     farm, zoo = draw(tmp_path / "farm"), draw(tmp_path / "zoo", ("dog", "emu"), each=6)
     picture = farm / "cat" / "0.png"
 
@@ -69,20 +65,20 @@ def test_upload_train_grant_predict_forget(
             # The service answers with the trained prompts, and only to those who may use them.
             answer = eva.predict(picture, top_k=3)
             assert sorted(answer.sources) == sorted([first, second])
-            assert_answer(answer, predict_directly(backbone, published(registry, first, second), picture))
+            assert_answer(answer, predict_directly(backbone(), published(registry, first, second), picture))
             with pytest.raises(ServiceProblem, match="409"):
                 fay.predict(picture)
             with pytest.raises(ServiceProblem, match="404"):
                 fay.predict(picture, sources=[first])
 
             assert admin.get_source("farm").samples == 24
-            assert_picture_is_forgotten(registry, backbone, admin, eva, farm, first, second)
+            assert_picture_is_forgotten(registry, backbone(), admin, eva, farm, first, second)
 
             # Forget a source: answers are at once exactly those of the others.
             forgotten = admin.forget_source("farm")
             answer = eva.predict(picture)
             assert answer.sources == [second]
-            assert answer.set_digest == predict_directly(backbone, published(registry, second), picture).set_digest
+            assert answer.set_digest == predict_directly(backbone(), published(registry, second), picture).set_digest
             erasure = admin.wait_for_erasure(forgotten.id, WAIT_SECONDS)
             assert erasure.receipt is not None
             assert admin.verify_receipt(erasure.id).holds
@@ -97,7 +93,6 @@ def test_upload_train_grant_predict_forget(
 def test_a_source_with_one_label_is_trained_and_composed_with_others(
     registry: Registry, worker: ManagedProcess, url: str, tmp_path: Path
 ) -> None:
-    backbone = build_backbone(BACKBONE, "random", SIZE, log=lambda _: None)
     herd, farm = draw(tmp_path / "herd", ("cat",), each=3), draw(tmp_path / "farm", ("cat", "dog"), each=3)
     picture = farm / "dog" / "0.png"
 
@@ -114,7 +109,7 @@ def test_a_source_with_one_label_is_trained_and_composed_with_others(
             alone = eva.predict(picture, sources=["herd"])
             assert [(one.label, one.score) for one in alone.labels] == [("cat", 1.0)]
             both = eva.predict(picture)
-            assert_answer(both, predict_directly(backbone, published(registry, first, second), picture))
+            assert_answer(both, predict_directly(backbone(), published(registry, first, second), picture))
             assert both.label == "cat"
 
             # A shard that is left with one label is trained again too.

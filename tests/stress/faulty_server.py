@@ -84,7 +84,6 @@ class RecordingEngine(Engine):
 
 
 def compose_recorded(prompts: Sequence[UsablePrompt], logits: RecordedLogits, *how: Any) -> list[ImagePrediction]:
-    """Compose the answers and record the time."""
     answers = compose(prompts, logits, *how)
     logits.record.computed = time.monotonic()
     return answers
@@ -167,7 +166,6 @@ FAULTS: dict[str, dict[str, object]] = {  # replacements in service.prediction.p
 
 
 def patch(module: ModuleType, name: str, value: object) -> None:
-    """Replace an existing attribute of the module."""
     assert hasattr(module, name), f"{module.__name__} has no {name} any more"
     setattr(module, name, value)
 

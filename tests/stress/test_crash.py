@@ -76,7 +76,6 @@ def test_dozens_of_kills_lose_nothing_and_keep_nothing(crash_cluster: Cluster, c
 
 
 def assert_sound(cluster: Cluster, run: Run, folder: Path) -> None:
-    """Assert everything that must hold after a crash run."""
     from tests.e2e.cluster import BUCKET
 
     journal, registry, copies = run.journal, cluster.registry, Copies(folder)
@@ -139,7 +138,6 @@ def forgotten(journal: Journal) -> tuple[list[str], list[str], list[bytes]]:
 
 
 def print_summary(run: Run) -> None:
-    """Print the counts of the run."""
     statuses = Counter((call.what, call.status) for call in run.journal.calls)
     lines = [
         f"kills: {dict(run.killer.kills)}",

@@ -64,14 +64,12 @@ FULL = Inputs(pictures=50_000, archives=30_000, uploads=2_000, prompts=14_000, r
     scope="module", params=[pytest.param(SHORT, id="short"), pytest.param(FULL, id="full", marks=pytest.mark.stress)]
 )
 def inputs(request: pytest.FixtureRequest) -> Inputs:
-    """The number of inputs."""
     assert isinstance(request.param, Inputs)
     return request.param
 
 
 @pytest.fixture(scope="module")
 def server(sqlite_template: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[ServerProcess]:
-    """A service with short timeouts."""
     folder = tmp_path_factory.mktemp("fuzz")
     with start_server(folder, sqlite_template, rate_per_s=0, head_timeout_s=0.5, read_timeout_s=0.5) as server:
         yield server
@@ -197,7 +195,6 @@ def test_damaged_requests_never_cause_a_server_error(
 
 
 def send(server: ServerProcess, sent: DamagedRequest, source: str) -> httpx.Response:
-    """Send the request and return the response."""
     path = sent.path.format(source=source, name=server.deployment.new_name("fuzz"))
     who = "user" if sent.path.startswith(("/predict", "/v2")) else "owner"
     return server.deployment.request(who, sent.method, path, content=sent.body, headers=sent.headers)

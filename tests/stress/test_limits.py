@@ -57,7 +57,6 @@ FULL = Scale(predictions=20_000, cycles=2_100, growth_bytes=8 * MIB, open_connec
     ],
 )
 def scale(request: pytest.FixtureRequest) -> Scale:
-    """The size of the run."""
     assert isinstance(request.param, Scale)
     return request.param
 
@@ -104,7 +103,6 @@ def proxy_port(server: ServerProcess, scale: Scale, tmp_path_factory: pytest.Tem
 
 
 def predict_status(server: ServerProcess, who: str = OTHER) -> int:
-    """Return the status of an ordinary prediction."""
     with client_of(server, who) as client:
         return client.post("/predict", files={"image": picture()}, data={"task": TASK}).status_code
 
@@ -188,7 +186,6 @@ HALF_REQUESTS: dict[str, tuple[str, str, set[int]]] = {
 
 
 def half_request(server: ServerProcess, kind: str) -> bytes:
-    """Return the first half of a request."""
     head, body, _ = HALF_REQUESTS[kind]
     if not body:
         return head.encode()

@@ -48,7 +48,6 @@ def find_violations(calls: Sequence[Call], evidence: Evidence) -> Iterator[Viola
 
 
 def prompts_in(call: Call) -> set[str]:
-    """Return the ids of the prompts that the answer names."""
     return set(_sources_by_prompt(json.loads(call.body)))
 
 

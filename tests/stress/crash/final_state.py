@@ -40,7 +40,6 @@ class Rows:
 
 
 def read_rows(registry: Registry) -> Rows:
-    """Read all rows of these tables."""
     with registry.database.read_transaction() as session:
         tables = (Source, Shard, Sample, Prompt, Erasure)
         return Rows(*(list(session.scalars(select(table))) for table in tables))  # type: ignore[arg-type]  # in order

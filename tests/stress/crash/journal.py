@@ -31,7 +31,6 @@ class Call:
 
     @property
     def is_done(self) -> bool:
-        """Whether the response reports success."""
         return self.status in DONE
 
     @property
@@ -69,7 +68,6 @@ class Journal(CallLog[Call]):
         self.forgets: list[Forget] = []
 
     def counts(self) -> Counter[str]:
-        """Count the successful calls of each kind."""
         done: Counter[str] = Counter(str(call.what) for call in self.calls if call.is_done)
         done["sources forgotten"] = sum(one.sample is None for one in self.forgets)
         done["samples forgotten"] = sum(one.sample is not None for one in self.forgets)

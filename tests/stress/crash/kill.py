@@ -58,7 +58,6 @@ class Killer:
         self._restart_ended()
 
     def await_up(self) -> None:
-        """Wait until every part is up."""
         self.await_condition(lambda: not self._since, "the start of all parts", UP_SECONDS)
 
     def await_condition(self, condition: Callable[[], bool], what: str, wait_s: float) -> None:

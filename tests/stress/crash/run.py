@@ -85,7 +85,6 @@ def run_crashes(cluster: Cluster, plan: Plan, seed: int) -> Run:
 
 
 def await_idle(cluster: Cluster, killer: Killer, idle_s: float, *, short_backoff: bool) -> None:
-    """Wait until no work is left."""
     shortened_at = 0.0
 
     def is_idle() -> bool:
@@ -102,7 +101,6 @@ def await_idle(cluster: Cluster, killer: Killer, idle_s: float, *, short_backoff
 
 
 def read_seed(default: int) -> int:
-    """Return the seed of the environment, or the default."""
     return int(os.environ.get("STRESS_SEED", default))
 
 

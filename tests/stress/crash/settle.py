@@ -14,7 +14,6 @@ from registry.training.queue import is_trained
 
 
 def unfinished(registry: Registry) -> list[str]:
-    """List the unfinished work for a reader."""
     with registry.database.read_transaction() as session:
         shards = session.scalars(select(Shard).where(~is_trained(Shard))).all()
         steps = select(ErasureStep).join(Erasure).where(Erasure.completed_at.is_(None), ErasureStep.done_at.is_(None))

@@ -24,12 +24,10 @@ class UploadArchive:
 
     @cached_property
     def by_digest(self) -> Mapping[str, tuple[str, bytes]]:
-        """Return the pictures' names and bytes by digest."""
         return {hashlib.sha256(body).hexdigest(): (name, body) for name, body in self.bodies.items()}
 
     @property
     def digests(self) -> frozenset[str]:
-        """Return the digests of the pictures."""
         return frozenset(self.by_digest)
 
 

@@ -68,7 +68,6 @@ class Caller:
         return call
 
     def close(self) -> None:
-        """Close the connections."""
         self._http.close()
 
 
@@ -82,7 +81,6 @@ class PredictClient:
         self._rng = random.Random(f"predict {seed}")
 
     def run(self) -> None:
-        """Run until the load is over."""
         journal = self._caller.journal
         while not journal.is_over:
             if not self.predict(self._rng.randrange(PICTURES), self._rng.choice(self._targets)).is_done:
@@ -106,7 +104,6 @@ class Owner:
         self._numbers = count()
 
     def run(self) -> None:
-        """Run until the load is over."""
         while not self._caller.journal.is_over:
             permanent = sorted(source for source, known in self._sources.copy().items() if not known.is_temporary)
             if permanent and self._rng.random() < EXTENDED_SHARE:
@@ -126,7 +123,6 @@ class Owner:
         return sent
 
     def extend(self, source: str) -> None:
-        """Upload more samples to a source."""
         archive = random_archive(self._rng, next(self._numbers))
         is_sure = self._send("extend", f"/sources/{source}/samples", archive) is not None
         self._caller.journal.uploads.append(Upload(archive, is_sure, source))
@@ -157,7 +153,6 @@ class Admin:
         self._rng = random.Random(f"admin {seed}")
 
     def run(self) -> None:
-        """Run until the load is over."""
         while not self._caller.journal.is_over:
             sources = sorted(self._sources.copy().items())
             if ungranted := [source for source, known in sources if not known.is_granted]:
@@ -172,13 +167,11 @@ class Admin:
             self._caller.journal.await_calls(self._pace)
 
     def grant(self, source: str) -> None:
-        """Grant the source to the predicting user."""
         body = {"user": self._user, "source": source, "right": "use"}
         self._retry_until_done("grant", "POST", "/grants", json=body)
         self._sources[source].is_granted = True
 
     def forget(self, source: str, sample: str | None = None) -> None:
-        """Forget the source, or one sample of it."""
         if sample is None:
             del self._sources[source]
         else:
@@ -190,7 +183,6 @@ class Admin:
         self._caller.journal.forgets.append(Forget(source, sample, sent, time.monotonic(), erasure))
 
     def _retry_until_done(self, what: What, method: str, path: str, **body: Any) -> Call:  # Any: httpx's
-        """Repeat the call until it succeeds."""
         end = time.monotonic() + TRY_SECONDS
         while True:
             answer = self._caller.call(what, method, path, **body)

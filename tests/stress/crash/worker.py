@@ -17,7 +17,6 @@ from trainer.worker import job
 
 
 def keep_and_publish(registry: Registry, lease: Lease, data: bytes, metadata: PublishedMetadata) -> Prompt:
-    """Copy the prompt, then publish it."""
     keep_copy(Path(sys.argv[1]), lease, data)
     return publish(registry, lease, data, metadata)
 

@@ -44,7 +44,6 @@ class OpenConnections:
         self._await(0, lambda descriptor: self._count(descriptor, 0))
 
     def close(self) -> None:
-        """Close what is left."""
         for connection in self.connections.values():
             connection.close()
         self.connections.clear()

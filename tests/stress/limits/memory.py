@@ -23,7 +23,6 @@ class Memory:
 
 
 def memory_of(pid: int) -> Memory:
-    """Read the memory of the process."""
     text = Path(f"/proc/{pid}/smaps_rollup").read_text()
     found = {name: int(size) * KIB for name, size in re.findall(r"^(\w+): +(\d+) kB$", text, re.MULTILINE)}
     return Memory(found["Rss"], found["Pss_Anon"])
@@ -40,12 +39,10 @@ def growth_bytes(samples: Sequence[int]) -> float:
 
 
 def worst_growth_bytes(samples: Sequence[Memory]) -> float:
-    """Return the larger growth of the two measures."""
     return max(growth_bytes([one.rss_bytes for one in samples]), growth_bytes([one.own_bytes for one in samples]))
 
 
 def summary(samples: Sequence[Memory]) -> str:
-    """Describe the run in one line."""
     rss = [one.rss_bytes / MIB for one in samples]
     own = [one.own_bytes / MIB for one in samples]
     grown = worst_growth_bytes(samples) / MIB

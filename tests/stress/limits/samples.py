@@ -15,7 +15,6 @@ PACKINGS = ("zip", "zip stored", "tar", "gz", "bz2", "xz")
 
 
 def saved(image: Image.Image, kind: str, **options: object) -> bytes:
-    """Encode the picture."""
     file = io.BytesIO()
     image.save(file, kind, **options)
     return file.getvalue()
@@ -53,7 +52,6 @@ def pictures() -> tuple[bytes, ...]:
 
 
 def packed(files: Mapping[str, bytes], packing: str) -> bytes:
-    """Pack the files into an archive."""
     file = io.BytesIO()
     if packing.startswith("zip"):
         method = zipfile.ZIP_STORED if packing == "zip stored" else zipfile.ZIP_DEFLATED
@@ -86,11 +84,9 @@ def collections() -> tuple[Mapping[str, bytes], ...]:
 
 @cache
 def archives() -> tuple[bytes, ...]:
-    """Return every layout in every archive format."""
     return tuple(packed(files, packing) for files in collections() for packing in PACKINGS)
 
 
 @cache
 def prompts() -> tuple[bytes, ...]:
-    """Return prompts of the service's backbone."""
     return prompt_bytes(), prompt_bytes(1, LABELS[:2])

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from service.settings import ServiceSettings
 from tests.e2e.cluster import SERVE
-from tests.e2e.process import ManagedProcess, answers, process_environment
+from tests.e2e.process import ManagedProcess, answers, process_environment, read_metric
 from tests.servers.processes import find_free_ports
 from tests.service.deployment import Deployment
 from tests.service.server_fixture import open_deployment
@@ -27,12 +27,10 @@ class ServerProcess:
 
     @property
     def memory(self) -> Memory:
-        """Return the memory of the process."""
         return memory_of(self.part.pid)
 
     @property
     def sockets(self) -> int:
-        """Count the open sockets of the process."""
         count = 0
         for file in Path(f"/proc/{self.part.pid}/fd").iterdir():
             try:
@@ -42,10 +40,7 @@ class ServerProcess:
         return count
 
     def metric(self, name: str) -> float:
-        """Read a metric without labels."""
-        text = self.deployment.request("admin", "GET", "/metrics").text
-        [line] = [line for line in text.splitlines() if line.startswith(f"alacarte_{name} ")]
-        return float(line.split()[1])
+        return read_metric(self.deployment.url, self.deployment.tokens["admin"], name)
 
 
 @contextmanager

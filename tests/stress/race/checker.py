@@ -42,7 +42,6 @@ class Violation:
 
 
 def find_violations(history: History, truth: Truth) -> list[Violation]:
-    """Return all violations in the order of the calls."""
     registers = registers_of(history.writes, {call.user for call in history.calls})
     prompts = {write.source: write.prompt for write in history.writes if write.operation == "publish"}
     found = []
@@ -64,7 +63,6 @@ def find_violations(history: History, truth: Truth) -> list[Violation]:
 
 
 def count_overlaps(history: History) -> Overlaps:
-    """Count the overlaps of the answered calls."""
     removals = {
         user: sorted(
             (change.sent, change.answered, register.source)

@@ -50,13 +50,11 @@ def biased_prompt(number: int) -> TrainedPrompt:
 
 @cache
 def prompt_bytes(number: int) -> bytes:
-    """Return the prompt as bytes."""
     return prompt_to_bytes(biased_prompt(number))
 
 
 @cache
 def picture_bytes(number: int) -> bytes:
-    """Return one of the pictures as PNG."""
     file = io.BytesIO()
     Image.linear_gradient("L").resize((24, 24)).rotate(90 * number).convert("RGB").save(file, "PNG")
     return file.getvalue()
@@ -64,7 +62,6 @@ def picture_bytes(number: int) -> bytes:
 
 @cache
 def picture_text(number: int) -> str:
-    """Return the picture in base64."""
     return b64encode(picture_bytes(number)).decode()
 
 

@@ -64,7 +64,6 @@ class Recorder(CallLog[PredictCall]):
         self._writes: list[Write] = []
 
     def add_write(self, write: Write) -> None:
-        """Add a completed write."""
         self._writes.append(write)
         if write.operation == "publish":
             self.alive.add(write.source)
@@ -72,5 +71,4 @@ class Recorder(CallLog[PredictCall]):
             self.alive.discard(write.source)
 
     def history(self) -> History:
-        """Return the history so far."""
         return History(tuple(self._writes), tuple(self.calls))

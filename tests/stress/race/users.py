@@ -33,7 +33,6 @@ class PredictClient:
         self._random = random.Random(f"{name} {seed}")
 
     def run(self) -> None:
-        """Predict until the race is over."""
         with closing(self._connection):
             while not self._recorder.is_over:
                 alive = tuple(self._recorder.alive)
