@@ -17,8 +17,8 @@ from trainer.baselines.prompt_sets import JointSet, StructuredSet
 from trainer.optimize import EpochProgress, ReportProgress
 from trainer.state_cache import StateCache
 from trainer.study.eta import EtaEstimator
-from trainer.study.plan import Samples
 from trainer.study.result_cache import ResultCache
+from trainer.study.train_test_split import Samples
 from trainer.study.training_spec import TrainingSpec, samples_key
 from trainer.train import train_prompt
 from trainer.views import View

@@ -14,13 +14,14 @@ from alacarte.cli.progress import show_study
 from alacarte.prompting.backbone.vit import Backbone
 from trainer.recipe import Recipe
 from trainer.state_cache import StateCache
-from trainer.study.plan import DomainSplit, StudyPlan, open_domain_splits
+from trainer.study.plan import StudyPlan
 from trainer.study.report.write import write_report
 from trainer.study.result_cache import ResultCache
 from trainer.study.results import StudyReport
 from trainer.study.runner import StudyRunner, cacheable_views
 from trainer.study.seed_average import SEED, average_seeds
 from trainer.study.study import required_trainings, run_study, select_experiments
+from trainer.study.train_test_split import DomainSplit, open_domain_splits
 from trainer.study.training_spec import TrainingMethod, TrainingSpec
 
 TUNED_EPOCHS = 4  # of whole backbones, which cost 20 times as much as a prompt

@@ -10,9 +10,10 @@ from tests.prompting.reference import small_backbone
 from tests.trainer.pictures import draw_samples
 from trainer.recipe import Recipe
 from trainer.state_cache import StateCache
-from trainer.study.plan import DomainSplit, StudyPlan
+from trainer.study.plan import StudyPlan
 from trainer.study.result_cache import ResultCache
 from trainer.study.runner import StudyRunner
+from trainer.study.train_test_split import DomainSplit
 
 RECIPE = Recipe(epochs=4, batch=8, augment="none", prototypes=2)
 

@@ -14,7 +14,7 @@ from trainer.study.experiments import recipes
 from trainer.study.experiments.class_incremental import split_into_episodes
 from trainer.study.experiments.experiment import composed_accuracy, format_points
 from trainer.study.paper import DATA_SETS, find_paper_data_set
-from trainer.study.plan import DomainSplit, Samples, StudyPlan
+from trainer.study.plan import StudyPlan
 from trainer.study.report.write import report_html, report_json
 from trainer.study.results import ExperimentResult, Table
 from trainer.study.runner import StudyRunner
@@ -26,6 +26,7 @@ from trainer.study.study import (
     run_study,
     select_experiments,
 )
+from trainer.study.train_test_split import DomainSplit, Samples
 from trainer.study.training_spec import TrainingSpec
 
 

@@ -5,9 +5,10 @@ import random
 from registry.datasets.dataset import LabelledPicture
 from trainer.study import paper
 from trainer.study.experiments.experiment import Experiment, composed_accuracy, format_percent
-from trainer.study.plan import Samples, StudyPlan
+from trainer.study.plan import StudyPlan
 from trainer.study.results import ClaimCheck, Column, ExperimentResult, Plot, Series, Table
 from trainer.study.runner import StudyRunner
+from trainer.study.train_test_split import Samples
 from trainer.study.training_spec import TrainingSpec
 
 

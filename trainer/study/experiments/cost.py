@@ -17,9 +17,10 @@ from trainer.prompt_params import TrainablePrompt
 from trainer.state_cache import StateCache
 from trainer.study import paper
 from trainer.study.experiments.experiment import Experiment
-from trainer.study.plan import Samples, StudyPlan
+from trainer.study.plan import StudyPlan
 from trainer.study.results import ClaimCheck, Column, ExperimentResult, Plot, Series, Table
 from trainer.study.runner import StudyRunner
+from trainer.study.train_test_split import Samples
 from trainer.study.training_spec import TrainingSpec
 from trainer.train import fit, shard_labels
 from trainer.views import load_batches, served_batches

@@ -6,9 +6,10 @@ from dataclasses import dataclass
 from alacarte.api.literals import Composition, Weighting
 from trainer.baselines.evaluate import EnsembleLogits, accuracy
 from trainer.study.paper import PaperDataSet
-from trainer.study.plan import Samples, StudyPlan
+from trainer.study.plan import StudyPlan
 from trainer.study.results import ExperimentResult
 from trainer.study.runner import StudyRunner
+from trainer.study.train_test_split import Samples
 from trainer.study.training_spec import TrainingSpec
 
 

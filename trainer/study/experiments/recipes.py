@@ -10,9 +10,10 @@ from trainer.schedule import HEAD_RATE, PROMPT_RATE, RATE_BATCH, peak_rate
 from trainer.study.experiments import class_incremental
 from trainer.study.experiments.class_incremental import split_into_episodes
 from trainer.study.experiments.experiment import Experiment, composed_accuracy, format_percent
-from trainer.study.plan import DomainSplit, Samples, StudyPlan, hold_out
+from trainer.study.plan import StudyPlan
 from trainer.study.results import ClaimCheck, Column, ExperimentResult, Table
 from trainer.study.runner import StudyRunner
+from trainer.study.train_test_split import DomainSplit, Samples, hold_out
 from trainer.study.training_spec import TrainingSpec
 
 SHARD_COUNTS = (2, 5, 20)
