@@ -6,12 +6,14 @@ import tarfile
 import zipfile
 from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 import pytest
 from PIL import Image
 
+from alacarte.api.literals import UnreadablePolicy
 from registry.datasets.dataset import Dataset
-from registry.datasets.limits import DatasetLimits
+from registry.datasets.limits import DEFAULT_LIMITS, DatasetLimits
 from registry.datasets.loader import open_dataset
 from registry.errors import DatasetRejected
 
@@ -74,47 +76,22 @@ class DatasetBuilder:
             return self.tree(files)
         return self.tar(files, "" if kind == "tar" else kind)
 
-    def tar_of(self, *members: tarfile.TarInfo) -> Path:
-        path = self.folder / "pictures.tar"
-        with tarfile.open(path, "w") as archive:
-            for info in members:
-                archive.addfile(info, io.BytesIO(bytes(info.size)))
-        return path
-
     def read(
-        self,
-        path: Path,
-        *,
-        limits: DatasetLimits | None = None,
-        within: str | None = None,
-        skip: bool = False,
+        self, path: Path, *, limits: DatasetLimits = DEFAULT_LIMITS, within: str | None = None, skip: bool = False
     ) -> Dataset:
         """Read the dataset, and compare every sample's file with its digest."""
-        with open_dataset(
-            path,
-            scratch=self.scratch,
-            limits=limits or DatasetLimits(),
-            within=within,
-            unreadable="skip" if skip else "refuse",
-        ) as dataset:
+        unreadable: UnreadablePolicy = "skip" if skip else "refuse"
+        with open_dataset(path, scratch=self.scratch, limits=limits, within=within, unreadable=unreadable) as dataset:
             for sample in dataset.samples:
                 assert hashlib.sha256(sample.path.read_bytes()).hexdigest() == sample.digest
         assert list(self.scratch.iterdir()) == []
         return dataset
 
-    def rejection(
-        self,
-        path: Path,
-        *,
-        error: type[DatasetRejected] = DatasetRejected,
-        limits: DatasetLimits | None = None,
-        within: str | None = None,
-        skip: bool = False,
-    ) -> str:
+    def rejection(self, path: Path, *, error: type[DatasetRejected] = DatasetRejected, **options: Any) -> str:
         """Return the message with which the dataset is rejected; no file may be left behind."""
         before = self._all_paths()
         with pytest.raises(error) as caught:
-            self.read(path, limits=limits, within=within, skip=skip)
+            self.read(path, **options)  # Any: of `read`
         assert self._all_paths() == before
         message = str(caught.value)
         assert "\n" not in message

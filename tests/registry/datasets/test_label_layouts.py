@@ -4,72 +4,102 @@ from __future__ import annotations
 
 import json
 import unicodedata
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+from hashlib import sha256
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pytest
 
+from registry.datasets.dataset import SkippedFile
 from registry.datasets.loader import open_dataset
+from tests.registry.conftest import DatasetBuilder, picture
 
-if TYPE_CHECKING:
-    from tests.registry.conftest import DatasetBuilder
-
-Pack = Callable[["DatasetBuilder", Mapping[str, bytes]], Path]
+Pack = Callable[..., Path]  # of a builder and files
 
 PACKS: dict[str, Pack] = {
-    "folder": lambda builder, files: builder.tree(files),
-    "zip": lambda builder, files: builder.zip(files),
-    "tar": lambda builder, files: builder.tar(files),
-    "tar.gz": lambda builder, files: builder.tar(files, "gz"),
-    "tar.bz2": lambda builder, files: builder.tar(files, "bz2"),
-    "tar.xz": lambda builder, files: builder.tar(files, "xz"),
-    "zip called .tar": lambda builder, files: builder.zip(files, name="wrong.tar"),
-    "tar.xz called .csv": lambda builder, files: builder.tar(files, "xz", name="wrong.csv"),
-    "tar without a suffix": lambda builder, files: builder.tar(files, name="pictures"),
+    **{kind: partial(DatasetBuilder.pack, kind=kind) for kind in ("folder", "zip", "tar", "gz", "bz2", "xz")},
+    "zip called .tar": partial(DatasetBuilder.zip, name="wrong.tar"),
+    "tar.xz called .csv": partial(DatasetBuilder.tar, compression="xz", name="wrong.csv"),
+    "tar without a suffix": partial(DatasetBuilder.tar, name="pictures"),
 }
 packs = pytest.mark.parametrize("pack", PACKS.values(), ids=PACKS.keys())
 SHARED = Path(__file__).parents[3].parent / "shared"
 
 
+@dataclass(frozen=True)
+class Layout:
+    """The files of a dataset, and the labels of those that are its samples."""
+
+    files: dict[str, bytes]
+    labels: dict[str, str]
+    within: str | None = None
+    skipped: tuple[SkippedFile, ...] = ()
+
+
+LAYOUTS = {
+    "class folders": Layout(
+        {"apple/1.png": picture(1), "apple/deep/er/2.jpg": picture(2), "pear/x": picture(3)},
+        {"apple/1.png": "apple", "apple/deep/er/2.jpg": "apple", "pear/x": "pear"},
+    ),
+    "a wrapping folder": Layout(
+        {"set/SOURCE.md": b"from", "set/a/1.png": picture(1), "set/b/2.png": picture(2)},
+        {"set/a/1.png": "a", "set/b/2.png": "b"},
+    ),
+    "a selected subfolder": Layout(
+        {
+            "set/SOURCE.md": b"from",
+            "set/train/a/1.png": picture(1),
+            "set/train/b/2.png": picture(2),
+            "set/test/a/3.png": picture(3),
+            "set/test/b/4.png": b"broken, but elsewhere",
+        },
+        {"set/train/a/1.png": "a", "set/train/b/2.png": "b"},
+        within="set/train",
+    ),
+    "a CSV at the root": Layout(
+        {
+            "README.md": b"hello",
+            "labels.csv": "file,label\nimages/1.png,apple\nimages/2.png,T-shirt/top\n".encode("utf-8-sig"),
+            "images/1.png": picture(1),
+            "images/2.png": picture(2),
+            "images/3.png": picture(3),
+        },
+        {"images/1.png": "apple", "images/2.png": "T-shirt/top"},
+        skipped=(SkippedFile("images/3.png", "not named in the CSV"),),
+    ),
+    "WebDataset pairs": Layout(
+        {
+            "0001.jpg": picture(1, kind="JPEG"),
+            "0001.cls": b"apple\n",
+            "0002.png": picture(2),
+            "0002.json": json.dumps({"label": "pear", "weight": 3}).encode(),
+            "0003.webp": picture(3, kind="WEBP"),
+            "0003.txt": "ქლიავი".encode(),
+            "0004.png": picture(4),
+            "0004.json": b'{"label": 7}',
+        },
+        {"0001.jpg": "apple", "0002.png": "pear", "0003.webp": "ქლიავი", "0004.png": "7"},
+    ),
+    "system files": Layout(
+        {"a/1.png": picture(1), "b/2.png": picture(2)}
+        | dict.fromkeys([".DS_Store", "a/.DS_Store", "a/Thumbs.db", "b/._2.png", "__MACOSX/a/._1.png"], b"x")
+        | dict.fromkeys([".git/config", "LICENSE", "readme.txt"], b"x"),
+        {"a/1.png": "a", "b/2.png": "b"},
+    ),
+}
+
+
 @packs
-def test_class_folders_are_read_from_any_package(builder: DatasetBuilder, pack: Pack) -> None:
-    one, two, three = map(builder.picture, range(3))
-    path = pack(builder, {"apple/1.png": one, "apple/deep/er/2.jpg": two, "pear/x": three})
+@pytest.mark.parametrize("layout", LAYOUTS.values(), ids=LAYOUTS.keys())
+def test_every_layout_is_read_alike_from_any_package(builder: DatasetBuilder, pack: Pack, layout: Layout) -> None:
+    collection = builder.read(pack(builder, files=layout.files), within=layout.within)
 
-    collection = builder.read(path)
-
-    assert {(s.label, s.name) for s in collection.samples} == {
-        ("apple", "apple/1.png"),
-        ("apple", "apple/deep/er/2.jpg"),
-        ("pear", "pear/x"),
-    }
-    assert collection.labels == ("apple", "pear")
-    assert collection.skipped == ()
-    assert [s.digest for s in collection.samples] == sorted(s.digest for s in collection.samples)
-
-
-@packs
-def test_a_single_wrapping_folder_is_entered(builder: DatasetBuilder, pack: Pack) -> None:
-    files = {"set/SOURCE.md": b"from", "set/a/1.png": builder.picture(1), "set/b/2.png": builder.picture(2)}
-
-    assert builder.read(pack(builder, files)).labels == ("a", "b")
-
-
-@packs
-def test_within_selects_a_subfolder(builder: DatasetBuilder, pack: Pack) -> None:
-    files = {
-        "set/SOURCE.md": b"from",
-        "set/train/a/1.png": builder.picture(1),
-        "set/train/b/2.png": builder.picture(2),
-        "set/test/a/3.png": builder.picture(3),
-        "set/test/b/4.png": b"broken, but elsewhere",
-    }
-
-    collection = builder.read(pack(builder, files), within="set/train")
-
-    assert {s.name for s in collection.samples} == {"set/train/a/1.png", "set/train/b/2.png"}
-    assert collection.labels == ("a", "b")
+    expected = [(sha256(layout.files[name]).hexdigest(), label, name) for name, label in layout.labels.items()]
+    assert [(s.digest, s.label, s.name) for s in collection.samples] == sorted(expected)
+    assert collection.labels == tuple(sorted(set(layout.labels.values())))
+    assert collection.skipped == layout.skipped
 
 
 @packs
@@ -77,7 +107,7 @@ def test_train_and_test_folders_are_not_taken_for_classes(builder: DatasetBuilde
     folders = ["t/a", "t/b", "u/a", "u/b"]
     files = {f"set/{folder}/1.png": builder.picture(number) for number, folder in enumerate(folders)}
 
-    message = builder.rejection(pack(builder, files))
+    message = builder.rejection(pack(builder, files=files))
 
     assert "within='set/t'" in message
 
@@ -100,25 +130,6 @@ def test_a_lone_class_is_not_a_wrapping_folder(builder: DatasetBuilder) -> None:
     assert builder.read(path).labels == ("apple",)
 
 
-@packs
-def test_a_csv_at_the_root_names_the_pictures(builder: DatasetBuilder, pack: Pack) -> None:
-    files = {
-        "README.md": b"hello",
-        "labels.csv": "file,label\nimages/1.png,apple\nimages/2.png,T-shirt/top\n".encode("utf-8-sig"),
-        "images/1.png": builder.picture(1),
-        "images/2.png": builder.picture(2),
-        "images/3.png": builder.picture(3),
-    }
-
-    collection = builder.read(pack(builder, files))
-
-    assert {(s.label, s.name) for s in collection.samples} == {
-        ("apple", "images/1.png"),
-        ("T-shirt/top", "images/2.png"),
-    }
-    assert [(r.name, r.reason) for r in collection.skipped] == [("images/3.png", "not named in the CSV")]
-
-
 @pytest.mark.parametrize("file_column", ["file", "Filename", "PATH", " image "])
 @pytest.mark.parametrize("label_column", ["label", "Class", "target"])
 @pytest.mark.parametrize("delimiter", [",", ";", "\t"])
@@ -136,29 +147,6 @@ def test_a_csv_is_read_by_its_own_path(
     assert collection.skipped == ()
 
 
-@packs
-def test_webdataset_pairs_are_read(builder: DatasetBuilder, pack: Pack) -> None:
-    files = {
-        "0001.jpg": builder.picture(1, kind="JPEG"),
-        "0001.cls": b"apple\n",
-        "0002.png": builder.picture(2),
-        "0002.json": json.dumps({"label": "pear", "weight": 3}).encode(),
-        "0003.webp": builder.picture(3, kind="WEBP"),
-        "0003.txt": "ქლიავი".encode(),
-        "0004.png": builder.picture(4),
-        "0004.json": b'{"label": 7}',
-    }
-
-    collection = builder.read(pack(builder, files))
-
-    assert {s.name: s.label for s in collection.samples} == {
-        "0001.jpg": "apple",
-        "0002.png": "pear",
-        "0003.webp": "ქლიავი",
-        "0004.png": "7",
-    }
-
-
 def test_captions_in_class_folders_do_not_make_pairs(builder: DatasetBuilder) -> None:
     path = builder.tree({"a/1.png": builder.picture(1), "a/1.txt": b"a red one", "b/1.png": builder.picture(2)})
 
@@ -166,26 +154,6 @@ def test_captions_in_class_folders_do_not_make_pairs(builder: DatasetBuilder) ->
 
     assert collection.labels == ("a", "b")
     assert [r.name for r in collection.skipped] == ["a/1.txt"]
-
-
-@packs
-def test_system_files_are_ignored(builder: DatasetBuilder, pack: Pack) -> None:
-    files = {
-        "a/1.png": builder.picture(1),
-        "b/2.png": builder.picture(2),
-        ".DS_Store": b"x",
-        "a/.DS_Store": b"x",
-        "a/Thumbs.db": b"x",
-        "b/._2.png": b"x",
-        "__MACOSX/a/._1.png": b"x",
-        ".git/config": b"x",
-        "LICENSE": b"x",
-        "readme.txt": b"x",
-    }
-
-    collection = builder.read(pack(builder, files))
-
-    assert (len(collection.samples), collection.skipped) == (2, ())
 
 
 def test_labels_of_any_script_are_nfc_and_merge(builder: DatasetBuilder) -> None:
@@ -207,18 +175,6 @@ def test_utf8_names_without_the_flag_keep_their_labels(builder: DatasetBuilder) 
     path.write_bytes(data)
 
     assert builder.read(path).labels == ("b", "äpfel")
-
-
-@packs
-def test_how_it_was_packed_does_not_change_the_samples(builder: DatasetBuilder, pack: Pack) -> None:
-    files = {f"{'ab'[n % 2]}/{n}.png": builder.picture(n) for n in range(8)}
-    expected = builder.read(builder.tree(dict(reversed(files.items())), name="reference"))
-
-    collection = builder.read(pack(builder, files))
-
-    assert [(s.label, s.name, s.digest) for s in collection.samples] == [
-        (s.label, s.name, s.digest) for s in expected.samples
-    ]
 
 
 def test_a_folder_is_read_in_place(builder: DatasetBuilder) -> None:
