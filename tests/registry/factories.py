@@ -14,7 +14,7 @@ from registry.access.caller import Caller
 from registry.db.clock import now
 from registry.db.models.catalog import Sample, Shard, Source, Task
 from registry.db.models.prompts import Prompt
-from registry.db.models.users import User
+from registry.db.models.users import Grant, User
 from registry.ids import new_id
 from registry.storage.keys import prompt_key
 
@@ -26,6 +26,10 @@ def make_user(session: Session, name: str | None = None, role: Role = "predictor
     session.add(user)
     session.flush()
     return user
+
+
+def make_grant(session: Session, user_id: UUID | None, source_id: UUID, right: str) -> None:
+    session.add(Grant(id=new_id(), user_id=user_id, source_id=source_id, right=right, granted_at=now()))
 
 
 def make_caller(user: User) -> Caller:

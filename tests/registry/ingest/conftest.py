@@ -22,13 +22,14 @@ def uploader(registry: Registry, builder: DatasetBuilder) -> Uploader:
 
 @pytest.fixture
 def at_failpoint(monkeypatch: pytest.MonkeyPatch) -> AtFailpoint:
-    """Call a function when an upload hits a failpoint."""
+    """Call a function once, when an upload hits a failpoint; by default with its objects written, but not its rows."""
 
-    def set_up(point: str, happen: Callable[[], None]) -> None:
-        def on_reach(reached: str) -> None:
+    def set_up(act: Callable[[], object], point: str = "upload: objects written") -> None:
+        def on_hit(reached: str) -> None:
             if reached == point:
-                happen()
+                failpoints.on_hit = None
+                act()
 
-        monkeypatch.setattr(failpoints, "on_hit", on_reach)
+        monkeypatch.setattr(failpoints, "on_hit", on_hit)
 
     return set_up

@@ -2,30 +2,32 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Callable, Iterable
 from itertools import count
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from uuid import UUID
 
-from sqlalchemy import func, select
+from sqlalchemy import delete, func, select, update
 
+from alacarte.api.literals import Right, Role
 from registry.access.caller import Caller
 from registry.db.clock import now
 from registry.db.models.catalog import Sample, Shard, Source, Tombstone
 from registry.db.models.log import LogEntry
 from registry.db.models.write_claims import WriteClaim
+from registry.ids import new_id
 from registry.ingest.tombstones import tombstone_hash
 from registry.ingest.upload import IngestResult, add_samples, upload_source
 from registry.registry import Registry
 from registry.storage.keys import sample_key
-from tests.registry.factories import make_task, make_user
+from tests.registry.factories import make_grant, make_task, make_user
 
 if TYPE_CHECKING:
     from tests.registry.conftest import DatasetBuilder
 
-# Takes a failpoint, and what to call when an upload hits it.
-AtFailpoint = Callable[[str, Callable[[], None]], None]
+AtFailpoint = Callable[..., None]
 
 
 class Uploader:
@@ -37,11 +39,21 @@ class Uploader:
         self._numbers = count()
         with registry.database.write_transaction() as session:
             self.task_id = make_task(session, labels=labels).id
-            self.owner = Caller(make_user(session, role="owner").id, "owner")
+            self.owner_id = make_user(session, role="owner").id
+            self.owner = Caller(self.owner_id, "owner")
 
-    def user(self, role: Any = "predictor") -> Caller:  # Any: a role
+    def user(self, role: Role = "predictor", *rights: Right, source_id: UUID | None = None) -> Caller:
+        """Create a user with these rights to the source."""
         with self.registry.database.write_transaction() as session:
-            return Caller(make_user(session, role=role).id, role)
+            user = make_user(session, role=role)
+            for right in rights:
+                assert source_id is not None
+                make_grant(session, user.id, source_id, right)
+            return Caller(user.id, role)
+
+    def digest(self, number: int) -> str:
+        """Return the digest of the picture of this number."""
+        return hashlib.sha256(self.builder.picture(number)).hexdigest()
 
     def pictures(self, numbers: Iterable[int], label: str = "cat") -> Path:
         """Write a zip of tiny pictures; the same number is the same picture."""
@@ -54,21 +66,18 @@ class Uploader:
     def add(self, source_id: UUID, path: Path, **options: Any) -> IngestResult:  # Any: of `add_samples`
         return add_samples(self.registry, self.owner, source_id, path, **options)
 
-    def forget(self, source_id: UUID, digest: str, erasure_id: UUID) -> None:
-        """Change the rows that uploads read as forgetting a sample does."""
+    def forget(self, source_id: UUID, number: int) -> None:
+        """Change the rows that uploads read as forgetting the picture of this number does."""
+        digest = self.digest(number)
         with self.registry.database.write_transaction() as session:
-            source = session.get_one(Source, source_id)
-            sample = session.get(Sample, (source_id, digest))
-            if sample is not None:
-                session.delete(sample)
-            session.add(
-                Tombstone(
-                    source_id=source_id,
-                    hash=tombstone_hash(source.key, digest),
-                    erasure_id=erasure_id,
-                    created_at=now(),
-                )
-            )
+            mark = tombstone_hash(session.get_one(Source, source_id).key, digest)
+            session.execute(delete(Sample).where(Sample.source_id == source_id, Sample.digest == digest))
+            session.add(Tombstone(source_id=source_id, hash=mark, erasure_id=new_id(), created_at=now()))
+
+    def forget_source(self) -> None:
+        """Mark every source as being forgotten, and do nothing else."""
+        with self.registry.database.write_transaction() as session:
+            session.execute(update(Source).values(name=None, erasure_id=new_id()))
 
     def samples(self, source_id: UUID) -> list[Sample]:
         with self.registry.database.read_transaction() as session:

@@ -56,7 +56,7 @@ def test_an_upload_that_is_interrupted_anywhere_leaves_nothing(uploader: Uploade
     before = uploader.rows()
 
     for point in BEFORE_THE_END:
-        at_failpoint(point, interrupt)
+        at_failpoint(interrupt, point)
         with pytest.raises(KeyboardInterrupt):
             uploader.upload(uploader.pictures(range(9)), shards=2)
 
@@ -77,7 +77,7 @@ def test_the_failpoints_are_hit_once_and_in_order(uploader: Uploader, monkeypatc
 def test_an_upload_that_is_interrupted_after_its_commit_is_all_there(
     uploader: Uploader, at_failpoint: AtFailpoint
 ) -> None:
-    at_failpoint("upload: committed", interrupt)
+    at_failpoint(interrupt, "upload: committed")
 
     with pytest.raises(KeyboardInterrupt):
         uploader.upload(uploader.pictures(range(9)), shards=2)
@@ -89,7 +89,7 @@ def test_an_upload_that_is_interrupted_after_its_commit_is_all_there(
 def test_adding_that_is_interrupted_leaves_the_source_as_it_was(uploader: Uploader, at_failpoint: AtFailpoint) -> None:
     source_id = uploader.upload(uploader.pictures(range(3))).source_id
     before = uploader.rows()
-    at_failpoint("upload: objects written", interrupt)
+    at_failpoint(interrupt)
 
     with pytest.raises(KeyboardInterrupt):
         uploader.add(source_id, uploader.pictures(range(2, 6)))
@@ -98,13 +98,24 @@ def test_adding_that_is_interrupted_leaves_the_source_as_it_was(uploader: Upload
     uploader.assert_tidy()
 
 
-def test_a_store_that_fails_in_the_middle_leaves_nothing(uploader: Uploader) -> None:
+def fail_report(done: int, total: int) -> None:
+    raise DomainError("the listener is gone")
+
+
+@pytest.mark.parametrize(
+    ("puts", "options", "error"),
+    [(25, {}, StoreUnreachable), (40, {"report": fail_report}, DomainError)],
+    ids=["the store", "the progress callback"],
+)
+def test_a_failure_in_the_middle_leaves_nothing(
+    uploader: Uploader, puts: int, options: dict[str, Any], error: type[DomainError]
+) -> None:
     before = uploader.rows()
     real = uploader.registry
-    uploader.registry = FailingUploadStore.around(real, puts=25)
+    uploader.registry = FailingUploadStore.around(real, puts)
 
-    with pytest.raises(StoreUnreachable):
-        uploader.upload(uploader.pictures(range(40)), shards=2)
+    with pytest.raises(error, match="listener" if options else None):
+        uploader.upload(uploader.pictures(range(40)), shards=2, **options)
 
     uploader.registry = real
     assert uploader.rows() == before
@@ -164,29 +175,12 @@ def test_a_name_that_was_taken_while_the_pictures_were_written_is_a_conflict(
     uploader: Uploader, at_failpoint: AtFailpoint
 ) -> None:
     first = uploader.pictures([1])
-
-    def take_the_name() -> None:
-        failpoints.on_hit = None
-        uploader.upload(first)
-
-    at_failpoint("upload: objects written", take_the_name)
+    at_failpoint(lambda: uploader.upload(first))
 
     with pytest.raises(Conflict, match="'birds'"):
         uploader.upload(uploader.pictures([2, 3]))
 
     assert uploader.rows()["samples"] == 1
-    uploader.assert_tidy()
-
-
-@sqlite_only
-def test_an_error_of_the_progress_callback_leaves_nothing(uploader: Uploader) -> None:
-    def fail(done: int, total: int) -> None:
-        raise DomainError("the listener is gone")
-
-    with pytest.raises(DomainError, match="listener"):
-        uploader.upload(uploader.pictures(range(20)), report=fail)
-
-    assert uploader.rows()["sources"] == 0
     uploader.assert_tidy()
 
 

@@ -25,8 +25,7 @@ def clean_up_expired(uploader: Uploader) -> None:
 
 def test_an_expired_claim_cannot_commit(uploader: Uploader, at_failpoint: AtFailpoint) -> None:
     before = uploader.rows()
-
-    at_failpoint("upload: objects written", lambda: expire_claims(uploader))
+    at_failpoint(lambda: expire_claims(uploader))
 
     with pytest.raises(LeaseLost):
         uploader.upload(uploader.pictures(range(4)))
@@ -38,7 +37,7 @@ def test_an_expired_claim_cannot_commit(uploader: Uploader, at_failpoint: AtFail
 def test_an_upload_whose_claim_was_cleaned_up_removes_what_it_wrote_later(
     uploader: Uploader, at_failpoint: AtFailpoint
 ) -> None:
-    at_failpoint("upload: claimed", lambda: clean_up_expired(uploader))
+    at_failpoint(lambda: clean_up_expired(uploader), "upload: claimed")
 
     with pytest.raises(LeaseLost):
         uploader.upload(uploader.pictures(range(4)))
@@ -56,7 +55,7 @@ def test_a_claim_names_every_prefix_before_anything_is_written(uploader: Uploade
             claim = session.scalars(select(WriteClaim)).one()
         claims_seen.append((claim.prefixes, claim.scratch_id == uploader.registry.scratch.id))
 
-    at_failpoint("upload: claimed", read_claim)
+    at_failpoint(read_claim, "upload: claimed")
 
     result = uploader.upload(uploader.pictures(range(30)), shards=3)
 
@@ -70,7 +69,7 @@ def test_a_claim_names_every_prefix_before_anything_is_written(uploader: Uploade
 def test_a_claim_that_is_cleaned_up_after_the_commit_loses_nothing(
     uploader: Uploader, at_failpoint: AtFailpoint
 ) -> None:
-    at_failpoint("upload: committed", lambda: clean_up_expired(uploader))
+    at_failpoint(lambda: clean_up_expired(uploader), "upload: committed")
 
     assert uploader.upload(uploader.pictures(range(4)), shards=2).samples == 4
 

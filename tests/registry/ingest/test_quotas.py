@@ -17,24 +17,20 @@ from registry.errors import Forbidden, Invalid, NotFound
 from registry.ids import new_id
 from registry.ingest.upload import IngestResult
 from registry.training.publish import PublishedMetadata, publish_remote
-from tests.registry.ingest.fixtures import Uploader
-from tests.registry.ingest.test_races import run_at_failpoint, run_together
+from tests.registry.ingest.fixtures import AtFailpoint, Uploader
+from tests.registry.ingest.test_races import run_together
 
-FACTS = PublishedMetadata(identity="1d" * 32, labels=("cat",), samples=1, extra={})
+METADATA = PublishedMetadata(identity="1d" * 32, labels=("cat",), samples=1, extra={})
 
 
-def set_owner_quota(uploader: Uploader, quota_bytes: int | None) -> Uploader:
-    """The uploader, whose owner may store so much."""
-    assert uploader.owner.user_id is not None
+def set_owner_quota(uploader: Uploader, quota_bytes: int | None) -> None:
     with uploader.registry.database.write_transaction() as session:
-        set_quota(session, OPERATOR, uploader.owner.user_id, quota_bytes)
-    return uploader
+        set_quota(session, OPERATOR, uploader.owner_id, quota_bytes)
 
 
 def quota(uploader: Uploader) -> QuotaUsage:
-    assert uploader.owner.user_id is not None
     with uploader.registry.database.read_transaction() as session:
-        return read_quota(session, uploader.owner, uploader.owner.user_id, uploader.registry.default_quota_bytes)
+        return read_quota(session, uploader.owner, uploader.owner_id, uploader.registry.default_quota_bytes)
 
 
 def size_of(uploader: Uploader, *numbers: int) -> int:
@@ -119,11 +115,8 @@ def test_of_many_uploads_at_once_into_several_sources_as_many_are_taken_in_as_fi
     uploader.assert_tidy()
 
 
-def test_a_quota_that_shrinks_meanwhile_counts(uploader: Uploader, monkeypatch: pytest.MonkeyPatch) -> None:
-    def lower_quota() -> None:
-        set_owner_quota(uploader, 1)
-
-    run_at_failpoint(monkeypatch, lower_quota)
+def test_a_quota_that_shrinks_meanwhile_counts(uploader: Uploader, at_failpoint: AtFailpoint) -> None:
+    at_failpoint(lambda: set_owner_quota(uploader, 1))
 
     with pytest.raises(QuotaExceeded):
         uploader.upload(uploader.pictures([0, 1]))
@@ -148,9 +141,8 @@ def test_the_default_quota_applies_to_users_without_their_own(uploader: Uploader
 def test_a_source_without_an_owner_has_no_quota(uploader: Uploader) -> None:
     source = uploader.upload(uploader.pictures([0])).source_id
     uploader.registry = replace(uploader.registry, default_quota_bytes=1)
-    assert uploader.owner.user_id is not None
     with uploader.registry.database.write_transaction() as session:
-        remove_user(session, OPERATOR, uploader.owner.user_id)
+        remove_user(session, OPERATOR, uploader.owner_id)
     uploader.owner = OPERATOR
 
     assert uploader.add(source, uploader.pictures([1])).samples == 1
@@ -161,34 +153,33 @@ def test_remote_prompts_count_towards_the_quota(uploader: Uploader) -> None:
     with uploader.registry.database.write_transaction() as session:
         source: UUID = create_source(session, uploader.owner, uploader.task_id, "remote").id
 
-    published = publish_remote(uploader.registry, uploader.owner, source, b"12345678", FACTS)
+    published = publish_remote(uploader.registry, uploader.owner, source, b"12345678", METADATA)
 
     assert quota(uploader).used_bytes == 8
     with pytest.raises(QuotaExceeded, match="needs 3 more"):
-        publish_remote(uploader.registry, uploader.owner, source, b"abc", FACTS)
+        publish_remote(uploader.registry, uploader.owner, source, b"abc", METADATA)
     set_owner_quota(uploader, 8)
     assert (
-        publish_remote(uploader.registry, uploader.owner, source, b"12345678", FACTS).id == published.id
+        publish_remote(uploader.registry, uploader.owner, source, b"12345678", METADATA).id == published.id
     )  # sent twice, published once
 
 
 def test_admins_set_quotas_and_users_see_their_own(uploader: Uploader) -> None:
-    assert uploader.owner.user_id is not None
     stranger = uploader.user()
     with uploader.registry.database.write_transaction() as session:
         with pytest.raises(Forbidden):
-            set_quota(session, uploader.owner, uploader.owner.user_id, MAX_QUOTA_BYTES)
+            set_quota(session, uploader.owner, uploader.owner_id, MAX_QUOTA_BYTES)
         with pytest.raises(NotFound):
-            read_quota(session, stranger, uploader.owner.user_id, None)
+            read_quota(session, stranger, uploader.owner_id, None)
         with pytest.raises(NotFound):
             set_quota(session, OPERATOR, new_id(), 1)
         for wrong in (-1, MAX_QUOTA_BYTES + 1):
             with pytest.raises(Invalid):
-                set_quota(session, OPERATOR, uploader.owner.user_id, wrong)
-        set_quota(session, OPERATOR, uploader.owner.user_id, MAX_QUOTA_BYTES)
-        set_quota(session, OPERATOR, uploader.owner.user_id, MAX_QUOTA_BYTES)
+                set_quota(session, OPERATOR, uploader.owner_id, wrong)
+        set_quota(session, OPERATOR, uploader.owner_id, MAX_QUOTA_BYTES)
+        set_quota(session, OPERATOR, uploader.owner_id, MAX_QUOTA_BYTES)
         lines = session.scalars(select(LogEntry)).all()
 
     assert [(line.action, line.subject) for line in lines] == [
-        ("user.quota-set", {"user": str(uploader.owner.user_id), "bytes": MAX_QUOTA_BYTES})
+        ("user.quota-set", {"user": str(uploader.owner_id), "bytes": MAX_QUOTA_BYTES})
     ]

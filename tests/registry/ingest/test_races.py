@@ -1,22 +1,18 @@
 """Uploads concurrent with uploads and with forgetting: each picture is stored once or not at all."""
 
-import hashlib
 import threading
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from uuid import UUID
 
 import pytest
-from sqlalchemy import delete, update
+from sqlalchemy import delete
 
 from registry import failpoints
-from registry.db.clock import now
-from registry.db.models.catalog import Source
 from registry.db.models.users import Grant
 from registry.errors import Conflict, DatasetRejected, DomainError, Forbidden, NotFound
-from registry.ids import new_id
 from registry.ingest.upload import IngestResult, add_samples
-from tests.registry.ingest.fixtures import Uploader
+from tests.registry.ingest.fixtures import AtFailpoint, Uploader
 
 PATIENCE_SECONDS = 30
 
@@ -41,23 +37,6 @@ def run_together(*acts: Callable[[], IngestResult]) -> list[IngestResult | Domai
             return list(pool.map(outcome, acts))
     finally:
         failpoints.on_hit = None
-
-
-def run_at_failpoint(monkeypatch: pytest.MonkeyPatch, act: Callable[[], None]) -> None:
-    """Has something happen once, when an upload has written its objects and not its rows."""
-    is_over = False
-
-    def on_reach(point: str) -> None:
-        nonlocal is_over
-        if point == "upload: objects written" and not is_over:
-            is_over = True
-            act()
-
-    monkeypatch.setattr(failpoints, "on_hit", on_reach)
-
-
-def digest_of(uploader: Uploader, number: int) -> str:
-    return hashlib.sha256(uploader.builder.picture(number)).hexdigest()
 
 
 @pytest.fixture
@@ -106,81 +85,61 @@ def test_of_two_identical_uploads_at_once_one_is_refused(uploader: Uploader, sou
     uploader.assert_tidy()
 
 
-def test_an_upload_to_a_source_that_is_forgotten_meanwhile_stores_nothing(
-    uploader: Uploader, source_id: UUID, monkeypatch: pytest.MonkeyPatch
+def revoke_manage(uploader: Uploader, _: UUID) -> None:
+    with uploader.registry.database.write_transaction() as session:
+        session.execute(delete(Grant).where(Grant.right == "manage"))
+
+
+@pytest.mark.parametrize(
+    ("meanwhile", "error"),
+    [
+        pytest.param(lambda uploader, _: uploader.forget_source(), NotFound, id="source forgotten"),
+        pytest.param(lambda uploader, source: uploader.forget(source, 11), DatasetRejected, id="picture forgotten"),
+        pytest.param(revoke_manage, Forbidden, id="right revoked"),
+    ],
+)
+def test_what_happens_meanwhile_refuses_the_upload(
+    uploader: Uploader,
+    source_id: UUID,
+    at_failpoint: AtFailpoint,
+    meanwhile: Callable[[Uploader, UUID], None],
+    error: type[DomainError],
 ) -> None:
-    def forget() -> None:
-        with uploader.registry.database.write_transaction() as session:
-            session.execute(update(Source).values(name=None, erasure_id=new_id()))
+    caller = uploader.user("predictor", "use", "manage", source_id=source_id)
+    at_failpoint(lambda: meanwhile(uploader, source_id))
 
-    run_at_failpoint(monkeypatch, forget)
-
-    with pytest.raises(NotFound):
-        uploader.add(source_id, uploader.pictures([10, 11]))
+    with pytest.raises(error, match="forgotten" if error is DatasetRejected else None):
+        add_samples(uploader.registry, caller, source_id, uploader.pictures([10, 11, 12]))
 
     assert len(uploader.samples(source_id)) == 3
     uploader.assert_tidy()
 
 
-def test_a_right_that_is_revoked_meanwhile_refuses_the_upload(
-    uploader: Uploader, source_id: UUID, monkeypatch: pytest.MonkeyPatch
+def test_a_picture_that_is_forgotten_meanwhile_can_be_skipped(
+    uploader: Uploader, source_id: UUID, at_failpoint: AtFailpoint
 ) -> None:
-    caller = uploader.user()
-    with uploader.registry.database.write_transaction() as session:
-        for right in ("use", "manage"):
-            assert caller.user_id is not None
-            session.add(Grant(id=new_id(), user_id=caller.user_id, source_id=source_id, right=right, granted_at=now()))
-
-    def revoke() -> None:
-        with uploader.registry.database.write_transaction() as session:
-            session.execute(delete(Grant).where(Grant.right == "manage"))
-
-    run_at_failpoint(monkeypatch, revoke)
-
-    with pytest.raises(Forbidden):
-        add_samples(uploader.registry, caller, source_id, uploader.pictures([10]))
-
-    uploader.assert_tidy()
-
-
-def test_a_picture_that_is_forgotten_meanwhile_is_left_out(
-    uploader: Uploader, source_id: UUID, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    run_at_failpoint(monkeypatch, lambda: uploader.forget(source_id, digest_of(uploader, 11), new_id()))
+    at_failpoint(lambda: uploader.forget(source_id, 11))
 
     result = uploader.add(source_id, uploader.pictures([10, 11, 12]), unreadable="skip")
 
     assert result.samples == 2
     assert [refusal.name for refusal in result.skipped] == ["cat/11.png"]
-    assert digest_of(uploader, 11) not in {sample.digest for sample in uploader.samples(source_id)}
-    uploader.assert_tidy()
-
-
-def test_a_picture_that_is_forgotten_meanwhile_refuses_the_whole_unless_it_may_be_skipped(
-    uploader: Uploader, source_id: UUID, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    run_at_failpoint(monkeypatch, lambda: uploader.forget(source_id, digest_of(uploader, 11), new_id()))
-
-    with pytest.raises(DatasetRejected, match="forgotten"):
-        uploader.add(source_id, uploader.pictures([10, 11, 12]))
-
-    assert len(uploader.samples(source_id)) == 3
+    assert uploader.digest(11) not in {sample.digest for sample in uploader.samples(source_id)}
     uploader.assert_tidy()
 
 
 def test_readmitting_does_not_undo_a_later_erasure(
-    uploader: Uploader, source_id: UUID, monkeypatch: pytest.MonkeyPatch
+    uploader: Uploader, source_id: UUID, at_failpoint: AtFailpoint
 ) -> None:
-    digest = digest_of(uploader, 11)
-    uploader.forget(source_id, digest, new_id())
+    uploader.forget(source_id, 11)
 
     def readmit_and_forget_again() -> None:
         uploader.add(source_id, uploader.pictures([11]), readmit=True)
-        uploader.forget(source_id, digest, new_id())
+        uploader.forget(source_id, 11)
 
-    run_at_failpoint(monkeypatch, readmit_and_forget_again)
+    at_failpoint(readmit_and_forget_again)
 
     with pytest.raises(DatasetRejected, match="forgotten"):
         uploader.add(source_id, uploader.pictures([11]), readmit=True)
 
-    assert digest not in {sample.digest for sample in uploader.samples(source_id)}
+    assert uploader.digest(11) not in {sample.digest for sample in uploader.samples(source_id)}

@@ -74,29 +74,20 @@ def test_a_shard_without_pictures_is_not_made(uploader: Uploader) -> None:
 
 
 @sqlite_only
-def test_the_uploader_owns_the_source(uploader: Uploader) -> None:
-    assert read_source(uploader, uploader.upload(uploader.pictures([1])).source_id).owner_id == uploader.owner.user_id
-
-
-@sqlite_only
-def test_an_admin_may_upload_for_another_and_an_owner_may_not(uploader: Uploader) -> None:
-    other = uploader.user()
+def test_the_uploader_owns_the_source_unless_an_admin_names_another_or_the_operator_uploads(uploader: Uploader) -> None:
+    other, admin = uploader.user(), uploader.user("admin")
     path = uploader.pictures([1])
 
     with pytest.raises(Forbidden):
         uploader.upload(path, owner_id=other.user_id)
-    result = upload_source(
-        uploader.registry, uploader.user("admin"), uploader.task_id, "birds", path, owner_id=other.user_id
-    )
+    sources = [
+        uploader.upload(path, "mine"),
+        upload_source(uploader.registry, admin, uploader.task_id, "theirs", path, owner_id=other.user_id),
+        upload_source(uploader.registry, OPERATOR, uploader.task_id, "nobody's", path),
+    ]
 
-    assert read_source(uploader, result.source_id).owner_id == other.user_id
-
-
-@sqlite_only
-def test_the_operator_needs_no_user(uploader: Uploader) -> None:
-    result = upload_source(uploader.registry, OPERATOR, uploader.task_id, "birds", uploader.pictures([1]))
-
-    assert read_source(uploader, result.source_id).owner_id is None
+    owners = [read_source(uploader, source.source_id).owner_id for source in sources]
+    assert owners == [uploader.owner_id, other.user_id, None]
     assert uploader.log()[-1].actor is None
 
 
@@ -151,49 +142,34 @@ def assert_refused(uploader: Uploader, error: type[DomainError], **wrong: Any) -
     return str(caught.value)
 
 
-@sqlite_only
-def test_a_predictor_makes_no_source(uploader: Uploader) -> None:
-    assert "role 'owner'" in assert_refused(uploader, Forbidden, caller=uploader.user("predictor"))
+REFUSED: dict[str, tuple[dict[str, Any], type[DomainError], str]] = {
+    "a predictor": ({"caller": "predictor"}, Forbidden, "role 'owner'"),
+    "a caller whose user is gone": ({"caller": Caller(new_id(), "owner")}, NotFound, ""),
+    "a group as owner": ({"caller": OPERATOR, "owner_id": "group"}, Invalid, "group"),
+    "an unknown task": ({"task_id": new_id()}, NotFound, ""),
+    "a file over a limit": ({"limits": DatasetLimits(max_files=1)}, LimitExceeded, ""),
+    **{f"{shards} shards": ({"shards": shards}, Invalid, "") for shards in (0, -1, 3, 1001)},
+}
 
 
 @sqlite_only
-def test_an_unknown_task_is_not_found(uploader: Uploader) -> None:
-    assert_refused(uploader, NotFound, task_id=new_id())
-
-
-@sqlite_only
-def test_a_caller_whose_user_is_gone_owns_nothing(uploader: Uploader) -> None:
-    assert_refused(uploader, NotFound, caller=Caller(new_id(), "owner"))
-
-
-@sqlite_only
-def test_a_group_owns_nothing(uploader: Uploader) -> None:
+@pytest.mark.parametrize(("wrong", "error", "message"), REFUSED.values(), ids=REFUSED.keys())
+def test_a_wrong_upload_is_refused(
+    uploader: Uploader, wrong: dict[str, Any], error: type[DomainError], message: str
+) -> None:
+    made: dict[object, object] = {"predictor": uploader.user("predictor")}
     with uploader.registry.database.write_transaction() as session:
-        group = make_user(session, is_group=True)
+        made["group"] = make_user(session, is_group=True).id
 
-    assert "group" in assert_refused(uploader, Invalid, caller=OPERATOR, owner_id=group.id)
-
-
-@sqlite_only
-@pytest.mark.parametrize("shards", [0, -1, 3, 1001])
-def test_more_shards_than_pictures_or_none_are_refused(uploader: Uploader, shards: int) -> None:
-    assert_refused(uploader, Invalid, shards=shards)
-
-
-@sqlite_only
-def test_a_file_over_a_limit_is_refused(uploader: Uploader) -> None:
-    assert_refused(uploader, LimitExceeded, limits=DatasetLimits(max_files=1))
+    assert message in assert_refused(uploader, error, **{name: made.get(value, value) for name, value in wrong.items()})
 
 
 @sqlite_only
 def test_labels_that_the_task_does_not_have_are_named(registry: Registry, uploader: Uploader) -> None:
     strict = Uploader(registry, uploader.builder, labels=["cat", "dog"])
 
-    message = assert_refused(strict, DatasetRejected, path=strict.pictures([1], label="wolf"))
-    result = strict.upload(strict.pictures([2], label="dog"))
-
-    assert "'wolf'" in message
-    assert result.samples == 1
+    assert "'wolf'" in assert_refused(strict, DatasetRejected, path=strict.pictures([1], label="wolf"))
+    assert strict.upload(strict.pictures([2], label="dog")).samples == 1
 
 
 @sqlite_only
@@ -275,7 +251,7 @@ def test_forgetting_a_source_waits_for_the_body_of_an_upload(uploader: Uploader,
         with uploader.registry.database.read_transaction() as session:
             claims.extend(session.scalars(select(WriteClaim.id).where(WriteClaim.source_id == source_id)))
 
-    at_failpoint("upload: committed", list_claims)
+    at_failpoint(list_claims, "upload: committed")
     with uploader.registry.scratch.job_folder(new_id()) as scratch:
         body = scratch / "archive"
         body.write_bytes(uploader.pictures([2]).read_bytes())
