@@ -11,7 +11,6 @@ from registry.db.clock import now, seconds_from_now
 from registry.db.database import Database
 from registry.db.models.catalog import Shard, Source, Task
 from registry.db.models.prompts import Prompt
-from registry.db.models.users import Grant
 from registry.db.models.write_claims import WriteClaim
 from registry.ids import new_id
 from registry.registry import Registry
@@ -19,7 +18,7 @@ from registry.training.control import cancel_training
 from registry.training.lease import Lease
 from registry.training.publish import PublishedMetadata
 from registry.training.queue import lease_next_shard
-from tests.registry.factories import make_shard, make_source, make_task, make_user
+from tests.registry.factories import make_grant, make_shard, make_source, make_task, make_user
 
 METADATA = PublishedMetadata(identity="a" * 64, labels=("cat", "dog"), samples=2, extra={"settings": {"epochs": 3}})
 
@@ -58,13 +57,11 @@ def expire_lease(database: Database, lease: Lease) -> None:
 
 
 def read_shard(database: Database, shard_id: UUID) -> Shard:
-    """Return the current row of the shard."""
     with database.read_transaction() as session:
         return session.get_one(Shard, shard_id)
 
 
 def read_claim(database: Database, lease: Lease) -> WriteClaim | None:
-    """Return the current write claim of the lease, if there is one."""
     with database.read_transaction() as session:
         return session.get(WriteClaim, lease.id)
 
@@ -105,12 +102,12 @@ WAYS_TO_LOSE_A_LEASE: dict[str, Callable[[Registry, Lease], None]] = {
 }
 
 
-def lease_urgent_shard(registry: Registry) -> Lease:
-    """Lease a new shard that is more urgent than all others."""
+def lease_new_shard(registry: Registry, worker: str = "ann", **columns: object) -> Lease:
+    """Lease a new shard with these columns, in a source and task of its own."""
     with registry.database.read_transaction() as session:
         highest = session.scalar(select(func.max(Shard.priority))) or 0
-    shard = add_shard(registry.database, None, priority=highest + 1)
-    lease = lease_one(registry)
+    shard = add_shard(registry.database, **({"priority": highest + 1} | columns))
+    lease = lease_one(registry, worker)
     assert lease.shard_id == shard.id
     return lease
 
@@ -120,7 +117,7 @@ def user_with_right(registry: Registry, source: Source, right: str | None) -> Ca
     with registry.database.write_transaction() as session:
         user = make_user(session)
         if right is not None:
-            session.add(Grant(id=new_id(), user_id=user.id, source_id=source.id, right=right, granted_at=now()))
+            make_grant(session, user.id, source.id, right)
     return Caller(user.id, "predictor")
 
 
@@ -132,11 +129,9 @@ def seconds_until(database: Database, moment: datetime | None) -> float:
 
 
 def list_prompts(database: Database) -> list[Prompt]:
-    """Return all prompts."""
     with database.read_transaction() as session:
         return list(session.scalars(select(Prompt)))
 
 
 def list_keys(registry: Registry) -> list[str]:
-    """Return the keys of all objects in the store."""
     return [found.key for found in registry.objects.list_all("sources/")]

@@ -13,7 +13,7 @@ from registry.storage.scratch import ScratchSpace
 from registry.training.lease import renew_lease
 from registry.training.publish import publish
 from registry.training.queue import lease_next_shard
-from tests.registry.training.fixtures import METADATA, add_shard, expire_lease, lease_one, read_claim
+from tests.registry.training.fixtures import METADATA, add_shard, expire_lease, lease_new_shard, read_claim
 
 
 def clean_up(registry: Registry) -> None:
@@ -21,8 +21,7 @@ def clean_up(registry: Registry) -> None:
 
 
 def test_a_dead_workers_object_and_claim_are_removed(registry: Registry) -> None:
-    add_shard(registry.database)
-    lease = lease_one(registry)
+    lease = lease_new_shard(registry)
     registry.objects.put(lease.prompt_key, b"numbers")
     expire_lease(registry.database, lease)
 
@@ -33,8 +32,7 @@ def test_a_dead_workers_object_and_claim_are_removed(registry: Registry) -> None
 
 
 def test_a_published_object_stays_when_its_worker_dies_before_releasing_its_claim(registry: Registry) -> None:
-    add_shard(registry.database)
-    lease = lease_one(registry)
+    lease = lease_new_shard(registry)
     prompt = publish(registry, lease, b"numbers", METADATA)
     expire_lease(registry.database, lease)
 

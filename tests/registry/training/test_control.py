@@ -1,9 +1,13 @@
 """Users who manage a source can cancel and resume its training."""
 
+from collections.abc import Callable
+from uuid import UUID
+
 import pytest
 from sqlalchemy import select
+from sqlalchemy.orm import Session
 
-from registry.access.caller import OPERATOR
+from registry.access.caller import OPERATOR, Caller
 from registry.db.clock import seconds_from_now
 from registry.db.models.catalog import Shard
 from registry.db.models.log import LogEntry
@@ -16,21 +20,16 @@ from tests.registry.factories import make_prompt, make_shard, make_source, make_
 from tests.registry.training.fixtures import add_shard, add_source, lease_one, read_shard, user_with_right
 
 
-def cancel(registry: Registry, shard: Shard) -> int:
+def run(act: Callable[[Session, Caller, UUID], int], registry: Registry, shard: Shard) -> int:
     with registry.database.write_transaction() as session:
-        return cancel_training(session, OPERATOR, shard.source_id)
-
-
-def resume(registry: Registry, shard: Shard) -> int:
-    with registry.database.write_transaction() as session:
-        return resume_training(session, OPERATOR, shard.source_id)
+        return act(session, OPERATOR, shard.source_id)
 
 
 def test_cancelled_shards_are_not_leased_and_their_leases_end(registry: Registry) -> None:
     shard = add_shard(registry.database)
     lease = lease_one(registry)
 
-    assert cancel(registry, shard) == 1
+    assert run(cancel_training, registry, shard) == 1
 
     with pytest.raises(LeaseLost):
         renew_lease(registry.database, lease, progress=0.5)
@@ -46,7 +45,7 @@ def test_cancelling_touches_no_other_source_and_nothing_that_is_trained(registry
         trained, untrained = make_shard(session, source, samples=1), make_shard(session, source, samples=1)
         make_prompt(session, trained)
 
-    assert cancel(registry, untrained) == 1
+    assert run(cancel_training, registry, untrained) == 1
 
     paused = {shard.id: read_shard(registry.database, shard.id).is_paused for shard in (other, trained, untrained)}
     assert paused == {other.id: False, trained.id: False, untrained.id: True}
@@ -54,9 +53,9 @@ def test_cancelling_touches_no_other_source_and_nothing_that_is_trained(registry
 
 def test_resumed_shards_are_due_at_once_whatever_failed_before(registry: Registry) -> None:
     shard = add_shard(registry.database, attempts=9, not_before=seconds_from_now(600))
-    cancel(registry, shard)
+    run(cancel_training, registry, shard)
 
-    assert resume(registry, shard) == 1
+    assert run(resume_training, registry, shard) == 1
 
     assert lease_one(registry).shard_id == shard.id
     assert read_shard(registry.database, shard.id).attempts == 1
@@ -65,8 +64,8 @@ def test_resumed_shards_are_due_at_once_whatever_failed_before(registry: Registr
 def test_cancel_and_resume_are_logged_by_ids_and_counts(registry: Registry) -> None:
     shard = add_shard(registry.database)
 
-    cancel(registry, shard)
-    resume(registry, shard)
+    run(cancel_training, registry, shard)
+    run(resume_training, registry, shard)
 
     with registry.database.read_transaction() as session:
         lines = session.scalars(select(LogEntry).order_by(LogEntry.number)).all()

@@ -9,9 +9,8 @@ from registry.training.lease import MAX_BACKOFF_SECONDS, MAX_ERROR_CHARS, backof
 from registry.training.queue import lease_next_shard
 from tests.registry.training.fixtures import (
     WAYS_TO_LOSE_A_LEASE,
-    add_shard,
+    lease_new_shard,
     lease_one,
-    lease_urgent_shard,
     read_shard,
     seconds_until,
     update_shard,
@@ -19,8 +18,7 @@ from tests.registry.training.fixtures import (
 
 
 def test_a_failure_is_recorded_and_the_shard_waits(registry: Registry) -> None:
-    add_shard(registry.database, attempts=2)
-    lease = lease_one(registry)
+    lease = lease_new_shard(registry, attempts=2)
 
     end_lease(registry.database, lease, "out of\nmemory\x00 \ud800")
 
@@ -28,11 +26,13 @@ def test_a_failure_is_recorded_and_the_shard_waits(registry: Registry) -> None:
     assert (shard.error, shard.lease_id, shard.worker, shard.progress) == ("out of memory", None, None, None)
     assert 10 < seconds_until(registry.database, shard.not_before) <= 20  # the third attempt; the second waits 10
     assert lease_next_shard(registry, "bob") is None
+    long = lease_new_shard(registry)
+    end_lease(registry.database, long, "é" * 2000)
+    assert read_shard(registry.database, long.shard_id).error == "é" * (MAX_ERROR_CHARS - 1) + "…"
 
 
 def test_a_failed_shard_is_due_again_after_its_back_off(registry: Registry) -> None:
-    add_shard(registry.database)
-    failed = lease_one(registry)
+    failed = lease_new_shard(registry)
     end_lease(registry.database, failed, "no")
     update_shard(registry.database, failed.shard_id, not_before=seconds_from_now(-1))
 
@@ -42,18 +42,8 @@ def test_a_failed_shard_is_due_again_after_its_back_off(registry: Registry) -> N
     assert read_shard(registry.database, lease.shard_id).attempts == 2
 
 
-def test_a_long_error_is_cut(registry: Registry) -> None:
-    add_shard(registry.database)
-    lease = lease_one(registry)
-
-    end_lease(registry.database, lease, "é" * 2000)
-
-    assert read_shard(registry.database, lease.shard_id).error == "é" * (MAX_ERROR_CHARS - 1) + "…"
-
-
 def test_a_returned_lease_does_not_count_as_an_attempt(registry: Registry) -> None:
-    add_shard(registry.database, attempts=1, error="as before")
-    lease = lease_one(registry)
+    lease = lease_new_shard(registry, attempts=1, error="as before")
 
     end_lease(registry.database, lease)
 
@@ -64,7 +54,7 @@ def test_a_returned_lease_does_not_count_as_an_attempt(registry: Registry) -> No
 
 def test_ending_a_lost_lease_changes_nothing(registry: Registry) -> None:
     for loss in ("taken over", "cancelled", "of a forgotten source"):
-        lease = lease_urgent_shard(registry)
+        lease = lease_new_shard(registry)
         WAYS_TO_LOSE_A_LEASE[loss](registry, lease)
         before = read_shard(registry.database, lease.shard_id)
 
@@ -72,8 +62,8 @@ def test_ending_a_lost_lease_changes_nothing(registry: Registry) -> None:
         end_lease(registry.database, lease)
 
         after = read_shard(registry.database, lease.shard_id)
-        was, now_is = (before.lease_id, before.attempts, before.error), (after.lease_id, after.attempts, after.error)
-        assert now_is == was, loss
+        assert (after.lease_id, after.attempts) == (before.lease_id, before.attempts), loss
+        assert after.error == before.error, loss
 
 
 @given(st.integers(min_value=-5, max_value=10_000))

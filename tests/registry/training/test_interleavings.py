@@ -24,7 +24,7 @@ from registry.storage.scratch import ScratchSpace
 from registry.training.lease import Lease, renew_lease
 from registry.training.publish import publish
 from registry.training.queue import lease_next_shard
-from tests.registry.training.fixtures import METADATA, add_shard, lease_one
+from tests.registry.training.fixtures import METADATA, add_shard, lease_new_shard, lease_one
 from tests.servers.processes import wait_until
 
 
@@ -56,10 +56,6 @@ def wait_until_blocked(database: Database) -> None:
             return bool(session.execute(waiting).scalar_one())
 
     wait_until(is_blocked, "somebody who waits for a lock")
-
-
-def shorten_lease(database: Database, lease: Lease) -> None:
-    renew_lease(database, lease, 1.0, seconds=0.5)
 
 
 def is_late(database: Database, lease: Lease) -> bool:
@@ -139,8 +135,7 @@ def test_locking_a_source_waits_for_leases_that_are_being_written_and_sees_their
 def test_a_heartbeat_during_publishing_waits_and_neither_is_refused_wrongly(
     registry: Registry, pool: ThreadPoolExecutor, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    add_shard(registry.database)
-    lease = lease_one(registry)
+    lease = lease_new_shard(registry)
     commit: Callable[..., None] = write_claims.commit_objects
     beats = []
 
@@ -160,8 +155,7 @@ def test_a_heartbeat_during_publishing_waits_and_neither_is_refused_wrongly(
 def test_clean_up_keeps_the_object_of_a_commit_that_is_under_way_when_its_claim_expires(
     registry: Registry, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    add_shard(registry.database)
-    lease = lease_one(registry)
+    lease = lease_new_shard(registry)
     commit: Callable[..., None] = write_claims.commit_objects
 
     def commit_late(*args: object) -> None:
@@ -170,8 +164,10 @@ def test_clean_up_keeps_the_object_of_a_commit_that_is_under_way_when_its_claim_
         write_claims.clean_up_abandoned(registry.database, registry.objects, registry.scratch)
 
     monkeypatch.setattr("registry.training.publish.write_claims.commit_objects", commit_late)
+    # The lease is short from here on.
     monkeypatch.setattr(
-        "registry.training.publish.renew_lease", lambda *_, **__: shorten_lease(registry.database, lease)
+        "registry.training.publish.renew_lease",
+        lambda *_, **__: renew_lease(registry.database, lease, 1.0, seconds=0.5),
     )
 
     with registry.scratch.job_folder(lease.id):

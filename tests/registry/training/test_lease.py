@@ -24,8 +24,8 @@ from tests.registry.training.fixtures import (
     add_source,
     add_task,
     expire_lease,
+    lease_new_shard,
     lease_one,
-    lease_urgent_shard,
     mark_forgotten,
     read_claim,
     read_shard,
@@ -74,32 +74,19 @@ def test_a_shard_is_leased_once(registry: Registry) -> None:
     assert second is None
 
 
-def test_paused_remote_and_forgotten_shards_are_not_leased(registry: Registry) -> None:
-    add_shard(registry.database, is_remote=True)
-    add_shard(registry.database, is_paused=True)
-    add_shard(registry.database, erasure_id=new_id())
-    add_shard(registry.database, not_before=seconds_from_now(60))
-
-    assert lease_next_shard(registry, "ann") is None
-
-
-def test_a_trained_shard_is_not_leased(registry: Registry) -> None:
+def test_shards_that_need_no_training_now_are_not_leased(registry: Registry) -> None:
+    for columns in (
+        {"is_remote": True},
+        {"is_paused": True},
+        {"erasure_id": new_id()},
+        {"not_before": seconds_from_now(60)},
+    ):
+        add_shard(registry.database, **columns)
+    mark_forgotten(registry.database, add_shard(registry.database).source_id)
     with registry.database.write_transaction() as session:
-        make_prompt(session, make_shard(session, make_source(session, make_task(session)), samples=2))
-
-    assert lease_next_shard(registry, "ann") is None
-
-
-def test_a_shard_without_samples_is_not_leased(registry: Registry) -> None:
-    with registry.database.write_transaction() as session:
-        make_shard(session, make_source(session, make_task(session)), samples=0)
-
-    assert lease_next_shard(registry, "ann") is None
-
-
-def test_shards_of_a_source_that_is_being_forgotten_are_not_leased(registry: Registry) -> None:
-    shard = add_shard(registry.database)
-    mark_forgotten(registry.database, shard.source_id)
+        source = make_source(session, make_task(session))
+        make_prompt(session, make_shard(session, source, samples=2))  # trained already
+        make_shard(session, source, samples=0)
 
     assert lease_next_shard(registry, "ann") is None
 
@@ -139,8 +126,7 @@ def test_a_lease_without_a_name_or_a_duration_is_refused(registry: Registry) -> 
 
 
 def test_an_expired_lease_is_taken_over_and_the_shard_says_who_lost_it_and_when(registry: Registry) -> None:
-    add_shard(registry.database)
-    lost = lease_one(registry, worker="ann")
+    lost = lease_new_shard(registry, worker="ann")
     expire_lease(registry.database, lost)
     expired_at = read_shard(registry.database, lost.shard_id).expires_at
 
@@ -172,8 +158,7 @@ def test_a_shard_that_was_published_while_it_was_chosen_is_left_alone(
 
 
 def test_a_heartbeat_renews_the_lease_and_its_claim_and_records_the_progress(registry: Registry) -> None:
-    add_shard(registry.database)
-    lease = lease_one(registry)
+    lease = lease_new_shard(registry)
 
     renew_lease(registry.database, lease, progress=0.25, seconds=1000)
 
@@ -185,27 +170,25 @@ def test_a_heartbeat_renews_the_lease_and_its_claim_and_records_the_progress(reg
 
 
 def test_progress_is_clamped_to_0_and_1(registry: Registry) -> None:
-    add_shard(registry.database)
-    lease = lease_one(registry)
+    lease = lease_new_shard(registry)
 
-    for listed, before in [(-1.0, 0.0), (7.0, 1.0), (float("nan"), 0.0)]:
-        renew_lease(registry.database, lease, progress=listed)
-        assert read_shard(registry.database, lease.shard_id).progress == before
+    for reported, recorded in [(-1.0, 0.0), (7.0, 1.0), (float("nan"), 0.0)]:
+        renew_lease(registry.database, lease, progress=reported)
+        assert read_shard(registry.database, lease.shard_id).progress == recorded
 
 
 def test_a_lost_lease_cannot_be_renewed(registry: Registry) -> None:
     for loss, lose in WAYS_TO_LOSE_A_LEASE.items():
-        lease = lease_urgent_shard(registry)
+        lease = lease_new_shard(registry)
         lose(registry, lease)
         before = read_shard(registry.database, lease.shard_id)
 
         with pytest.raises(LeaseLost):
             renew_lease(registry.database, lease, progress=0.5)
 
-        before = read_shard(registry.database, lease.shard_id)
-        was, now_is = (before.lease_id, before.expires_at), (before.lease_id, before.expires_at)
-        assert now_is == was, loss
-        assert before.progress == before.progress, loss
+        after = read_shard(registry.database, lease.shard_id)
+        assert (after.lease_id, after.expires_at) == (before.lease_id, before.expires_at), loss
+        assert after.progress == before.progress, loss
 
 
 def test_workers_at_once_get_different_shards(registry: Registry) -> None:

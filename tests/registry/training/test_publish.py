@@ -1,5 +1,8 @@
 """A prompt is published once, by the worker with the lease, and only if it fits; otherwise nothing is left."""
 
+from contextlib import nullcontext
+from unittest.mock import Mock
+
 import pytest
 from sqlalchemy import select
 
@@ -16,8 +19,8 @@ from tests.registry.training.fixtures import (
     WAYS_TO_LOSE_A_LEASE,
     add_shard,
     expire_lease,
+    lease_new_shard,
     lease_one,
-    lease_urgent_shard,
     list_keys,
     list_prompts,
     read_claim,
@@ -46,8 +49,7 @@ def test_a_published_prompt_has_its_row_and_its_object(registry: Registry) -> No
 
 
 def test_a_published_shard_is_not_leased_and_its_attempts_are_reset(registry: Registry) -> None:
-    add_shard(registry.database, attempts=4, priority=10, error="earlier")
-    lease = lease_one(registry)
+    lease = lease_new_shard(registry, attempts=4, priority=10, error="earlier")
 
     publish(registry, lease, b"numbers", METADATA)
 
@@ -58,8 +60,7 @@ def test_a_published_shard_is_not_leased_and_its_attempts_are_reset(registry: Re
 
 
 def test_publishing_is_logged_by_ids_and_counts(registry: Registry) -> None:
-    add_shard(registry.database)
-    lease = lease_one(registry)
+    lease = lease_new_shard(registry)
 
     prompt = publish(registry, lease, b"numbers", METADATA)
 
@@ -79,7 +80,7 @@ def test_a_worker_that_lost_its_lease_writes_no_object(registry: Registry, monke
     reached: list[str] = []
     monkeypatch.setattr(failpoints, "on_hit", reached.append)
     for loss, lose in WAYS_TO_LOSE_A_LEASE.items():
-        lease = lease_urgent_shard(registry)
+        lease = lease_new_shard(registry)
         lose(registry, lease)
 
         with pytest.raises(LeaseLost):
@@ -102,7 +103,7 @@ def test_a_worker_that_loses_its_lease_after_writing_publishes_nothing(
 
     monkeypatch.setattr(failpoints, "on_hit", lose_lease)
     for loss in WAYS_TO_LOSE_A_LEASE:
-        leases.append(lease_urgent_shard(registry))
+        leases.append(lease_new_shard(registry))
 
         with pytest.raises(LeaseLost):
             publish(registry, leases[-1], b"numbers", METADATA)
@@ -113,8 +114,7 @@ def test_a_worker_that_loses_its_lease_after_writing_publishes_nothing(
 
 
 def test_the_next_worker_publishes_what_the_lost_one_could_not(registry: Registry) -> None:
-    add_shard(registry.database)
-    lost = lease_one(registry, "ann")
+    lost = lease_new_shard(registry, "ann")
     expire_lease(registry.database, lost)
     lease = lease_one(registry, "bob")
 
@@ -126,50 +126,43 @@ def test_the_next_worker_publishes_what_the_lost_one_could_not(registry: Registr
     assert [row.worker for row in list_prompts(registry.database)] == ["bob"]
 
 
-def test_publishing_again_gives_the_same_prompt(registry: Registry) -> None:
-    add_shard(registry.database)
-    lease = lease_one(registry)
+@pytest.mark.parametrize("is_result_lost", [False, True])
+def test_publishing_again_gives_the_same_prompt(
+    registry: Registry, monkeypatch: pytest.MonkeyPatch, is_result_lost: bool
+) -> None:
+    lease = lease_new_shard(registry)
 
-    first = publish(registry, lease, b"numbers", METADATA)
-    second = publish(registry, lease, b"numbers", METADATA)
+    def fail(point: str) -> None:
+        if point == "publish: committed" and is_result_lost:
+            raise DatabaseUnreachable("the connection broke")
 
-    assert second.id == first.id
+    monkeypatch.setattr(failpoints, "on_hit", fail)
+    with pytest.raises(DatabaseUnreachable) if is_result_lost else nullcontext():
+        publish(registry, lease, b"numbers", METADATA)
+    [first] = list_prompts(registry.database)
+
+    again = publish(registry, lease, b"numbers", METADATA)
+
+    assert again.id == first.id
+    assert registry.objects.read(again.key, again.digest) == b"numbers"
     assert len(published_entries(registry.database)) == 1
     assert list_keys(registry) == [first.key]
 
 
-def test_publishing_again_after_a_lost_result_returns_the_prompt(
-    registry: Registry, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    add_shard(registry.database)
-    lease = lease_one(registry)
-
-    def fail(point: str) -> None:
-        if point == "publish: committed":
-            raise DatabaseUnreachable("the connection broke")
-
-    monkeypatch.setattr(failpoints, "on_hit", fail)
-    with pytest.raises(DatabaseUnreachable):
-        publish(registry, lease, b"numbers", METADATA)
-
-    prompt = publish(registry, lease, b"numbers", METADATA)
-
-    assert registry.objects.read(prompt.key, prompt.digest) == b"numbers"
-    assert len(published_entries(registry.database)) == 1
+@pytest.fixture
+def unreachable_commit(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("registry.training.publish._append_log", Mock(side_effect=DatabaseUnreachable("away")))
 
 
+@pytest.mark.usefixtures("unreachable_commit")
 def test_the_object_stays_when_it_is_unknown_whether_the_commit_succeeded(
     registry: Registry, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    add_shard(registry.database)
-    lease = lease_one(registry)
-    with monkeypatch.context() as patch:
-        patch.setattr(
-            "registry.training.publish._append_log", lambda *_: (_ for _ in ()).throw(DatabaseUnreachable("away"))
-        )
-        with pytest.raises(DatabaseUnreachable):
-            publish(registry, lease, b"numbers", METADATA)
+    lease = lease_new_shard(registry)
+    with pytest.raises(DatabaseUnreachable):
+        publish(registry, lease, b"numbers", METADATA)
     assert list_keys(registry) == [lease.prompt_key]
+    monkeypatch.undo()
 
     prompt = publish(registry, lease, b"numbers", METADATA)
 
@@ -177,15 +170,11 @@ def test_the_object_stays_when_it_is_unknown_whether_the_commit_succeeded(
     assert len(published_entries(registry.database)) == 1
 
 
-def test_an_attempt_that_ends_there_removes_the_uncommitted_object(
-    registry: Registry, monkeypatch: pytest.MonkeyPatch
-) -> None:
+@pytest.mark.usefixtures("unreachable_commit")
+def test_an_attempt_that_ends_there_removes_the_uncommitted_object(registry: Registry) -> None:
     add_shard(registry.database)
-    monkeypatch.setattr(
-        "registry.training.publish._append_log", lambda *_: (_ for _ in ()).throw(DatabaseUnreachable("away"))
-    )
-
     leases: list[Lease] = []
+
     with pytest.raises(DatabaseUnreachable), lease_shard(registry, "ann") as work:
         assert work is not None
         leases.append(work[0])

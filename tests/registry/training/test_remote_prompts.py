@@ -16,13 +16,13 @@ from registry.errors import DomainError, Forbidden, Invalid, NotFound
 from registry.registry import Registry
 from registry.training.publish import TaskBackboneMismatch, publish, publish_remote
 from registry.training.queue import lease_next_shard
-from tests.registry.training.fixtures import METADATA, add_shard, add_source, lease_one, user_with_right
+from tests.registry.training.fixtures import METADATA, add_shard, add_source, lease_one, list_keys, user_with_right
 
 REFUSALS: dict[str | None, type[DomainError]] = {None: NotFound, "use": Forbidden, "forget": Forbidden}
 
 
 def assert_nothing_is_left(registry: Registry) -> None:
-    assert list(registry.objects.list_all("sources/")) == []
+    assert list_keys(registry) == []
     assert registry.scratch.sweep() == set()
     with registry.database.read_transaction() as session:
         for table in (Prompt, WriteClaim, Shard):
@@ -64,7 +64,7 @@ def test_a_remote_prompt_must_have_the_backbone_of_its_task(registry: Registry) 
     with pytest.raises(TaskBackboneMismatch):
         publish_remote(registry, OPERATOR, source.id, b"remote", replace(METADATA, identity="b" * 64))
 
-    assert [found.key for found in registry.objects.list_all("sources/")] == [local.key]
+    assert list_keys(registry) == [local.key]
 
 
 def test_a_remote_prompt_that_fits_no_task_is_refused(registry: Registry) -> None:
@@ -113,7 +113,7 @@ def test_a_remote_prompt_that_is_sent_twice_is_published_once(registry: Registry
     again = publish_remote(registry, OPERATOR, source.id, b"numbers", METADATA)
 
     assert again.id == first.id
-    assert [found.key for found in registry.objects.list_all("sources/")] == [first.key]
+    assert list_keys(registry) == [first.key]
     with registry.database.read_transaction() as session:
         assert len(session.scalars(select(Shard)).all()) == 1
         assert session.scalars(select(WriteClaim)).all() == []

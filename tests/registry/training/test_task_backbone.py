@@ -66,7 +66,7 @@ UNFIT: dict[str, tuple[PublishedMetadata, type[DomainError]]] = {
     "more samples than its shard": (replace(METADATA, samples=3), Invalid),
     "no samples": (replace(METADATA, samples=0), Invalid),
     "full attention": (replace(METADATA, extra={"settings": {"attention": "full"}}), Invalid),
-    "full attention, told outside the settings": (replace(METADATA, extra={"attention": "full"}), Invalid),
+    "full attention, outside the settings": (replace(METADATA, extra={"attention": "full"}), Invalid),
 }
 
 
@@ -75,9 +75,9 @@ def test_a_prompt_that_does_not_fit_is_refused(registry: Registry) -> None:
     add_shard(registry.database, add_source(registry.database, task))
     lease = lease_one(registry)
 
-    for fault, (facts, refusal) in UNFIT.items():
+    for fault, (metadata, refusal) in UNFIT.items():
         with pytest.raises(refusal):
-            publish(registry, lease, b"numbers", facts)
+            publish(registry, lease, b"numbers", metadata)
 
         assert list_keys(registry) == [], fault
         assert list_prompts(registry.database) == [], fault
