@@ -106,7 +106,7 @@ def lease_new_shard(registry: Registry, worker: str = "ann", **columns: object) 
     """Lease a new shard with these columns, in a source and task of its own."""
     with registry.database.read_transaction() as session:
         highest = session.scalar(select(func.max(Shard.priority))) or 0
-    shard = add_shard(registry.database, **({"priority": highest + 1} | columns))
+    shard = add_shard(registry.database, None, **({"priority": highest + 1} | columns))
     lease = lease_one(registry, worker)
     assert lease.shard_id == shard.id
     return lease
