@@ -33,7 +33,7 @@ def read_compose(path: Path = COMPOSE) -> dict[str, Any]:  # Any: as YAML has it
 
 def variables_in(text: str) -> list[Variable]:
     """All that is filled in, in order."""
-    return [Variable(found["name"], found["sign"] or "", found["rest"]) for found in _VARIABLE.finditer(text)]
+    return [Variable(match["name"], match["sign"] or "", match["rest"]) for match in _VARIABLE.finditer(text)]
 
 
 def instructions_of(dockerfile: str) -> list[tuple[str, str]]:

@@ -24,9 +24,9 @@ SECRET_NAME = re.compile(r"PASSWORD|SECRET|TOKEN|PRIVATE|CREDENTIAL")
 
 @pytest.fixture(scope="module")
 def services() -> dict[str, Any]:  # Any: as YAML has it
-    found = read_compose()["services"]
-    assert isinstance(found, dict)
-    return found
+    services = read_compose()["services"]
+    assert isinstance(services, dict)
+    return services
 
 
 def has_compose() -> bool:

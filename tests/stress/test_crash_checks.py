@@ -39,39 +39,19 @@ EVIDENCE = Evidence(
 
 def predicted(sent: float, *prompts: str, scored_by: tuple[str, ...] | None = None) -> Call:
     expected = truth(frozenset(scored_by or prompts), 0)
-    sources = sorted({COPIES[prompt].source if prompt in COPIES else ANN for prompt in prompts})
-    document = {
-        "sources": sources,
-        "set_digest": expected.set_digest,
-        "results": [
-            {
-                "labels": [{"label": label, "score": score} for label, score in expected.scores.items()],
-                "explain": [
-                    {
-                        "source": source,
-                        "prompts": [
-                            {"prompt": prompt}
-                            for prompt in prompts
-                            if (COPIES[prompt].source if prompt in COPIES else ANN) == source
-                        ],
-                    }
-                    for source in sources
-                ],
-            }
-        ],
+    origins = [(COPIES[prompt].source if prompt in COPIES else ANN, prompt) for prompt in prompts]
+    result = {
+        "labels": [{"label": label, "score": score} for label, score in expected.scores.items()],
+        "explain": [{"source": source, "prompts": [{"prompt": prompt}]} for source, prompt in origins],
     }
+    document = {"sources": sorted(dict(origins)), "set_digest": expected.set_digest, "results": [result]}
     body = json.dumps(document).encode()
     return Call("predict", "/predict", "proxy", sent, sent + 0.5, 200, "application/json", body)
 
 
 def refused(status: int, *, body_status: int | None = None, media: str = "application/problem+json") -> Call:
-    document = {
-        "type": "urn:alacarte:problem:away",
-        "title": "Away",
-        "status": body_status or status,
-        "detail": "try again",
-    }
-    return Call("predict", "/predict", "proxy", 11, 12, status, media, json.dumps(document).encode())
+    problem = {"type": "urn:alacarte:problem:away", "title": "Away", "status": body_status or status, "detail": "wait"}
+    return Call("predict", "/predict", "proxy", 11, 12, status, media, json.dumps(problem).encode())
 
 
 def failed(target: str, sent: float, error: str = "ConnectError('refused')") -> Call:
@@ -97,10 +77,7 @@ BAD = {
     "an error in other words": ([refused(503, media="text/html")], "unclean"),
     "an error that says another status": ([refused(503, body_status=500)], "unclean"),
     "gone, instead of by which erasure": ([forget_refused(23, 404)], "unclean"),
-    "gone, since the first response was lost": (
-        [forget_refused(23, 503), forget_refused(25, 404)],
-        "unclean",
-    ),
+    "gone, since the first response was lost": ([forget_refused(23, 503), forget_refused(25, 404)], "unclean"),
     "gone, since a replica died before it could say so": ([forget_refused(13, 404)], "unclean"),
     "a connection to a replica that is up": ([failed("replica-2", 11)], "broken off"),
     "a connection after the replica was up again": ([failed("replica-1", 21)], "broken off"),
@@ -177,27 +154,27 @@ LOST = [
 ]
 
 
-@pytest.mark.parametrize(("found", "known"), MATCHING)
-def test_uploads_that_match_the_journal_are_accepted(found: Rows, known: Journal) -> None:
-    assert list(misplaced_uploads(found, known)) == []
+@pytest.mark.parametrize(("stored", "recorded"), MATCHING)
+def test_uploads_that_match_the_journal_are_accepted(stored: Rows, recorded: Journal) -> None:
+    assert list(misplaced_uploads(stored, recorded)) == []
 
 
-@pytest.mark.parametrize(("found", "known", "error"), LOST)
-def test_uploads_that_do_not_match_the_journal_are_found(found: Rows, known: Journal, error: str) -> None:
-    [message] = misplaced_uploads(found, known)
+@pytest.mark.parametrize(("stored", "recorded", "error"), LOST)
+def test_uploads_that_do_not_match_the_journal_are_found(stored: Rows, recorded: Journal, error: str) -> None:
+    [message] = misplaced_uploads(stored, recorded)
 
     assert error in message
 
 
 def test_shards_without_the_prompt_of_their_own_pictures_are_found() -> None:
-    found = rows(source_1={ONE, TWO})
+    stored = rows(source_1={ONE, TWO})
     prompt = str(UUID(int=101))
     copy = Copy(ANN, prompt, 1, frozenset({ONE, TWO}), b"learnt")
 
-    assert list(untrained_shards(found, {prompt: copy}, {"key 1": b"learnt"})) == []
-    [changed] = untrained_shards(found, {prompt: copy}, {"key 1": b"something else"})
+    assert list(untrained_shards(stored, {prompt: copy}, {"key 1": b"learnt"})) == []
+    [changed] = untrained_shards(stored, {prompt: copy}, {"key 1": b"something else"})
     assert "another" in changed
-    [other] = untrained_shards(found, {prompt: replace(copy, samples=frozenset({ONE}))}, {"key 1": b"learnt"})
+    [other] = untrained_shards(stored, {prompt: replace(copy, samples=frozenset({ONE}))}, {"key 1": b"learnt"})
     assert "other pictures" in other
-    [old] = untrained_shards(replace(found, prompts=[Prompt(shard_id=UUID(int=101), generation=0)]), {}, {})
+    [old] = untrained_shards(replace(stored, prompts=[Prompt(shard_id=UUID(int=101), generation=0)]), {}, {})
     assert "no prompt" in old

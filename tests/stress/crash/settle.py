@@ -43,5 +43,5 @@ def expire_leases_of_dead(registry: Registry) -> None:
 
 def _is_alive(holder: str) -> bool:
     """Whether the process of a holder, which is named `host:pid`, exists."""
-    found = re.fullmatch(r".*:(\d+)", holder)
-    return found is not None and Path("/proc", found[1]).exists()
+    match = re.fullmatch(r".*:(\d+)", holder)
+    return match is not None and Path("/proc", match[1]).exists()

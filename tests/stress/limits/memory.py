@@ -24,8 +24,8 @@ class Memory:
 
 def memory_of(pid: int) -> Memory:
     text = Path(f"/proc/{pid}/smaps_rollup").read_text()
-    found = {name: int(size) * KIB for name, size in re.findall(r"^(\w+): +(\d+) kB$", text, re.MULTILINE)}
-    return Memory(found["Rss"], found["Pss_Anon"])
+    sizes = {name: int(size) * KIB for name, size in re.findall(r"^(\w+): +(\d+) kB$", text, re.MULTILINE)}
+    return Memory(sizes["Rss"], sizes["Pss_Anon"])
 
 
 def growth_bytes(samples: Sequence[int]) -> float:

@@ -44,22 +44,22 @@ class Violation:
 def find_violations(history: History, truth: Truth) -> list[Violation]:
     registers = registers_of(history.writes, {call.user for call in history.calls})
     prompts = {write.source: write.prompt for write in history.writes if write.operation == "publish"}
-    found = []
+    violations = []
     observations: dict[tuple[str, str], list[_Observation]] = {}
     for call in history.calls:
         if not call.is_answered:
             if call.status not in CLEAN:
-                found.append(Violation("unclean", call, f"answered {call.status}"))
+                violations.append(Violation("unclean", call, f"answered {call.status}"))
             continue
         concerned = _relevant_registers(registers[call.user], call)
-        found += _check_sources(call, concerned)
-        found += _check_scores(call, prompts, truth)
+        violations += _check_sources(call, concerned)
+        violations += _check_scores(call, prompts, truth)
         for register in concerned:
             observations.setdefault((call.user, register.source), []).append(_observe(call, register))
     for user, mine in registers.items():
         for register in mine:
-            found += _check_order(register, observations.get((user, register.source), []))
-    return sorted(found, key=lambda violation: violation.call.sent)
+            violations += _check_order(register, observations.get((user, register.source), []))
+    return sorted(violations, key=lambda violation: violation.call.sent)
 
 
 def count_overlaps(history: History) -> Overlaps:
@@ -99,24 +99,21 @@ def _check_sources(call: PredictCall, registers: Sequence[Register]) -> list[Vio
     """Check that the sources of the answer were the usable ones at a single moment."""
     first, last = _read_window(call), _recheck_window(call)
     known = {register.source for register in registers}
-    found = [
-        Violation("unknown", call, f"uses {one}, which is unknown or was not requested")
-        for one in sorted(call.sources - known)
-    ]
+    errors = [("unknown", f"uses {one}, which is unknown or was not requested") for one in sorted(call.sources - known)]
     for register in registers:
         is_used = register.source in call.sources
         if is_used and not _any_overlap(register.spans(True), first):
-            found.append(Violation("gone", call, f"uses {register.source}, which was gone when the request was sent"))
+            errors.append(("gone", f"uses {register.source}, which was gone when the request was sent"))
         elif is_used and not _any_overlap(register.spans(True), last):
-            found.append(Violation("unchecked", call, f"uses {register.source}, which was gone before it was sent"))
+            errors.append(("unchecked", f"uses {register.source}, which was gone before it was sent"))
         elif not is_used and not _any_overlap(register.spans(False), first):
-            found.append(Violation("lost", call, f"lacks {register.source}, which was usable throughout"))
-    if not found and call.status == 200:
+            errors.append(("lost", f"lacks {register.source}, which was usable throughout"))
+    if not errors and call.status == 200:
         if not _have_common_moment([register.spans(register.source in call.sources) for register in registers], first):
-            found.append(Violation("torn", call, "its sources were never the usable set at one moment"))
+            errors.append(("torn", "its sources were never the usable set at one moment"))
         elif not _have_common_moment([one.spans(True) for one in registers if one.source in call.sources], last):
-            found.append(Violation("unchecked", call, "its sources were no longer usable together when it was sent"))
-    return found
+            errors.append(("unchecked", "its sources were no longer usable together when it was sent"))
+    return [Violation(kind, call, detail) for kind, detail in errors]
 
 
 def _check_scores(call: PredictCall, prompts: Mapping[str, int], truth: Truth) -> list[Violation]:
@@ -170,13 +167,13 @@ def _check_order(register: Register, observations: Sequence[_Observation]) -> li
                 earliest_after[change] = observation
         elif change not in latest_before or observation.span[0] > latest_before[change].span[0]:
             latest_before[change] = observation
-    found = []
+    violations = []
     for change in latest_before.keys() & earliest_after.keys():
         late, early = latest_before[change], earliest_after[change]
         if late.span[0] > early.span[1]:
-            what = f"does not show the {change.write.operation} of {register.source}, "
-            found.append(Violation("out of order", late.call, what + f"but an earlier one to {early.call.client} does"))
-    return found
+            detail = f"does not show the {change.write.operation} of {register.source}, but an earlier answer does"
+            violations.append(Violation("out of order", late.call, f"{detail}, to {early.call.client}"))
+    return violations
 
 
 def _read_window(call: PredictCall) -> Span:
