@@ -11,7 +11,7 @@ MAX_BUCKETS = 100_000
 
 
 class RateLimiter:
-    """Token buckets by the names of access tokens. Full buckets are dropped, so only recent callers take memory."""
+    """Buckets by the public ids of access tokens. Full buckets are dropped, so only recent callers take memory."""
 
     def __init__(
         self,
@@ -29,23 +29,23 @@ class RateLimiter:
     def __len__(self) -> int:
         return len(self._full_at)
 
-    def acquire(self, name: str) -> None:
+    def acquire(self, public_id: str) -> None:
         """Take one request from the bucket; TooManyRequests, with the time to wait, if it is empty."""
         if not self._spacing_s:
             return
         now = self._clock()
-        full_at = max(self._full_at.get(name, now), now)
+        full_at = max(self._full_at.get(public_id, now), now)
         wait_s = full_at - now - (self._burst - 1) * self._spacing_s  # until it contains one again
         if wait_s > 1e-9:  # less is a rounding error
             raise TooManyRequests(max(1, math.ceil(wait_s)))
-        self._full_at[name] = full_at + self._spacing_s
-        self._full_at.move_to_end(name)
+        self._full_at[public_id] = full_at + self._spacing_s
+        self._full_at.move_to_end(public_id)
         self._evict(now)
 
     def _evict(self, now: float) -> None:
         """Drop the least recently used buckets that are full, or beyond the limit."""
         while self._full_at:
-            name, full_at = next(iter(self._full_at.items()))
+            public_id, full_at = next(iter(self._full_at.items()))
             if full_at > now and len(self._full_at) <= self._max_buckets:
                 return
-            del self._full_at[name]
+            del self._full_at[public_id]

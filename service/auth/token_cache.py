@@ -16,7 +16,7 @@ MAX_ENTRIES = 10_000
 
 
 class TokenCache:
-    """Callers by the names of their credential; used on the event loop only."""
+    """Callers by the public ids of their credentials; used on the event loop only."""
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock
@@ -43,7 +43,7 @@ class TokenCache:
     def _evict(self) -> None:
         now = self._clock()
         while self._entries:
-            name, (expires_at, _, _) = next(iter(self._entries.items()))
+            public_id, (expires_at, _, _) = next(iter(self._entries.items()))
             if expires_at > now and len(self._entries) <= MAX_ENTRIES:
                 return
-            del self._entries[name]
+            del self._entries[public_id]

@@ -30,21 +30,21 @@ class ServiceMaintenance:
         self._replica_sync = replica_sync
         self._metrics = metrics
         self._is_stopping = False
-        self._is_requested = anyio.Event()
+        self._wakeup = anyio.Event()
         self._incomplete: set[UUID] = set()  # erasures that were requested at this replica
 
     def schedule_erasure(self, erasure: UUID) -> None:
         """Start the next round at once, and measure how long this erasure takes."""
         self._incomplete.add(erasure)
-        self._is_requested.set()
+        self._wakeup.set()
 
     async def run(self) -> None:
         """Run until cancelled; then wait a moment for the current job, and abandon it."""
         rounds = 0
         while True:
             with anyio.move_on_after(INTERVAL_SECONDS):
-                await self._is_requested.wait()
-            self._is_requested = anyio.Event()
+                await self._wakeup.wait()
+            self._wakeup = anyio.Event()
             await self._replica_sync.poll()  # first, because erasures wait for the eviction
             await self._run_job("run erasures", lambda: run_erasures(self._registry, lambda: self._is_stopping))
             if self._incomplete:

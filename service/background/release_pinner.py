@@ -1,4 +1,4 @@
-"""Tell the engine which prompts the pinned releases contain, so that it evicts them last."""
+"""Pin the prompts of the releases in the settings, so that the engine evicts them last."""
 
 import logging
 from collections.abc import Sequence

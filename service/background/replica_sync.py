@@ -49,7 +49,7 @@ class InFlightRequests:
 
     @contextmanager
     def track(self) -> Iterator[None]:
-        """Count one prediction, from before it reads its rights until its response is sent."""
+        """Count one prediction, from before it reads its rights until its response is complete."""
         number = next(self._numbers)
         self._running.add(number)
         try:

@@ -51,7 +51,7 @@ class Device:
         self.seconds_per_picture = 0.05  # moving average of the throughput
 
     @property
-    def ready(self) -> int:
+    def ready_pictures(self) -> int:
         """Return the number of jobs in the batch queue."""
         return len(self._queue)
 
@@ -92,7 +92,7 @@ class Device:
         """Close the queue and fail all waiting jobs; other workers finish their current batch."""
         self._queue.close()
         waiting = [*(batch.jobs if batch else ()), *self._queue.drain()]
-        with contextlib.suppress(RuntimeError):  # the event loop has ended, and nobody waits
+        with contextlib.suppress(RuntimeError):  # the event loop is closed, so no request is waiting
             resolve([(job, ComputationFailed(error)) for job in waiting])
         if batch is not None:
             self._queue.finish()
@@ -186,7 +186,7 @@ def use_threads(count: int) -> None:
     """Let torch compute with this many threads in the calling thread."""
     with _set_threads_lock:
         torch.set_num_threads(count)
-        torch.get_num_threads()  # torch fixes the count at a thread's first use, whoever has set it last
+        torch.get_num_threads()  # torch fixes a thread's count at its first use, to what any thread has set last
 
 
 def use_one_thread() -> None:

@@ -5,7 +5,7 @@ The engine does not check rights. Its caller passes the prompts that may be used
 
 import asyncio
 import time
-from collections.abc import Callable, Collection, Coroutine, Sequence
+from collections.abc import Collection, Coroutine, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from types import TracebackType
 from typing import Self
@@ -30,7 +30,7 @@ from service.engine.stats import EngineStats
 
 
 class Engine:
-    """One per process. `async with` starts it; at the end of the block it finishes the admitted requests."""
+    """One per process. `async with` starts it, and finishes the admitted requests at the end."""
 
     def __init__(
         self,
@@ -116,7 +116,7 @@ class Engine:
                     finally:
                         self._queue.release(ticket)
 
-                return await run_all(run_one, pictures, tickets)
+                return await run_all([run_one(*one) for one in zip(pictures, tickets, _names(pictures), strict=True)])
         except TimeoutError:
             if limit.expired():
                 raise DeadlinePassed from None
@@ -160,7 +160,7 @@ class Engine:
         return EngineStats(
             waiting_pictures=self._waiting_for_backbone + self._queue.waiting,
             active_pictures=self._queue.active,
-            ready_pictures=self._device.ready,
+            ready_pictures=self._device.ready_pictures,
             backbones=len(caches),
             cached_prompts=sum(cache.count for cache in caches),
             cached_prompt_bytes=sum(cache.size_bytes for cache in caches),
@@ -210,18 +210,17 @@ class Engine:
             self._closed_misses += cache.misses
 
 
-async def run_all(
-    run_one: Callable[[bytes, Ticket, str], Coroutine[None, None, PictureLogits]],
-    pictures: Sequence[bytes],
-    tickets: Sequence[Ticket],
-) -> list[PictureLogits]:
-    """Run all pictures at once; the first error cancels the others."""
-    if len(pictures) == 1:
-        return [await run_one(pictures[0], tickets[0], "the picture")]
-    tasks = [
-        asyncio.create_task(run_one(picture, ticket, f"picture {number} of {len(pictures)}"))
-        for number, (picture, ticket) in enumerate(zip(pictures, tickets, strict=True), 1)
-    ]
+def _names(pictures: Sequence[bytes]) -> list[str]:
+    """Return what error messages call each picture."""
+    count = len(pictures)
+    return ["the picture"] if count == 1 else [f"picture {number} of {count}" for number in range(1, count + 1)]
+
+
+async def run_all(runs: Sequence[Coroutine[None, None, PictureLogits]]) -> list[PictureLogits]:
+    """Run all coroutines at once; the first error cancels the others."""
+    if len(runs) == 1:
+        return [await runs[0]]
+    tasks = [asyncio.create_task(run) for run in runs]
     failed: asyncio.Task[PictureLogits] | None = None
     try:
         # Not a TaskGroup: its errors reference themselves and would keep the pictures until garbage collection.

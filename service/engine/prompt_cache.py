@@ -19,7 +19,7 @@ from alacarte.prompting.backbone.vit import Backbone
 from registry.access.usable_prompts import UsablePrompt
 from service.engine.prompt_loader import LoadedPrompt, PromptPredicate
 
-DEFAULT_MEMORY = 5  # memory tokens a block of the paper's prompts; slots are wider while a wider prompt is cached
+DEFAULT_MEMORY = 5  # memory tokens per block, as in the paper; slots are wider while a wider prompt is cached
 
 
 @dataclass(eq=False)
@@ -128,7 +128,7 @@ class PromptCache:
                         self._trim_heads()
                     else:
                         placement.deferred.extend(range(len(requests)))
-                # No lock is needed to copy: nobody else touches a slot that is in use.
+                # No lock is needed to copy: no other thread touches a slot that is in use.
                 for slot, prompt in placement.copies:
                     self._slots.put(slot, prompt.ready)
                 slots = (cached.slot_index for cached in placement.prompts.values())
@@ -257,7 +257,7 @@ class PromptCache:
             pass
 
     def _drop_least_recently_used(self, with_slot: bool) -> bool:
-        """Drop the least recently used prompt, a pinned one only for want of others; False if all are in use."""
+        """Drop the least recently used prompt, a pinned one only if no other can leave; False if all are in use."""
 
         def idle() -> Iterator[str]:  # prompts in use were touched recently, so the first idle one is found soon
             for digest, prompt in self._prompts.items():

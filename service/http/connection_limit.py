@@ -43,7 +43,7 @@ class ConnectionLimit:
     def admit(self, connection: IdleConnection, open_connections: int) -> bool:
         """Admit a new, idle connection. At the limit, close the longest-idle one; False if none is idle.
 
-        A half-sent request counts as idle, so clients that open connections without asking displace each other first.
+        A half-sent request counts as idle, so clients that never complete a request displace each other first.
         """
         if open_connections > self.max_connections:
             if not self._idle:

@@ -8,9 +8,6 @@ from python_multipart.multipart import MultipartParser, parse_options_header
 
 from service.errors import MalformedBody
 
-BYTES = "application/octet-stream"
-JSON = "application/json"
-MULTIPART = "multipart/form-data"
 MAX_PARTS = 2000
 
 

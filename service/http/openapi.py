@@ -12,7 +12,8 @@ from alacarte.api.oip import InferRequest
 from alacarte.api.predictions import PredictRequest
 from alacarte.api.problem import ProblemResponse
 from alacarte.api.sources import SourceCreate
-from service.http.problems import MEDIA_TYPE, title_of
+from service.http.media_types import JSON, PROBLEM
+from service.http.problems import title_of
 
 SELF_PARSED = (ProblemResponse, PredictRequest, SourceCreate, InferRequest)
 # For each status: the name of one problem with that status, and its description.
@@ -64,30 +65,30 @@ def example_of(model: type[BaseModel]) -> object:
 class ApiApp(FastAPI):
     """An app with a complete OpenAPI document."""
 
-    _written: bytes | None = None  # the serialised document
+    _serialized: bytes | None = None  # the document
 
     def setup(self) -> None:
         """Register the route of the document only; FastAPI's own would serialise it for every request."""
         assert self.openapi_url is not None
-        self.add_route(self.openapi_url, self._describe, include_in_schema=False)
+        self.add_route(self.openapi_url, self._serve_document, include_in_schema=False)
 
-    async def _describe(self, _: Request) -> Response:
-        if self._written is None:
-            self._written = json.dumps(self.openapi()).encode()
-        return Response(self._written, media_type="application/json")
+    async def _serve_document(self, _: Request) -> Response:
+        if self._serialized is None:
+            self._serialized = json.dumps(self.openapi()).encode()
+        return Response(self._serialized, media_type=JSON)
 
     def openapi(self) -> dict[str, Any]:  # Any: parts of OpenAPI
         """Return the document, which is built once."""
         if self.openapi_schema is None:
-            described = super().openapi()
-            _, found = models_json_schema(
+            document = super().openapi()
+            _, models = models_json_schema(
                 [(model, "validation") for model in SELF_PARSED], ref_template="#/components/schemas/{model}"
             )
-            schemas = described["components"]["schemas"]
-            schemas |= found["$defs"]
+            schemas = document["components"]["schemas"]
+            schemas |= models["$defs"]
             for framework in ("HTTPValidationError", "ValidationError"):  # ProblemResponse replaces them
                 schemas.pop(framework, None)
-            for methods in described["paths"].values():
+            for methods in document["paths"].values():
                 for operation in methods.values():
                     _complete(operation)
         return super().openapi()
@@ -124,6 +125,6 @@ def _problem(status: int) -> dict[str, Any]:
     }
     return {
         "description": description,
-        "content": {MEDIA_TYPE: {"schema": schema_ref(ProblemResponse), "example": example}},
+        "content": {PROBLEM: {"schema": schema_ref(ProblemResponse), "example": example}},
         "headers": _HEADERS.get(status, {}),
     }

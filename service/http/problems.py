@@ -19,9 +19,9 @@ from registry.storage.scratch import ScratchUnavailable
 from registry.storage.store import StoreUnreachable
 from service.engine.errors import BackboneUnavailable, BackboneWeightsMismatch
 from service.errors import MethodNotAllowed, TokenMissing
+from service.http.media_types import PROBLEM
 from service.observability.logging import log, redact_secrets
 
-MEDIA_TYPE = "application/problem+json"
 RETRY_SECONDS = 2
 MAX_ERRORS = 20  # validation errors in one response
 MAX_TEXT_LENGTH = 200
@@ -106,7 +106,7 @@ def _response(problem: Problem, request_id: str | None, path: str) -> Response:
     if path == OPEN_INFERENCE or path.startswith(f"{OPEN_INFERENCE}/"):
         document["error"] = problem.detail
     # As ASCII: a detail may quote lone surrogates of the request. Redacted: it may quote a token sent by mistake.
-    return Response(redact_secrets(json.dumps(document)), problem.status, dict(problem.headers), MEDIA_TYPE)
+    return Response(redact_secrets(json.dumps(document)), problem.status, dict(problem.headers), PROBLEM)
 
 
 def _headers(status: int, error: Exception) -> dict[str, str]:

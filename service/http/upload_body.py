@@ -14,7 +14,8 @@ from registry.access.caller import Caller
 from registry.ids import new_id
 from registry.ingest.receive_body import receive_body
 from registry.registry import Registry
-from service.http.multipart import MULTIPART, PartStart, parse_boundary, parse_multipart
+from service.http.media_types import MULTIPART, OCTET_STREAM
+from service.http.multipart import PartStart, parse_boundary, parse_multipart
 from service.http.request_context import RequestContext
 
 ARCHIVE = "archive"  # the multipart field with the pictures
@@ -26,7 +27,7 @@ ARCHIVE_TYPES = (
     "application/x-gzip",
     "application/x-bzip2",
     "application/x-xz",
-    "application/octet-stream",
+    OCTET_STREAM,
 )
 MAX_FIELDS_BYTES = 64 * 1024
 
@@ -35,8 +36,8 @@ M = TypeVar("M", bound=BaseModel)
 
 
 @dataclass(frozen=True)
-class FormField:
-    """A parameter of an upload, from the query or from the form."""
+class UploadParameter:
+    """A parameter of an upload, as it was sent."""
 
     location: str  # "query" or "body", as in the `loc` of a validation error
     name: str
@@ -47,12 +48,12 @@ class FormField:
 class UploadStream:
     """The parameters of an upload, and its archive, which is not received yet."""
 
-    parameters: tuple[FormField, ...]
+    parameters: tuple[UploadParameter, ...]
     archive: AsyncIterator[bytes]
 
     def validate_parameters(self, model: type[M]) -> M:
         """Return the parameters as the model; RequestValidationError also for repeated ones."""
-        fields: dict[str, FormField] = {}
+        fields: dict[str, UploadParameter] = {}
         for field in self.parameters:
             if field.name in fields:
                 problem = {"loc": (field.location, field.name), "msg": "given more than once", "type": "repeated"}
@@ -66,7 +67,7 @@ class UploadStream:
 
 async def open_upload(request: Request, context: RequestContext) -> UploadStream:
     """Read the parameters from the query and, in a multipart form, from the fields before `archive`."""
-    in_query = tuple(FormField("query", name, text) for name, text in request.query_params.multi_items())
+    in_query = tuple(UploadParameter("query", name, text) for name, text in request.query_params.multi_items())
     if context.media_type != MULTIPART:
         return UploadStream(in_query, request.stream())
     parts = parse_multipart(request.stream(), parse_boundary(request.headers["content-type"]))
@@ -103,14 +104,14 @@ def _iterate_in_thread(chunks: AsyncIterator[bytes], loop: asyncio.AbstractEvent
         yield chunk
 
 
-async def _read_fields_before_archive(parts: AsyncIterator[PartStart | bytes]) -> list[FormField]:
+async def _read_fields_before_archive(parts: AsyncIterator[PartStart | bytes]) -> list[UploadParameter]:
     fields: list[tuple[str, bytearray]] = []
     current = bytearray()
     size_bytes = 0
     async for event in parts:
         if isinstance(event, PartStart):
             if event.name == ARCHIVE:
-                return [FormField("body", name, value.decode("utf-8", "replace")) for name, value in fields]
+                return [UploadParameter("body", name, value.decode("utf-8", "replace")) for name, value in fields]
             current = bytearray()
             fields.append((event.name, current))
         else:
@@ -128,7 +129,7 @@ async def _read_archive(parts: AsyncIterator[PartStart | bytes]) -> AsyncIterato
         yield event
 
 
-def _locate(problem: Any, fields: Mapping[str, FormField]) -> dict[str, Any]:  # Any: pydantic's error details
+def _locate(problem: Any, fields: Mapping[str, UploadParameter]) -> dict[str, Any]:  # Any: pydantic's error details
     """Return the problem with the parameter's location; a missing parameter is located in the query."""
     field = fields.get(str(problem["loc"][0])) if problem["loc"] else None
     return {**problem, "loc": ("query" if field is None else field.location, *problem["loc"])}

@@ -8,7 +8,7 @@ from starlette.datastructures import Headers
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from service.errors import BodyTooLarge, BodyTooSlow, Busy, MalformedBody, MethodNotAllowed, UnsupportedMediaType
-from service.http.multipart import BYTES, JSON
+from service.http.media_types import JSON, OCTET_STREAM
 from service.middleware.route_table import PREDICT_PATHS, MatchedRoute
 from service.settings import KIB, MIB, ServiceSettings
 
@@ -28,7 +28,7 @@ class BodyLimits:
     is_in_memory: bool = True  # until the response; an upload is streamed to the disk
 
     def seconds_left(self, received_bytes: int, waited_s: float) -> float:
-        """Return how long the next chunk may take, after the client has sent so much in so long."""
+        """Return how long the next chunk may take, after these bytes and this time."""
         if not self.min_bytes_per_s:
             return self.max_seconds - waited_s
         return min(self.max_seconds, max(GRACE_SECONDS, received_bytes / self.min_bytes_per_s)) - waited_s
@@ -112,7 +112,7 @@ def _check_media_type(scope: Scope, route: MatchedRoute) -> str:
     """Return the content type without its parameters; refuse it, or the method, if the route does not accept it."""
     if route.methods and not route.has_method:
         raise MethodNotAllowed(route.methods)
-    content_type = Headers(scope=scope).get("content-type", BYTES)  # HTTP's default
+    content_type = Headers(scope=scope).get("content-type", OCTET_STREAM)  # HTTP's default
     media_type = content_type.partition(";")[0].strip().lower()
     if route.media_types and media_type not in route.media_types:
         raise UnsupportedMediaType(content_type, route.media_types)

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from fastapi.routing import APIRoute
 from starlette.routing import BaseRoute, Route
 
-from service.http.multipart import JSON
+from service.http.media_types import JSON
 
 PREDICT_PATHS = frozenset({"/predict", "/v2/models/{task}/infer", "/v2/models/{task}/versions/1/infer"})
 UNMATCHED = "unmatched"  # instead of unknown paths, which would make unbounded labels

@@ -11,7 +11,8 @@ from fastapi.exceptions import RequestValidationError
 from alacarte.api.predictions import PredictOptions, PredictRequest
 from registry.errors import Invalid
 from service.http.json_body import parse_json_body, validate_body
-from service.http.multipart import MULTIPART, PartStart, parse_boundary, parse_multipart
+from service.http.media_types import MULTIPART
+from service.http.multipart import PartStart, parse_boundary, parse_multipart
 from service.http.request_context import RequestContext
 
 IMAGE = "image"  # the multipart field with a picture; repeated for more

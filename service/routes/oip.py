@@ -16,7 +16,7 @@ from alacarte.api.oip import (
     TensorMetadata,
 )
 from service.errors import NoUsablePrompts
-from service.http import multipart
+from service.http.media_types import JSON, OCTET_STREAM
 from service.http.openapi import example_of, problems, schema_ref
 from service.http.request_context import Context, cancel_on_disconnect
 from service.prediction.oip_codec import BYTES, IMAGE, VERSION, parse_infer_request, to_query
@@ -30,8 +30,8 @@ _INFER_BODY = {
     "requestBody": {
         "required": True,
         "content": {
-            multipart.JSON: {"schema": schema_ref(InferRequest), "example": example_of(InferRequest)},
-            multipart.BYTES: {"schema": {"type": "string", "format": "binary"}},
+            JSON: {"schema": schema_ref(InferRequest), "example": example_of(InferRequest)},
+            OCTET_STREAM: {"schema": {"type": "string", "format": "binary"}},
         },
     }
 }
@@ -39,7 +39,7 @@ TaskParameter = Annotated[str, Path(description="A task's name or id.")]
 
 
 @router.get("/v2", summary="Get the server metadata")
-async def get_server(context: Context) -> ServerMetadataResponse:  # noqa: ARG001  # any valid token will do
+async def get_server(context: Context) -> ServerMetadataResponse:  # noqa: ARG001  # only to require a token
     """Return the server's name, version and protocol extensions."""
     return ServerMetadataResponse(name="alacarte", version=version("alacarte"), extensions=["binary_tensor_data"])
 
@@ -131,4 +131,4 @@ async def infer(
         lambda: parse_infer_request(body, header_length, max_pictures)
     )
     query = to_query(infer_request, pictures, task)
-    return Response(await cancel_on_disconnect(request, run_prediction(context, query)), media_type=multipart.JSON)
+    return Response(await cancel_on_disconnect(request, run_prediction(context, query)), media_type=JSON)

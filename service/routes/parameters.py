@@ -12,7 +12,7 @@ TaskFilter = Annotated[str | None, Query(description="Only those of this task, b
 
 @dataclass(frozen=True)
 class PageQuery:
-    """Which page of a list is asked for."""
+    """The requested page of a list."""
 
     after: str | None
     limit: int

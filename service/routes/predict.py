@@ -5,7 +5,7 @@ from typing import Any
 from fastapi import APIRouter, Request, Response
 
 from alacarte.api.predictions import PredictOptions, PredictRequest, PredictResponse
-from service.http.multipart import JSON, MULTIPART
+from service.http.media_types import JSON, MULTIPART
 from service.http.openapi import example_of, problems, schema_ref
 from service.http.request_context import Context, cancel_on_disconnect
 from service.prediction.predict import run_prediction

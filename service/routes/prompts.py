@@ -14,11 +14,12 @@ from registry.access.usable_prompts import TaskConfig
 from registry.catalog.tasks import find_task
 from registry.registry import Registry
 from registry.training.publish import PublishedMetadata, publish_remote
+from service.http.media_types import OCTET_STREAM
 from service.http.openapi import problems
 from service.http.request_context import Context
 
 router = APIRouter(tags=["sources"])
-CONTENT_TYPES = ("application/octet-stream", "application/x-safetensors")
+CONTENT_TYPES = (OCTET_STREAM, "application/x-safetensors")
 
 
 @router.put(

@@ -23,7 +23,7 @@ from registry.ingest.target import precheck_samples_upload, precheck_source_uplo
 from registry.ingest.upload import IngestResult
 from registry.registry import Registry
 from service.http.json_body import parse_json_body
-from service.http.multipart import JSON, MULTIPART
+from service.http.media_types import JSON, MULTIPART
 from service.http.openapi import LOCATION, example_of, located, problems, schema_ref
 from service.http.request_context import Context, RequestContext
 from service.http.upload_body import ARCHIVE, ARCHIVE_TYPES, open_upload, receive_upload
