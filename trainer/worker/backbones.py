@@ -17,16 +17,15 @@ Key = tuple[str, int | None]
 class WorkerBackbones:
     """Backbones by name and size, used by one thread; the least recently used one is dropped first."""
 
-    def __init__(self, build: BuildBackbone, max_kept: int = MAX_KEPT) -> None:
+    def __init__(self, build: BuildBackbone) -> None:
         self._build = build
-        self._max_kept = max_kept
         self._built: OrderedDict[Key, Future[Backbone]] = OrderedDict()
 
     def get(self, name: str, size: int | None, check: Callable[[], None]) -> Backbone:
         """Return the backbone, built now if necessary; meanwhile `check` is called and can raise to stop waiting."""
         key = (name, size)
         if key not in self._built:
-            while len(self._built) >= self._max_kept:  # before the new one needs the memory
+            while len(self._built) >= MAX_KEPT:  # before the new one needs the memory
                 self._built.popitem(last=False)
             self._built[key] = self._start(key)
         self._built.move_to_end(key)

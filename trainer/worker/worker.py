@@ -9,7 +9,7 @@ from typing import Literal
 
 from registry.errors import Invalid, LeaseLost
 from registry.registry import Registry
-from registry.training.lease import LEASE_SECONDS, Lease, to_single_line, validate_lease_seconds
+from registry.training.lease import Lease, to_single_line
 from registry.training.queue import lease_shard
 from trainer.worker.backbones import WorkerBackbones
 from trainer.worker.errors import StopRequested, translate_errors
@@ -42,20 +42,17 @@ class Worker:
         name: str,
         *,
         cache_bytes: int,
-        lease_seconds: float = LEASE_SECONDS,
         poll_seconds: float = 1.0,
         heartbeat_seconds: float = HEARTBEAT_SECONDS,
     ) -> None:
-        validate_lease_seconds(lease_seconds)  # here, rather than with every lease
         if not (name := to_single_line(name)):
             raise Invalid("a worker needs a name by which people find it, such as its host and process")
         self.name = name
         self._registry = registry
         self._backbones = backbones
         self._cache_bytes = cache_bytes
-        self._lease_seconds = lease_seconds
         self._poll_seconds = poll_seconds
-        self._heartbeat_seconds = min(heartbeat_seconds, lease_seconds / 4)
+        self._heartbeat_seconds = heartbeat_seconds
 
     def run(self, stop: Event, *, once: bool = False) -> JobCounts:
         """Work until `stop` is set or, with `once`, until there is no work; a shard in training is released."""
@@ -94,7 +91,7 @@ class Worker:
         lease: Lease | None = None
         leased_at = time.monotonic()
         try:
-            with lease_shard(self._registry, self.name, seconds=self._lease_seconds) as found:
+            with lease_shard(self._registry, self.name) as found:
                 if found is None:
                     return "idle"
                 lease, folder = found

@@ -13,6 +13,12 @@ from tests.prompting.reference import small_images, small_prompt
 VARIANTS: list[tuple[Variant, int]] = [("deep", 5), ("deep", 2), ("deep-shared", 4), ("shallow", 0)]
 
 
+def put_prompts(slots: PromptSlots, backbone: Backbone, *memories: int) -> None:
+    """Put prompts with these numbers of memory tokens into the first slots."""
+    for slot, memory in enumerate(memories):
+        slots.put(slot, precompute(backbone, small_prompt(backbone, memory=memory).tensors))
+
+
 def test_a_prompt_leaves_nothing_behind_in_a_reused_slot(backbone: Backbone) -> None:
     slots = PromptSlots(backbone, count=2, memory=7)
     images = small_images(backbone, 2)
@@ -36,8 +42,7 @@ def test_uninitialised_memory_of_a_slot_is_never_read(backbone: Backbone) -> Non
         for numbers in (slots._tokens, slots._keys, slots._values, slots._absent):
             numbers.fill_(torch.nan)
 
-    for slot, memory in enumerate((2, 6)):
-        slots.put(slot, precompute(backbone, small_prompt(backbone, memory=memory).tensors))
+    put_prompts(slots, backbone, 2, 6)
 
     pool = slots.pool([0, 1])
     assert pool.absent is not None
@@ -47,8 +52,7 @@ def test_uninitialised_memory_of_a_slot_is_never_read(backbone: Backbone) -> Non
 
 def test_a_pool_is_as_wide_as_the_widest_prompt_in_use(backbone: Backbone) -> None:
     slots = PromptSlots(backbone, count=3, memory=12)
-    for slot, memory in enumerate((2, 5, 12)):
-        slots.put(slot, precompute(backbone, small_prompt(backbone, memory=memory).tensors))
+    put_prompts(slots, backbone, 2, 5, 12)
 
     assert [slots.pool(used).keys.shape[3] for used in ([0], [1, 0], [0, 2])] == [2, 5, 12]
 
@@ -70,8 +74,7 @@ def test_a_prompt_moves_between_slots_unchanged_and_its_old_slot_is_cleared(back
 
 def test_a_cleared_slot_is_all_zeros_and_its_neighbour_is_untouched(backbone: Backbone) -> None:
     slots = PromptSlots(backbone, count=2, memory=5)
-    for slot in (0, 1):
-        slots.put(slot, precompute(backbone, small_prompt(backbone).tensors))
+    put_prompts(slots, backbone, 5, 5)
 
     slots.clear(0)
 
@@ -92,8 +95,7 @@ def test_bytes_each_is_the_size_of_a_slot(backbone: Backbone, memory: int) -> No
 
 def test_a_pool_of_equally_wide_prompts_has_no_padding_mask(backbone: Backbone) -> None:
     slots = PromptSlots(backbone, count=2, memory=5)
-    slots.put(0, precompute(backbone, small_prompt(backbone, memory=5).tensors))
-    slots.put(1, precompute(backbone, small_prompt(backbone, memory=4).tensors))
+    put_prompts(slots, backbone, 5, 4)
 
     assert slots.pool([0]).absent is None
     assert slots.pool([0, 1]).absent is not None
