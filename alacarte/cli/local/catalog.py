@@ -236,9 +236,11 @@ class LocalCatalog(RegistryAccess):
         self._write(lambda session: releases.remove_release(session, OPERATOR, release_id))
 
     def _release_id(self, release: NameOrId, task: NameOrId | None) -> UUID:
-        wanted = str(release)
+        requested = str(release)
         found = [
-            known.id for known in self.list_releases(task) if wanted == known.name or wanted.lower() == str(known.id)
+            known.id
+            for known in self.list_releases(task)
+            if requested == known.name or requested.lower() == str(known.id)
         ]
         if not found:
             raise NotFound("release", release)
