@@ -17,7 +17,7 @@ from registry.errors import DomainError
 from registry.registry import Registry
 from registry.training.lease import backoff_seconds
 
-CLAIM_SECONDS = 30.0  # others skip the erasure for so long; if two run it at once, no harm is done
+CLAIM_SECONDS = 30.0  # how long others skip the erasure; running it twice at once does no harm
 FIRST_BACKOFF_SECONDS = 1.0
 MAX_BACKOFF_SECONDS = 300.0
 _POLL_SECONDS = 0.2

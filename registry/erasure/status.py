@@ -113,16 +113,3 @@ def progress_of(session: Session, erasure: Erasure) -> ErasureProgress:
 def _visible_to(caller: Caller) -> Select[Erasure]:
     erasures = select(Erasure)
     return erasures if caller.is_admin else erasures.where(Erasure.requested_by == caller.user_id)
-
-
-def add_counts(session: Session, erasure_id: UUID, step: str, **counts: int) -> None:
-    """Add to what earlier attempts of the step counted; a step that is done does not change any more."""
-    row = lock_step(session, erasure_id, step)
-    if row.done_at is None:
-        row.found = row.found | {name: row.found.get(name, 0) + count for name, count in counts.items()}
-
-
-def lock_step(session: Session, erasure_id: UUID, step: str) -> ErasureStep:
-    """Return the step's row, locked until the transaction ends."""
-    own = select(ErasureStep).where(ErasureStep.erasure_id == erasure_id, ErasureStep.name == step)
-    return session.scalars(own.with_for_update(), execution_options={"populate_existing": True}).one()

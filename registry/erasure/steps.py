@@ -1,5 +1,6 @@
 """The steps of an erasure. Each can be retried, also by several processes at once, and is done once it is verified."""
 
+import hashlib
 from collections.abc import Callable
 from uuid import UUID
 
@@ -10,23 +11,23 @@ from registry import failpoints
 from registry.access.caller import Caller, require_admin
 from registry.db.clock import now
 from registry.db.database import Database
-from registry.db.models.erasures import Erasure, Replica
+from registry.db.models.erasures import Erasure, ErasureStep, Replica
 from registry.db.models.prompts import Prompt
 from registry.db.models.users import Grant
 from registry.db.models.write_claims import WriteClaim
-from registry.erasure.delete_objects import delete_objects
-from registry.erasure.status import add_counts, lock_step
 from registry.erasure.target import count_rows, rows_of, target_of
 from registry.erasure.vacuum import vacuum
 from registry.errors import Conflict, NotFound
 from registry.log import chain
 from registry.registry import Registry
 from registry.storage import write_claims
+from registry.storage.keys import parse_key, shard_prefix
 from registry.storage.ownership import require_own_store
 
 BATCH = 5000  # rows deleted in one transaction, to keep it short
 UNSERVE = "unserve"
 VERIFY = "verify"  # the last: everything once more, together
+_DIGEST_MODULUS = 1 << 256
 
 
 class StepNotDone(Conflict):
@@ -43,9 +44,17 @@ def check_unserved(registry: Registry, erasure: Erasure) -> None:
         )
 
 
-def run_delete_objects(registry: Registry, erasure: Erasure) -> None:
-    """Count and delete everything under the prefixes."""
-    delete_objects(registry, erasure)
+def delete_objects(registry: Registry, erasure: Erasure) -> None:
+    """Delete everything under the erasure's prefixes; the first attempt records what was there."""
+    require_own_store(registry.database, registry.objects)
+    # The first folder by itself, prompts before pictures, so that there is a halfway point also with one prefix.
+    for number, prefix in enumerate((*_record_objects(registry, erasure), *erasure.prefixes)):
+        if number == 1:
+            failpoints.hit_failpoint("erasure: half the objects")
+        registry.objects.remove(prefix)
+    for prefix in erasure.prefixes:
+        if any(True for _ in registry.objects.list_all(prefix)):
+            raise StepNotDone(f"objects are still written to {registry.objects.name} below {prefix}")
     failpoints.hit_failpoint("erasure: objects removed")
 
 
@@ -103,7 +112,7 @@ def verify(registry: Registry, erasure: Erasure) -> None:
         late += registry.objects.remove(prefix).items
     if late:
         with registry.database.write_transaction() as session:
-            add_counts(session, erasure.id, VERIFY, late=late)
+            _add_counts(session, erasure.id, VERIFY, late=late)
     # A removal is not proof: only a listing that shows nothing is.
     if any(True for prefix in erasure.prefixes for _ in registry.objects.list_all(prefix)):
         raise StepNotDone("some process still writes objects of what is forgotten: stop it")
@@ -111,7 +120,7 @@ def verify(registry: Registry, erasure: Erasure) -> None:
 
 STEPS: dict[str, Callable[[Registry, Erasure], None]] = {
     UNSERVE: check_unserved,
-    "objects": run_delete_objects,
+    "objects": delete_objects,
     "write_claims": wait_for_write_claims,
     "memory": wait_for_memory,
     "rows": delete_rows,
@@ -140,7 +149,7 @@ def confirm_scratch(session: Session, caller: Caller, erasure_id: UUID) -> int:
         raise Conflict("no scratch folder is missing: every process with files of it is alive or has finished")
     for claim in lost:
         claim.scratch_id = None
-    add_counts(session, erasure.id, "write_claims", confirmed_by_hand=len(lost))
+    _add_counts(session, erasure.id, "write_claims", confirmed_by_hand=len(lost))
     chain.append_entry(session, caller.user_id, "erasure.confirmed", erasure=erasure.id, write_claims=len(lost))
     return len(lost)
 
@@ -161,9 +170,52 @@ def _delete_batch(database: Database, erasure: Erasure, table: Table, condition:
     """Delete and count a batch of rows in one transaction; return whether there were any."""
     key = table.primary_key.columns
     with database.write_transaction() as session:
-        lock_step(session, erasure.id, "rows")  # of two processes at once, one counts each row
+        _lock_step(session, erasure.id, "rows")  # of two processes at once, one counts each row
         batch = [tuple(row) for row in session.execute(select(*key).where(condition).limit(BATCH))]
         if batch:
             session.execute(delete(table).where(tuple_(*key).in_(batch)))
-            add_counts(session, erasure.id, "rows", **{table.name: len(batch)})
+            _add_counts(session, erasure.id, "rows", **{table.name: len(batch)})
     return bool(batch)
+
+
+def _record_objects(registry: Registry, erasure: Erasure) -> list[str]:
+    """Record, once, what is there before any of it is deleted; return its first folder, if there is one."""
+    first: list[str] = []
+    objects = size_bytes = digest_sum = 0
+    for prefix in erasure.prefixes:
+        for found in registry.objects.list_all(prefix):
+            objects, size_bytes = objects + 1, size_bytes + found.size_bytes
+            # A sum of digests depends neither on the order of a listing nor on having all keys at once.
+            digest_sum += int.from_bytes(hashlib.sha256(found.key.encode()).digest(), "big")
+            if prefix.endswith("/"):
+                folder = _shard_folder(found.key, prefix)
+                first = [min(*first, folder)] if first else [folder]
+    with registry.database.write_transaction() as session:
+        step = _lock_step(session, erasure.id, "objects")
+        if not step.found:
+            keys = f"{digest_sum % _DIGEST_MODULUS:064x}"
+            step.found = {"store": registry.objects.name, "objects": objects, "bytes": size_bytes, "keys": keys}
+    return first
+
+
+def _shard_folder(key: str, prefix: str) -> str:
+    """Return the folder of the shard that has the key, or the whole prefix if the key is elsewhere."""
+    place = parse_key(key)
+    if place is None:
+        return prefix
+    shard = shard_prefix(place.source, place.shard)
+    folder = f"{shard}{key.removeprefix(shard).partition('/')[0]}/"
+    return folder if folder.startswith(prefix) else prefix
+
+
+def _add_counts(session: Session, erasure_id: UUID, step: str, **counts: int) -> None:
+    """Add to what earlier attempts of the step counted; a step that is done does not change any more."""
+    row = _lock_step(session, erasure_id, step)
+    if row.done_at is None:
+        row.found = row.found | {name: row.found.get(name, 0) + count for name, count in counts.items()}
+
+
+def _lock_step(session: Session, erasure_id: UUID, step: str) -> ErasureStep:
+    """Return the step's row, locked until the transaction ends."""
+    own = select(ErasureStep).where(ErasureStep.erasure_id == erasure_id, ErasureStep.name == step)
+    return session.scalars(own.with_for_update(), execution_options={"populate_existing": True}).one()
