@@ -1,10 +1,5 @@
 """What dead processes leave behind: expired write claims, empty shards, scratch folders."""
 
-import fcntl
-import os
-from collections.abc import Iterator
-from pathlib import Path
-
 from sqlalchemy import ColumnElement, exists, select
 from sqlalchemy.orm import Session
 
@@ -14,8 +9,6 @@ from registry.db.models.prompts import Prompt
 from registry.db.models.write_claims import WriteClaim
 from registry.fsck.finding import Finding
 from registry.storage.scratch import ScratchSpace
-
-_LOCK = ".lock"
 
 
 def find_expired_claims(session: Session, scratch: ScratchSpace) -> list[Finding]:
@@ -51,23 +44,9 @@ def is_empty_shard() -> ColumnElement[bool]:
     return ~exists().where(Sample.shard_id == Shard.id) & ~exists().where(Prompt.shard_id == Shard.id)
 
 
-def find_abandoned_scratch(scratch: ScratchSpace) -> Iterator[Finding]:
-    """Yield the job folders in scratch that no process locks any more."""
-    for lock in sorted(scratch.folder.glob(f"*{_LOCK}")):
-        if _is_unlocked(lock):
-            name = lock.name.removesuffix(_LOCK)
-            yield Finding("abandoned scratch folder", name, "was left by a process that died", True)
-
-
-def _is_unlocked(lock: Path) -> bool:
-    try:
-        descriptor = os.open(lock, os.O_RDWR | os.O_CLOEXEC)
-    except FileNotFoundError:  # its owner has just removed it
-        return False
-    try:
-        fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return False
-    finally:
-        os.close(descriptor)
-    return lock.exists()
+def find_abandoned_scratch(scratch: ScratchSpace) -> list[Finding]:
+    """Return the job folders in scratch that no process locks any more."""
+    return [
+        Finding("abandoned scratch folder", str(job_id), "was left by a process that died", True)
+        for job_id in scratch.list_abandoned()
+    ]

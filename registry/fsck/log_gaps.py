@@ -62,10 +62,10 @@ def _acknowledged(session: Session, broken: set[int]) -> set[LogGap]:
 
 
 def _fingerprint(session: Session, number: int) -> str:
-    line = session.get(LogEntry, number, populate_existing=True)
-    if line is None:
+    entry = session.get(LogEntry, number, populate_existing=True)
+    if entry is None:
         return ""
-    parts = [line.at.isoformat(), str(line.actor), line.action, line.subject, line.previous, line.hash]
+    parts = [entry.at.isoformat(), str(entry.actor), entry.action, entry.subject, entry.previous, entry.hash]
     return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()
 
 
@@ -75,8 +75,8 @@ def _repair_head(session: Session) -> None:
     head = session.scalars(select(LogHead).with_for_update()).one_or_none()
     if head is not None and head.number >= last:
         return
-    line = session.get(LogEntry, last)
-    ending = chain.GENESIS_HASH if line is None else line.hash
+    entry = session.get(LogEntry, last)
+    ending = chain.GENESIS_HASH if entry is None else entry.hash
     if head is None:
         session.add(LogHead(id=1, number=last, hash=ending))
     else:

@@ -15,10 +15,10 @@ from registry.db.models.write_claims import WriteClaim
 from registry.erasure.request import retrain
 from registry.errors import Conflict, NotFound
 from registry.fsck.finding import Finding, FindingKind
+from registry.fsck.leftovers import is_empty_shard
 from registry.fsck.log_gaps import acknowledge_gaps
 from registry.fsck.missing_objects import check_object
 from registry.fsck.orphan_objects import filter_orphans
-from registry.fsck.stale_claims import is_empty_shard
 from registry.log import chain
 from registry.registry import Registry
 from registry.storage import write_claims

@@ -3,10 +3,10 @@
 from collections.abc import Callable, Iterator
 
 from registry.fsck.finding import Finding
+from registry.fsck.leftovers import find_abandoned_scratch, find_empty_shards, find_expired_claims
 from registry.fsck.log_gaps import find_log_gaps
 from registry.fsck.missing_objects import find_missing_objects, find_stale_prompts
 from registry.fsck.orphan_objects import find_orphan_objects
-from registry.fsck.stale_claims import find_abandoned_scratch, find_empty_shards, find_expired_claims
 from registry.registry import Registry
 
 

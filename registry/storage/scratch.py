@@ -64,26 +64,35 @@ class ScratchSpace:
 
     def sweep(self) -> set[UUID]:
         """Remove the job folders of dead processes; return the ids of those that are in use."""
-        _ = self.id
         in_use = set()
+        for job_id, is_abandoned in self._job_folders(fcntl.LOCK_EX):
+            if not is_abandoned or not self._try_remove(job_id):
+                in_use.add(job_id)
+        return in_use
+
+    def list_abandoned(self) -> list[UUID]:
+        """Return the ids of the job folders that `sweep` would remove."""
+        return [job_id for job_id, is_abandoned in self._job_folders(fcntl.LOCK_SH) if is_abandoned]
+
+    def _job_folders(self, lock_kind: int) -> Iterator[tuple[UUID, bool]]:
+        """Yield every job folder and whether its process is dead; if so, it stays locked until the next is yielded."""
+        _ = self.id
         for path in sorted(self.folder.glob(f"*{_LOCK_SUFFIX}")):
             job_id = parse_id(path.name.removesuffix(_LOCK_SUFFIX))
             if job_id is None:  # not a job
                 continue
             try:
-                lock = os.open(path, os.O_RDWR)
+                lock = os.open(path, os.O_RDWR | os.O_CLOEXEC)
             except FileNotFoundError:  # the job has just ended
                 continue
             try:
-                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                fcntl.flock(lock, lock_kind | fcntl.LOCK_NB)
+                if _is_same_file(lock, path):
+                    yield job_id, True
             except BlockingIOError:
-                in_use.add(job_id)
-            else:
-                if _is_same_file(lock, path) and not self._try_remove(job_id):
-                    in_use.add(job_id)
+                yield job_id, False
             finally:
                 os.close(lock)
-        return in_use
 
     def _create_locked(self, path: Path) -> int:
         """Create the lock file; it is locked before it gets its name, so that no sweep ever finds it free."""
