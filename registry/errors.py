@@ -38,7 +38,7 @@ class DatabaseUnusable(DomainError):
 
 
 class NotFound(DomainError):
-    """It does not exist, or the caller may not see it; the two are not told apart."""
+    """It does not exist, or the caller may not see it; the message does not say which."""
 
     status = 404
 

@@ -58,7 +58,7 @@ def set_quota(session: Session, caller: Caller, user_id: UUID, quota_bytes: int 
 
 
 def require_quota(session: Session, owner_id: UUID | None, default_bytes: int | None, adding_bytes: int = 0) -> None:
-    """Raise QuotaExceeded if the owner cannot store so many more bytes, at least one; reserve nothing."""
+    """Raise QuotaExceeded if the owner has no room for `adding_bytes`, or for a single byte; reserve nothing."""
     user = None if owner_id is None else session.get(User, owner_id)
     if user is not None:  # sources without an owner have no quota
         quota = _quota_usage(session, user, default_bytes)

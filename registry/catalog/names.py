@@ -1,9 +1,8 @@
 """Names that people choose: any script, in Unicode NFC, and never in the form of an id."""
 
-import unicodedata
 from uuid import UUID
 
-from registry.datasets.member_names import DIRECTION_CHANGES, MAX_QUOTED_LENGTH, quote, to_nfc
+from registry.datasets.member_names import MAX_QUOTED_LENGTH, is_control, quote, to_nfc
 from registry.errors import Invalid, NotFound
 from registry.ids import parse_id
 
@@ -26,7 +25,7 @@ def validate_text(what: str, text: str, *, min_length: int = 1, max_length: int 
         raise Invalid(f"{what} has {min_length} to {max_length} characters, not {len(text)}")
     if text != text.strip():
         raise Invalid(f"{what} must not begin or end with a space, as {quote(text)} does")
-    if any(_is_control(character) for character in text):
+    if any(is_control(character) for character in text):
         raise Invalid(f"{what} must not have control characters or line breaks, as {quote(text)} has")
     return text
 
@@ -41,12 +40,3 @@ def parse_name_or_id(kind: str, name_or_id: str | UUID) -> str | UUID:
         return validate_name(kind, name_or_id)
     except Invalid as error:
         raise NotFound(kind, name_or_id[:MAX_QUOTED_LENGTH]) from error
-
-
-def _is_control(character: str) -> bool:
-    # Joiners belong to several scripts and are allowed. Characters that change the reading direction are not: they
-    # make one name look like another.
-    return (
-        unicodedata.category(character) in ("Cc", "Cs", "Zl", "Zp")
-        or unicodedata.bidirectional(character) in DIRECTION_CHANGES
-    )

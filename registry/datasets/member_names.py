@@ -59,7 +59,7 @@ def is_readme(part: str) -> bool:
 
 def reject_unprintable(name: str) -> None:
     """Reject names with control characters or undecodable bytes."""
-    if any(_is_control(character) for character in name):
+    if any(is_control(character) for character in name):
         raise DatasetRejected(f"{quote(name)} has control or undecodable characters in its name: rename it")
 
 
@@ -72,13 +72,14 @@ def normalize_label(text: str, *, origin: str, max_length: int) -> str:
         raise LimitExceeded(
             f"the label {quote(label)} of {quote(origin)} is longer than {max_length} characters: shorten it"
         )
-    if any(_is_control(character) for character in label):
+    if any(is_control(character) for character in label):
         raise DatasetRejected(f"the label {quote(label)} of {quote(origin)} has control characters: remove them")
     return label
 
 
-def _is_control(character: str) -> bool:
-    # Joiners (also of category Cf) belong to several scripts and stay.
+def is_control(character: str) -> bool:
+    """Whether the character is a control character or a line break, or changes the reading direction."""
+    # Joiners (of category Cf) belong to several scripts and are allowed.
     return (
         unicodedata.category(character) in ("Cc", "Cs", "Zl", "Zp")
         or unicodedata.bidirectional(character) in DIRECTION_CHANGES

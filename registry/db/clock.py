@@ -50,7 +50,7 @@ class now(FunctionElement[datetime]):  # noqa: N801  # reads as a function in a 
 
 
 class seconds_from_now(FunctionElement[datetime]):  # noqa: N801
-    """The time so many seconds after the statement began, by the database's clock; negative for the past."""
+    """The time at which the statement began plus some seconds, by the database's clock; negative for the past."""
 
     type = UtcDateTime()
     inherit_cache = True

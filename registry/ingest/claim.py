@@ -46,7 +46,7 @@ def claim_shards(
     """
     claim = new_id() if scratch is None else UUID(scratch.name)
     try:
-        with registry.scratch.job_folder(claim) if scratch is None else _removed_afterwards(scratch) as folder:
+        with registry.scratch.job_folder(claim) if scratch is None else _remove_afterwards(scratch) as folder:
             with registry.database.write_transaction() as session:
                 target = precheck(session)
                 prefixes = [shard_prefix(source, shard) for shard in shards]
@@ -67,7 +67,7 @@ def claim_shards(
 
 
 @contextmanager
-def _removed_afterwards(folder: Path) -> Iterator[Path]:
+def _remove_afterwards(folder: Path) -> Iterator[Path]:
     """Remove the folder when the block ends; its lock stays with the caller."""
     try:
         yield folder

@@ -15,11 +15,9 @@ CHUNK_BYTES = 1024 * 1024
 _CREATE = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
-@contextmanager
-def open_body(body: bytes | Path) -> Iterator[BinaryIO]:
-    """Open bytes or a file for reading in chunks."""
-    with io.BytesIO(body) if isinstance(body, bytes) else body.open("rb") as file:
-        yield file
+def open_body(body: bytes | Path) -> BinaryIO:
+    """Open bytes or a file for reading."""
+    return io.BytesIO(body) if isinstance(body, bytes) else body.open("rb")
 
 
 def iter_chunks(file: BinaryIO, size_bytes: int = CHUNK_BYTES) -> Iterator[bytes]:

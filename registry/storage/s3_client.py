@@ -41,7 +41,7 @@ class S3Settings:
 
 
 def make_client(settings: S3Settings, *, attempts: int) -> "S3Client":
-    """Make a client that attempts each request so many times, each with a timeout."""
+    """Make a client that tries each request up to `attempts` times, each time with a timeout."""
     config = Config(
         connect_timeout=CONNECT_S,
         read_timeout=READ_S,

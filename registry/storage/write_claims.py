@@ -16,7 +16,7 @@ from registry.errors import DomainError, LeaseLost
 from registry.storage.scratch import ScratchSpace
 from registry.storage.store import ObjectStore
 
-CLAIM_SECONDS = 60.0  # a claim expires so long after its last heartbeat
+CLAIM_SECONDS = 60.0  # without a heartbeat, a claim expires after this
 
 
 def add_claim(
