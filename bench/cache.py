@@ -159,7 +159,7 @@ def budget_bytes(backbone: Backbone, prompts: Sequence[UsablePrompt]) -> int:
 
 def new_engine(backbone: Backbone, store: FolderStore, prompt_bytes: int) -> Engine:
     """Create an engine with this budget for prompts, which reads and validates them from the store."""
-    settings = EngineSettings(prompt_bytes=prompt_bytes)
+    settings = EngineSettings(prompt_cache_bytes=prompt_bytes)
     backbones = BackboneCache(settings, lambda *_: backbone)
     return Engine(backbones, lambda prompt: store.read(prompt.key, prompt.digest), settings)
 

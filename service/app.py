@@ -2,6 +2,7 @@
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from dataclasses import fields
 from pathlib import Path
 
 import anyio
@@ -140,19 +141,9 @@ def _lifespan(settings: ServiceSettings, metrics: Metrics) -> Lifespan[FastAPI]:
 def engine_settings(settings: ServiceSettings) -> EngineSettings:
     """Return the engine's part of the settings."""
     weights = settings.weights
+    same = {field.name: getattr(settings, field.name) for field in fields(EngineSettings) if field.name != "weights"}
     return EngineSettings(
-        device=settings.device,
-        precision=settings.dtype,
-        weights="random" if weights == "random" else None if weights is None else Path(weights),
-        backbones=settings.max_backbones,
-        prompt_bytes=settings.prompt_cache_bytes,
-        batch_pictures=settings.max_batch,
-        batch_pairs=settings.max_pairs,
-        queue_pictures=settings.max_waiting,
-        decode_threads=settings.decode_threads,
-        load_threads=settings.load_threads,
-        load_bytes=settings.load_bytes,
-        compute_threads=settings.compute_threads,
+        weights="random" if weights == "random" else None if weights is None else Path(weights), **same
     )
 
 

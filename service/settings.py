@@ -24,21 +24,25 @@ class ServiceSettings(RegistrySettings):
         description="Weights of the backbones: a .safetensors file, or 'random' for tests; default: from the hub.",
     )
     max_backbones: int = Field(
-        default=EngineSettings.backbones, ge=1, description="Backbones in memory; the least recently used is evicted."
+        default=EngineSettings.max_backbones,
+        ge=1,
+        description="Backbones in memory; the least recently used is evicted.",
     )
     prompt_cache_bytes: int = Field(
-        default=EngineSettings.prompt_bytes, ge=0, description="Memory for prompts on the device, for each backbone."
+        default=EngineSettings.prompt_cache_bytes,
+        ge=0,
+        description="Memory for prompts on the device, for each backbone.",
     )
     pinned_releases: str | None = Field(
         default=None,
         description="Releases whose prompts are evicted last: TASK/RELEASE,TASK/RELEASE by names or ids.",
     )
-    max_batch: int = Field(default=EngineSettings.batch_pictures, ge=1, description="Largest batch, in pictures.")
+    max_batch: int = Field(default=EngineSettings.max_batch, ge=1, description="Largest batch, in pictures.")
     max_pairs: int = Field(
-        default=EngineSettings.batch_pairs, ge=1, description="Largest pass, in pairs of a picture and a prompt."
+        default=EngineSettings.max_pairs, ge=1, description="Largest pass, in pairs of a picture and a prompt."
     )
     max_waiting: int = Field(
-        default=EngineSettings.queue_pictures, ge=1, description="Pictures in the queue; more are refused with 503."
+        default=EngineSettings.max_waiting, ge=1, description="Pictures in the queue; more are refused with 503."
     )
     compute_threads: int | None = Field(
         default=None, ge=1, description="Threads that compute on a CPU; default: torch's choice."

@@ -25,12 +25,12 @@ Build = Callable[[str, int | None, EngineSettings], Backbone]  # may take second
 
 def build(name: str, size: int | None, settings: EngineSettings) -> Backbone:
     """Build the backbone with the weights, the device and the precision of the settings."""
-    dtype: torch.dtype = getattr(torch, settings.precision)
+    dtype: torch.dtype = getattr(torch, settings.dtype)
     return build_backbone(name, settings.weights, size, settings.device, dtype, log=log.info)
 
 
 class BackboneCache:
-    """At most `settings.backbones` backbones; the least recently used leaves."""
+    """At most `settings.max_backbones` backbones; the least recently used leaves."""
 
     def __init__(self, settings: EngineSettings, build: Build = build) -> None:
         self._settings = settings
@@ -52,7 +52,7 @@ class BackboneCache:
             backbone = await self._build_once(key)
             self._backbones.pop(key, None)
         self._backbones[key] = backbone
-        while len(self._backbones) > self._settings.backbones:
+        while len(self._backbones) > self._settings.max_backbones:
             del self._backbones[next(iter(self._backbones))]
         if task.identity is not None and task.identity != backbone.identity:
             raise BackboneWeightsMismatch(task.backbone, task.identity, backbone.identity)

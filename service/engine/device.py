@@ -39,7 +39,7 @@ class Device:
         self._threads = settings.compute_threads or torch.get_num_threads()
         count = count_workers(settings, self._threads)
         self._threads_each = self._threads // count
-        self._queue = BatchQueue(count, settings.batch_pictures // count, settings.batch_pairs // count)
+        self._queue = BatchQueue(count, settings.max_batch // count, settings.max_pairs // count)
         self._workers = [
             threading.Thread(target=self._run, args=(n,), name=f"compute_{n}", daemon=True) for n in range(count)
         ]
@@ -170,7 +170,7 @@ class Device:
 def count_workers(settings: EngineSettings, threads: int) -> int:
     """Return how many batches are computed at the same time."""
     is_cpu = torch.device(settings.device).type == "cpu"
-    return min(threads, MAX_WORKERS, settings.batch_pictures) if is_cpu else 1
+    return min(threads, MAX_WORKERS, settings.max_batch) if is_cpu else 1
 
 
 def stack(images: Sequence[Tensor], device: torch.device) -> Tensor:

@@ -48,12 +48,10 @@ class Engine:
         self._pinned: frozenset[str] = frozenset()
         self._closed_hits = self._closed_misses = 0  # of closed runners
         self._device = Device(settings, observe)
-        self._queue = FairQueue(
-            settings.max_active_pictures, settings.queue_pictures, lambda: self._device.seconds_per_picture
-        )
+        self._queue = FairQueue(settings.max_active, settings.max_waiting, lambda: self._device.seconds_per_picture)
         self._load_budget = ByteBudget(settings.load_bytes)
         # One thread more than cores, which a single user cannot take.
-        self._decoder = PictureDecoder(settings.decode_threads or available_cores() + 1, settings.max_active_pictures)
+        self._decoder = PictureDecoder(settings.decode_threads or available_cores() + 1, settings.max_active)
         self._readers = ThreadPoolExecutor(settings.load_threads, "load", use_one_thread)
         self._requests: set[asyncio.Future[None]] = set()
         self._waiting_for_backbone = 0  # pictures
@@ -177,13 +175,13 @@ class Engine:
             raise Overloaded("this replica is not serving; retry in a moment", retry_after=1)
         if not prompts:
             raise Invalid("the set has no prompts")
-        most = self._settings.queue_pictures
+        most = self._settings.max_waiting
         if len(pictures) > most:
             raise Invalid(f"{len(pictures)} pictures exceed the limit of {most} a request; send fewer")
 
     async def _backbone(self, task: TaskConfig, pictures: int) -> Backbone:
         """Return the task's backbone. While it is built, its pictures take no place in the fair queue."""
-        if self._waiting_for_backbone + pictures > self._settings.queue_pictures:
+        if self._waiting_for_backbone + pictures > self._settings.max_waiting:
             raise Overloaded(f"{self._waiting_for_backbone} pictures are waiting for their backbone; retry later", 10)
         self._waiting_for_backbone += pictures
         try:

@@ -30,10 +30,10 @@ class ModelRunner:
         readers: Executor,
     ) -> None:
         self.backbone = backbone
-        self.cache = PromptCache(backbone, settings.prompt_bytes)
+        self.cache = PromptCache(backbone, settings.prompt_cache_bytes)
         self.loader = PromptLoader(backbone, read_prompt, readers, budget)
         self._device = device
-        self._max_pairs = settings.batch_pairs
+        self._max_pairs = settings.max_pairs
 
     async def run(
         self, image: Tensor, prompts: Sequence[UsablePrompt], admitted_at: float, deadline: float

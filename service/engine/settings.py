@@ -6,37 +6,36 @@ from typing import Literal
 
 from service.engine.errors import EngineSettingsInvalid
 
-Precision = Literal["float32", "bfloat16", "float16"]
 MIB = 2**20
 
 
 @dataclass(frozen=True)
 class EngineSettings:
-    """Defaults suit a small machine."""
+    """The defaults suit a small machine. `ServiceSettings` has the same names."""
 
     device: str = "cpu"  # as torch names it
-    precision: Precision = "float32"
+    dtype: Literal["float32", "bfloat16"] = "float32"  # of the backbone
     weights: Path | Literal["random"] | None = None  # of every backbone; None downloads them from the hub
-    backbones: int = 2  # in memory
-    prompt_bytes: int = 512 * MIB  # of prompts on the device, for each backbone
-    batch_pictures: int = 16  # computed at once by all workers; more gain nothing on a CPU, and add latency
-    batch_pairs: int = 1024  # of a picture and a prompt, in one pass
-    queue_pictures: int = 256  # that may wait
+    max_backbones: int = 2  # in memory
+    prompt_cache_bytes: int = 512 * MIB  # on the device, for each backbone
+    max_batch: int = 16  # pictures computed at once by all workers; more gain nothing on a CPU, and add latency
+    max_pairs: int = 1024  # pairs of a picture and a prompt in one pass
+    max_waiting: int = 256  # pictures in the queue
     decode_threads: int | None = None  # None: one more than cores
     load_threads: int = 8  # that read prompts from the object store
-    load_bytes: int = 256 * MIB  # of prompts being loaded
+    load_bytes: int = 256 * MIB  # for prompts that are being loaded
     compute_threads: int | None = None  # of all workers on a CPU; None: torch's default
 
     def __post_init__(self) -> None:
-        sizes = (self.backbones, self.batch_pictures, self.batch_pairs, self.queue_pictures, self.load_threads)
+        sizes = (self.max_backbones, self.max_batch, self.max_pairs, self.max_waiting, self.load_threads)
         optional = (self.decode_threads, self.compute_threads)
         if min(sizes) < 1 or any(size is not None and size < 1 for size in optional):
             raise ValueError("every size of batches, queues and thread pools must be at least 1")
 
     @property
-    def max_active_pictures(self) -> int:
+    def max_active(self) -> int:
         """Return how many pictures may be active: a full batch, and as many that are prepared meanwhile."""
-        return 2 * self.batch_pictures
+        return 2 * self.max_batch
 
 
 def validate_device(settings: EngineSettings) -> None:

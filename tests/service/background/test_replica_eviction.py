@@ -146,7 +146,7 @@ async def test_a_replica_that_leaves_during_a_pass_stays_registered_until_its_le
 async def test_the_prompts_of_an_evicted_backbone_that_is_still_in_use_count(
     registry: Registry, harness: EngineHarness
 ) -> None:
-    settings = EngineSettings(backbones=1, decode_threads=1)
+    settings = EngineSettings(max_backbones=1, decode_threads=1)
     backbones = {harness.task.backbone: harness.backbone, "another": small_backbone()}
     async with Engine(BackboneCache(settings, lambda name, *_: backbones[name]), harness.read, settings) as engine:
         replica = ReplicaWithEngine(registry, harness, engine)

@@ -52,7 +52,7 @@ async def test_a_backbone_is_built_once_for_all_waiters(harness: EngineHarness) 
 
 async def test_the_least_recently_used_backbone_leaves(harness: EngineHarness) -> None:
     builder = Builder(harness)
-    backbones = BackboneCache(EngineSettings(backbones=2), builder)
+    backbones = BackboneCache(EngineSettings(max_backbones=2), builder)
 
     for name in ("a", "b", "a", "c", "a", "b"):
         await backbones.get(with_backbone(harness, name))
@@ -93,7 +93,7 @@ async def test_a_failed_build_is_retried_after_a_pause_only(
 
 
 def test_the_settings_choose_weights_and_precision(capsys: pytest.CaptureFixture[str]) -> None:
-    backbone = build("vit_tiny_patch16_224", 32, EngineSettings(weights="random", precision="bfloat16"))
+    backbone = build("vit_tiny_patch16_224", 32, EngineSettings(weights="random", dtype="bfloat16"))
 
     assert (backbone.architecture, backbone.preprocessing.size) == ("vit_tiny_patch16_224", 32)
     assert str(backbone.dtype) == "torch.bfloat16"

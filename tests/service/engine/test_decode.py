@@ -47,7 +47,7 @@ def prompts(harness: EngineHarness) -> list[UsablePrompt]:
 async def test_one_users_flood_leaves_a_decode_thread_for_another(
     harness: EngineHarness, prompts: list[UsablePrompt], slow: SlowDecode, threads: int | None
 ) -> None:
-    async with harness.engine(EngineSettings(batch_pictures=8, decode_threads=threads)) as engine:
+    async with harness.engine(EngineSettings(max_batch=8, decode_threads=threads)) as engine:
         slow.pause_point.pause()
         flood = harness.start(engine, [LARGE] * FLOOD, prompts, user=ANN)
         await slow.pause_point.wait_until_reached()
@@ -63,7 +63,7 @@ async def test_one_users_flood_leaves_a_decode_thread_for_another(
 async def test_a_cancelled_request_keeps_its_ticket_while_its_decode_thread_runs(
     harness: EngineHarness, prompts: list[UsablePrompt], slow: SlowDecode
 ) -> None:
-    async with harness.engine(EngineSettings(batch_pictures=8, decode_threads=2)) as engine:
+    async with harness.engine(EngineSettings(max_batch=8, decode_threads=2)) as engine:
         slow.pause_point.pause()
         for _ in range(3):
             gone = harness.start(engine, [LARGE] * 2, prompts, user=ANN)

@@ -67,7 +67,7 @@ def has_ready(engine: Engine, count: int) -> bool:
 async def test_a_cpu_has_several_workers_and_an_accelerator_one(
     device: str, threads: int, batch: int, workers: int
 ) -> None:
-    assert count_workers(EngineSettings(device=device, batch_pictures=batch), threads) == workers
+    assert count_workers(EngineSettings(device=device, max_batch=batch), threads) == workers
 
 
 async def test_concurrent_batches_each_have_their_share_of_the_threads(
@@ -113,7 +113,7 @@ async def test_a_poisonous_picture_fails_alone(
 async def test_a_job_whose_prompts_do_not_fit_beside_a_running_batch_runs_after_it(
     harness: EngineHarness, prompts: list[UsablePrompt]
 ) -> None:
-    settings = EngineSettings(prompt_bytes=harness.slots_for(2), decode_threads=1, compute_threads=2)
+    settings = EngineSettings(prompt_cache_bytes=harness.slots_for(2), decode_threads=1, compute_threads=2)
     async with harness.engine(settings) as engine:
         requests = await start_together(harness, engine, [(picture(1), prompts[:2]), (picture(2), prompts[2:])])
         await harness.forward_pause.wait_until_reached()
@@ -127,7 +127,7 @@ async def test_a_job_whose_prompts_do_not_fit_beside_a_running_batch_runs_after_
 
 
 async def test_a_deferred_job_does_not_starve(harness: EngineHarness, prompts: list[UsablePrompt]) -> None:
-    settings = EngineSettings(prompt_bytes=harness.slots_for(3), decode_threads=1, compute_threads=2)
+    settings = EngineSettings(prompt_cache_bytes=harness.slots_for(3), decode_threads=1, compute_threads=2)
     many, other = prompts[:2], prompts[2:]
     known = [harness.image(picture(n)) for n in range(6)]
     passes: list[list[int]] = []  # which pictures were in each
@@ -177,7 +177,7 @@ async def test_slots_become_narrow_again_though_workers_are_never_idle(
     harness: EngineHarness, prompts: list[UsablePrompt]
 ) -> None:
     wide = harness.add(small_prompt(harness.backbone, seed=50, memory=12), source=50)
-    settings = EngineSettings(prompt_bytes=harness.slots_for(6), decode_threads=1, compute_threads=2)
+    settings = EngineSettings(prompt_cache_bytes=harness.slots_for(6), decode_threads=1, compute_threads=2)
     is_busy = True
 
     async def keep_predicting(number: int) -> None:

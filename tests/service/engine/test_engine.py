@@ -70,9 +70,9 @@ def test_every_prediction_equals_the_predictors_in_any_batch_and_with_any_cache_
     harness = EngineHarness(backbone)
     prompts = add_mixed_prompts(harness)
     sizes = EngineSettings(
-        prompt_bytes=harness.slots_for(slots),
-        batch_pictures=batch,
-        batch_pairs=20,
+        prompt_cache_bytes=harness.slots_for(slots),
+        max_batch=batch,
+        max_pairs=20,
         decode_threads=1,
         compute_threads=workers,
     )
@@ -161,7 +161,7 @@ async def test_a_damaged_prompt_is_refused_and_the_next_request_is_computed(harn
 async def test_an_invalid_request_is_refused(
     harness: EngineHarness, pictures: int, prompts: int, options: dict[str, Any], message: str
 ) -> None:
-    async with harness.engine(EngineSettings(queue_pictures=2, decode_threads=1)) as engine:
+    async with harness.engine(EngineSettings(max_waiting=2, decode_threads=1)) as engine:
         with pytest.raises(Invalid, match=message):
             await harness.predict(engine, [picture(0)] * pictures, add_mixed_prompts(harness)[:prompts], **options)
 

@@ -22,7 +22,7 @@ async def test_a_single_picture_is_computed_among_the_first_of_another_users_flo
         await harness.predict(engine, [picture(0)], prompts, user=user)
         finished.append(user)
 
-    async with harness.engine(EngineSettings(batch_pictures=4, decode_threads=1)) as engine:
+    async with harness.engine(EngineSettings(max_batch=4, decode_threads=1)) as engine:
         first = await harness.start_paused(engine, [picture(99)], prompts, user=UUID(int=9))
         flood = [asyncio.create_task(predict(ANN)) for _ in range(200)]
         await until(lambda: engine.stats().ready_pictures == 6)
@@ -38,7 +38,7 @@ async def test_a_single_picture_is_computed_among_the_first_of_another_users_flo
 async def test_a_full_queue_refuses_at_once_with_a_retry_time(
     harness: EngineHarness, prompts: list[UsablePrompt]
 ) -> None:
-    async with harness.engine(EngineSettings(batch_pictures=1, queue_pictures=3, decode_threads=1)) as engine:
+    async with harness.engine(EngineSettings(max_batch=1, max_waiting=3, decode_threads=1)) as engine:
         first = await harness.start_paused(engine, [picture(99)], prompts, user=UUID(int=9))
         others = [harness.start(engine, [picture(n)], prompts) for n in range(4)]
         await until(lambda: engine.stats().waiting_pictures == 3)
@@ -112,7 +112,7 @@ async def test_a_request_cancelled_while_prompts_are_read_releases_everything(
 async def test_an_engine_refuses_before_its_start_and_from_its_shutdown_which_finishes_admitted_requests(
     harness: EngineHarness, prompts: list[UsablePrompt]
 ) -> None:
-    engine = harness.new_engine(EngineSettings(batch_pictures=1, decode_threads=1))
+    engine = harness.new_engine(EngineSettings(max_batch=1, decode_threads=1))
     with pytest.raises(Overloaded):
         await harness.predict(engine, [picture(0)], prompts)
     await engine.__aenter__()

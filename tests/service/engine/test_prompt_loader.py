@@ -22,7 +22,7 @@ pytestmark = pytest.mark.anyio
 
 
 def small_cache(harness: EngineHarness, slots: int) -> EngineSettings:
-    return EngineSettings(prompt_bytes=harness.slots_for(slots), decode_threads=1)
+    return EngineSettings(prompt_cache_bytes=harness.slots_for(slots), decode_threads=1)
 
 
 def max_bytes(harness: EngineHarness, prompt: UsablePrompt) -> int:
