@@ -2,8 +2,11 @@
 
 import hashlib
 import secrets
+import threading
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from itertools import count
-from typing import cast
+from typing import Any, cast
 from uuid import UUID
 
 from sqlalchemy import func, select
@@ -19,6 +22,18 @@ from registry.ids import new_id
 from registry.storage.keys import prompt_key
 
 _numbers = count()
+
+
+def run_at_once(*acts: Callable[[], Any]) -> list[Any]:  # Any: what each returns
+    """Call all functions at the same moment, each in a thread of its own; return what they return."""
+    barrier = threading.Barrier(len(acts))
+
+    def run(act: Callable[[], Any]) -> Any:
+        barrier.wait()
+        return act()
+
+    with ThreadPoolExecutor(len(acts)) as pool:
+        return list(pool.map(run, acts))
 
 
 def make_user(session: Session, name: str | None = None, role: Role = "predictor", *, is_group: bool = False) -> User:

@@ -1,18 +1,17 @@
 """Transactions are atomic and durable, and errors of the database are reported in one line."""
 
 import sqlite3
-import threading
+from functools import partial
 from pathlib import Path
 
 import pytest
 from sqlalchemy import func, select, text
 from sqlalchemy.exc import IntegrityError
-from sqlalchemy.orm import Session
 
 from registry.db.database import Database
 from registry.db.models.users import Membership, User
 from registry.errors import DatabaseUnreachable, DatabaseUnusable
-from tests.registry.factories import make_user
+from tests.registry.factories import make_user, run_at_once
 from tests.servers.postgres import serve_postgres
 from tests.servers.processes import find_free_ports
 
@@ -45,11 +44,7 @@ def test_writers_of_many_threads_wait_for_each_other(database: Database) -> None
                 counted = session.scalar(select(func.count()).select_from(User))  # a reader that becomes a writer
                 make_user(session, f"{number} {step} {counted}")
 
-    threads = [threading.Thread(target=write, args=(number,)) for number in range(6)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
+    run_at_once(*(partial(write, number) for number in range(6)))
 
     assert len(names_of(database)) == 60
 
@@ -117,22 +112,21 @@ def test_a_server_that_is_down_is_reported_in_one_line_without_the_password() ->
     assert "sesame" not in str(refusal.value) + database.name
 
 
-@pytest.mark.parametrize("url", ["", "nonsense", "mysql://host/name", "sqlite://", "sqlite:///:memory:", "s3://x"])
+@pytest.mark.parametrize(
+    "url",
+    [
+        *("", "nonsense", "mysql://host/name", "sqlite://", "sqlite:///:memory:", "s3://x"),
+        *("postgresql://u:p@h:abc/x", "sqlite:///x?uri=true", "sqlite:///file::memory:", "sqlite:////x?mode=ro"),
+    ],
+)
 def test_an_unsupported_database_url_is_refused(url: str) -> None:
     with pytest.raises(DatabaseUnusable, match="sqlite:///FILE"):
         Database(url)
 
 
-def test_a_database_without_tables_says_what_to_run(tmp_path: Path) -> None:
-    database = Database(f"sqlite:///{tmp_path / 'r.db'}")
-
-    with pytest.raises(DatabaseUnusable, match="alacarte db upgrade"):
-        names_of(database)
-    database.close()
-
-
-def test_a_postgres_database_without_tables_says_what_to_run(postgres_url: str) -> None:
-    database = Database(postgres_url)
+@pytest.mark.parametrize("kind", ["sqlite", "postgres"])
+def test_a_database_without_tables_says_what_to_run(request: pytest.FixtureRequest, tmp_path: Path, kind: str) -> None:
+    database = Database(request.getfixturevalue("postgres_url") if kind == "postgres" else f"sqlite:///{tmp_path}/r.db")
 
     with pytest.raises(DatabaseUnusable, match="alacarte db upgrade"):
         names_of(database)
@@ -144,20 +138,13 @@ def test_a_writer_waits_for_the_locks_of_another(database: Database) -> None:
     with database.write_transaction() as session:
         user = make_user(session, "0")
 
-    def count_up(session: Session) -> None:
-        row = session.scalars(select(User).where(User.id == user.id).with_for_update()).one()
-        row.name = str(int(row.name) + 1)
-
-    def work() -> None:
+    def count_up() -> None:
         for _ in range(10):
             with database.write_transaction() as session:
-                count_up(session)
+                row = session.scalars(select(User).where(User.id == user.id).with_for_update()).one()
+                row.name = str(int(row.name) + 1)
 
-    threads = [threading.Thread(target=work) for _ in range(4)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
+    run_at_once(*[count_up] * 4)
 
     assert names_of(database) == ["40"]
 
@@ -211,14 +198,6 @@ def test_a_damaged_file_is_reported_in_one_line(content: bytes, tmp_path: Path) 
     with pytest.raises(DatabaseUnusable, match="damaged"):
         names_of(database)
     database.close()
-
-
-@pytest.mark.parametrize(
-    "url", ["postgresql://u:p@h:abc/x", "sqlite:///x?uri=true", "sqlite:///file::memory:", "sqlite:////x?mode=ro"]
-)
-def test_a_url_with_options_is_refused(url: str) -> None:
-    with pytest.raises(DatabaseUnusable, match="sqlite:///FILE"):
-        Database(url)
 
 
 def test_a_password_in_a_urls_query_is_not_shown() -> None:

@@ -1,9 +1,10 @@
 """Sources with rows and real objects, and helpers that list what is left of them."""
 
 import hashlib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from typing import Any, cast
 from uuid import UUID
 
 import pytest
@@ -13,16 +14,17 @@ from registry import failpoints
 from registry.access.caller import Caller
 from registry.db.clock import now
 from registry.db.models.catalog import Shard, Source
+from registry.db.models.erasures import Erasure
 from registry.db.models.prompts import Prompt, Release, ReleasePrompt
-from registry.db.models.users import Grant
+from registry.erasure.request import forget_sample, forget_shard, forget_source
 from registry.erasure.target import ErasureTarget, count_rows
 from registry.ids import new_id
 from registry.registry import Registry
 from registry.storage import s3
 from registry.storage.folder import FolderStore
 from registry.storage.keys import sample_key, shard_prefix, source_prefix
-from registry.storage.store import ObjectStore, RemovedCount, StoredItem, StoreUnreachable
-from tests.registry.factories import make_prompt, make_sample, make_shard, make_source, make_task, make_user
+from registry.storage.store import ObjectStore, RemovedCount, StoreUnreachable
+from tests.registry.factories import make_grant, make_prompt, make_sample, make_shard, make_source, make_task, make_user
 
 
 @dataclass(frozen=True)
@@ -54,9 +56,7 @@ def seed_source(registry: Registry, name: str | None = None, *, shards: int = 2,
         owner = make_user(session, role="owner")
         task = make_task(session)
         source = make_source(session, task, owner, name)
-        session.add(
-            Grant(id=new_id(), user_id=make_user(session).id, source_id=source.id, right="use", granted_at=now())
-        )
+        make_grant(session, make_user(session).id, source.id, "use")
         release = Release(id=new_id(), task_id=task.id, name="pinned", created_at=now())
         session.add(release)
         session.flush()
@@ -91,10 +91,25 @@ def list_shard_keys(registry: Registry, seeded: SeededSource, shard: UUID) -> li
     return list_keys(registry, shard_prefix(seeded.source, shard))
 
 
+def first_sample_key(seeded: SeededSource) -> str:
+    return sample_key(seeded.source, seeded.first_shard, seeded.first_sample)
+
+
+def first_prompt_key(registry: Registry, seeded: SeededSource) -> str:
+    return next(key for key in list_shard_keys(registry, seeded, seeded.first_shard) if "/prompts/" in key)
+
+
 def list_served_shards(registry: Registry, seeded: SeededSource) -> list[UUID]:
     """Return the shards of the source whose prompts are served."""
     with registry.database.read_transaction() as session:
         return list(session.scalars(select(Prompt.shard_id).where(Prompt.source_id == seeded.source)))
+
+
+FORGET: dict[str, Callable[[Registry, SeededSource], Erasure]] = {
+    "source": lambda registry, seeded: forget_source(registry, seeded.owner, seeded.source),
+    "shard": lambda registry, seeded: forget_shard(registry, seeded.owner, seeded.source, seeded.first_shard),
+    "sample": lambda registry, seeded: forget_sample(registry, seeded.owner, seeded.source, seeded.first_sample),
+}
 
 
 def read_shard(registry: Registry, shard: UUID) -> Shard | None:
@@ -139,20 +154,14 @@ def die_during_store_check(registry: Registry, monkeypatch: pytest.MonkeyPatch) 
 
 
 class FailingStore:
-    """Wraps a store whose first removals fail."""
+    """A real store whose first removals fail."""
 
     def __init__(self, store: ObjectStore, failures: int) -> None:
         self._store = store
         self.failures = failures
-        self.name = store.name
-        self.put, self.read, self.download = store.put, store.read, store.download
-        self.check, self.prepare = store.check, store.prepare
 
-    def list_objects(self, prefix: str) -> Iterator[StoredItem]:
-        return self._store.list_objects(prefix)
-
-    def list_all(self, prefix: str) -> Iterator[StoredItem]:
-        return self._store.list_all(prefix)
+    def __getattr__(self, name: str) -> Any:  # Any: whatever the real one has
+        return getattr(self._store, name)
 
     def remove(self, prefix: str) -> RemovedCount:
         if self.failures:
@@ -162,4 +171,4 @@ class FailingStore:
 
 
 def with_failing_store(registry: Registry, failures: int) -> Registry:
-    return replace(registry, objects=FailingStore(registry.objects, failures))
+    return replace(registry, objects=cast(ObjectStore, FailingStore(registry.objects, failures)))

@@ -1,10 +1,10 @@
 """The transaction that requests an erasure stops serving, and nobody else loses anything."""
 
-import threading
+from dataclasses import replace
 from uuid import UUID
 
 import pytest
-from sqlalchemy import func, select, update
+from sqlalchemy import func, select
 
 from registry.access.caller import OPERATOR, Caller
 from registry.db.clock import seconds_from_now
@@ -24,15 +24,17 @@ from registry.storage import write_claims
 from registry.storage.keys import prompts_prefix, sample_key, shard_prefix, source_prefix
 from tests.registry.database_fixtures import sqlite_only
 from tests.registry.erasure.fixtures import (
+    FORGET,
     SeededSource,
     count_target_rows,
     list_keys,
     list_served_shards,
+    list_shard_keys,
     read_shard,
     read_source,
     seed_source,
 )
-from tests.registry.factories import make_sample, make_user
+from tests.registry.factories import make_grant, make_sample, make_user, run_at_once
 
 
 def another_owner(registry: Registry) -> Caller:
@@ -42,13 +44,9 @@ def another_owner(registry: Registry) -> Caller:
 
 def lease_directly(registry: Registry, shard: UUID) -> None:
     with registry.database.write_transaction() as session:
-        session.execute(
-            update(Shard)
-            .where(Shard.id == shard)
-            .values(
-                lease_id=new_id(), worker="w", expires_at=seconds_from_now(60), progress=0.5, error="bad", attempts=3
-            )
-        )
+        row = session.get_one(Shard, shard)
+        row.lease_id, row.worker, row.expires_at = new_id(), "w", seconds_from_now(60)
+        row.progress, row.error, row.attempts = 0.5, "bad", 3
 
 
 def list_losses(registry: Registry, seeded: SeededSource) -> set[UUID]:
@@ -141,6 +139,9 @@ def test_a_shard_goes_with_its_last_sample(registry: Registry) -> None:
 
     assert read_shard(registry, seeded.first_shard) is None
     assert erasure.prefixes == [shard_prefix(seeded.source, seeded.first_shard)]
+    assert finish_erasure(registry, erasure.id).state == "complete"
+    assert list_shard_keys(registry, seeded, seeded.first_shard) == []
+    assert len(list_keys(registry)) == 2
 
 
 @sqlite_only
@@ -246,18 +247,8 @@ def test_what_another_user_has_forgotten_is_not_found(registry: Registry) -> Non
 
 def test_several_requests_at_once_return_one_erasure(registry: Registry) -> None:
     seeded = seed_source(registry)
-    outcomes: list[UUID] = []
-    barrier = threading.Barrier(4)
 
-    def forget() -> None:
-        barrier.wait()
-        outcomes.append(forget_source(registry, seeded.owner, seeded.source).id)
-
-    threads = [threading.Thread(target=forget) for _ in range(4)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
+    outcomes = run_at_once(*[lambda: forget_source(registry, seeded.owner, seeded.source).id] * 4)
 
     assert len(outcomes) == 4
     assert set(outcomes) == erasures(registry, seeded)
@@ -271,28 +262,14 @@ def test_only_those_with_the_right_may_forget(registry: Registry) -> None:
     with pytest.raises(NotFound):
         forget_source(registry, nobody, seeded.source)
     with registry.database.write_transaction() as session:
-        grant = Grant(
-            id=new_id(), user_id=nobody.user_id, source_id=seeded.source, right="manage", granted_at=seconds_from_now(0)
-        )
-        session.add(grant)
-    with pytest.raises(Forbidden):
-        forget_source(registry, nobody, seeded.source)
-    with pytest.raises(Forbidden):
-        forget_shard(registry, nobody, seeded.source, seeded.first_shard)
-    with pytest.raises(Forbidden):
-        forget_sample(registry, nobody, seeded.source, seeded.first_sample)
+        make_grant(session, nobody.user_id, seeded.source, "manage")
+    for forget in FORGET.values():
+        with pytest.raises(Forbidden):
+            forget(registry, replace(seeded, owner=nobody))
 
     assert count_target_rows(registry, seeded.target) == before | {"grants": 2}
     with registry.database.write_transaction() as session:
-        session.add(
-            Grant(
-                id=new_id(),
-                user_id=nobody.user_id,
-                source_id=seeded.source,
-                right="forget",
-                granted_at=seconds_from_now(0),
-            )
-        )
+        make_grant(session, nobody.user_id, seeded.source, "forget")
     assert forget_source(registry, nobody, seeded.source).requested_by == nobody.user_id
 
 

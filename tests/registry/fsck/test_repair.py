@@ -2,7 +2,7 @@
 
 import pytest
 from sqlalchemy import delete, select, update
-from sqlalchemy.orm import Session
+from sqlalchemy.sql.dml import UpdateBase
 
 from registry.access.caller import OPERATOR
 from registry.db.clock import seconds_from_now
@@ -24,11 +24,11 @@ from registry.storage.keys import probe_key, sample_key, shard_prefix
 from registry.storage.ownership import StoreOwnershipError
 from tests.registry.database_fixtures import sqlite_only
 from tests.registry.erasure.fixtures import (
-    SeededSource,
     count_target_rows,
     die_during_store_check,
+    first_prompt_key,
+    first_sample_key,
     list_keys,
-    list_shard_keys,
     read_shard,
     seed_source,
 )
@@ -42,14 +42,6 @@ def scan_and_repair(registry: Registry) -> list[str]:
     actions = [repaired.action for repaired in repair(registry, OPERATOR, list(scan(registry)))]
     assert [finding for finding in scan(registry) if finding.is_fault] == []
     return actions
-
-
-def picture_key(seeded: SeededSource, number: int = 0) -> str:
-    return sample_key(seeded.source, seeded.first_shard, seeded.shards[seeded.first_shard][number])
-
-
-def prompt_key(registry: Registry, seeded: SeededSource) -> str:
-    return next(key for key in list_shard_keys(registry, seeded, seeded.first_shard) if "/prompts/" in key)
 
 
 @sqlite_only
@@ -102,7 +94,7 @@ def test_an_object_of_a_running_store_check_is_kept(registry: Registry) -> None:
 
 def test_an_object_that_is_no_orphan_any_more_is_kept(registry: Registry) -> None:
     seeded, shard = seed_source(registry), new_id()
-    claimed, named = sample_key(seeded.source, shard, DIGEST), picture_key(seeded)
+    claimed, named = sample_key(seeded.source, shard, DIGEST), first_sample_key(seeded)
     registry.objects.put(claimed, b"on its way")
     with registry.database.write_transaction() as session:
         prefix = shard_prefix(seeded.source, shard)
@@ -116,7 +108,7 @@ def test_an_object_that_is_no_orphan_any_more_is_kept(registry: Registry) -> Non
 @pytest.mark.parametrize("fault", ["lost", "damaged", "stale"])
 def test_a_prompt_that_cannot_be_served_is_dropped_and_trained_again(registry: Registry, fault: str) -> None:
     seeded = seed_source(registry)
-    key = prompt_key(registry, seeded)
+    key = first_prompt_key(registry, seeded)
     if fault != "stale":
         registry.objects.remove(key)
     if fault == "damaged":
@@ -156,9 +148,9 @@ def test_a_remote_shard_goes_with_its_lost_prompt(registry: Registry) -> None:
 @pytest.mark.parametrize("fault", ["LOST", "DAMAGED"])
 def test_a_lost_picture_is_dropped_loudly_and_its_shard_is_trained_again(registry: Registry, fault: str) -> None:
     seeded = seed_source(registry)
-    registry.objects.remove(picture_key(seeded))
+    registry.objects.remove(first_sample_key(seeded))
     if fault == "DAMAGED":
-        registry.objects.put(picture_key(seeded), b"other bytes")
+        registry.objects.put(first_sample_key(seeded), b"other bytes")
 
     (action,) = [action for action in scan_and_repair(registry) if fault in action]
     assert action == (
@@ -171,16 +163,16 @@ def test_a_lost_picture_is_dropped_loudly_and_its_shard_is_trained_again(registr
         assert session.scalars(select(Prompt).where(Prompt.shard_id == seeded.first_shard)).all() == []
         assert session.get_one(Shard, seeded.first_shard).generation == 2
     assert left == seeded.shards[seeded.first_shard][1:]
-    assert picture_key(seeded) not in list_keys(registry)
+    assert first_sample_key(seeded) not in list_keys(registry)
 
 
 @pytest.mark.parametrize("is_trained", [True, False])
 @sqlite_only
 def test_a_shard_goes_with_its_last_picture(registry: Registry, is_trained: bool) -> None:
     seeded = seed_source(registry, samples=1)
-    registry.objects.remove(picture_key(seeded))
+    registry.objects.remove(first_sample_key(seeded))
     if not is_trained:
-        registry.objects.remove(prompt_key(registry, seeded))
+        registry.objects.remove(first_prompt_key(registry, seeded))
         with registry.database.write_transaction() as session:
             session.execute(delete(Prompt).where(Prompt.shard_id == seeded.first_shard))
 
@@ -192,8 +184,8 @@ def test_a_shard_goes_with_its_last_picture(registry: Registry, is_trained: bool
 def test_a_store_that_is_not_mounted_costs_no_row(registry: Registry) -> None:
     seeded = seed_source(registry)
     findings = [
-        Finding("lost sample", picture_key(seeded), "", True),
-        Finding("lost prompt", prompt_key(registry, seeded), "", True),
+        Finding("lost sample", first_sample_key(seeded), "", True),
+        Finding("lost prompt", first_prompt_key(registry, seeded), "", True),
     ]
     registry.objects.remove("")
     before = count_target_rows(registry, seeded.target)
@@ -208,11 +200,11 @@ def test_a_store_that_is_not_mounted_costs_no_row(registry: Registry) -> None:
 def test_intact_or_forgotten_rows_are_not_dropped(registry: Registry) -> None:
     seeded, gone = seed_source(registry), seed_source(registry)
     stale = [
-        Finding("lost sample", picture_key(seeded), "", True),
-        Finding("damaged prompt", prompt_key(registry, seeded), "", True),
+        Finding("lost sample", first_sample_key(seeded), "", True),
+        Finding("damaged prompt", first_prompt_key(registry, seeded), "", True),
         Finding("empty shard", str(seeded.first_shard), "", True),
-        Finding("lost sample", picture_key(gone), "", True),
-        Finding("lost prompt", prompt_key(registry, gone), "", True),
+        Finding("lost sample", first_sample_key(gone), "", True),
+        Finding("lost prompt", first_prompt_key(registry, gone), "", True),
         Finding("empty shard", str(gone.first_shard), "", True),
     ]
     before = count_target_rows(registry, seeded.target)
@@ -244,40 +236,23 @@ def test_leftovers_of_dead_processes_are_removed(registry: Registry) -> None:
     assert not (registry.scratch.folder / str(dead)).exists()
 
 
-def change_a_line(session: Session) -> None:
-    session.execute(update(LogEntry).where(LogEntry.number == 2).values(action="nothing"))
-
-
-def take_a_line_out(session: Session) -> None:
-    session.execute(delete(LogEntry).where(LogEntry.number == 2))
-
-
-def cut_the_end_off(session: Session) -> None:
-    session.execute(delete(LogEntry).where(LogEntry.number >= 4))
-
-
-def lose_the_head(session: Session) -> None:
-    session.execute(delete(LogHead))
-
-
-def set_the_head_back(session: Session) -> None:
-    session.execute(update(LogHead).values(number=2))
-
-
-def change_the_head(session: Session) -> None:
-    session.execute(update(LogHead).values(hash="f" * 64))
+TAMPER: dict[str, UpdateBase] = {
+    "a changed entry": update(LogEntry).where(LogEntry.number == 2).values(action="nothing"),
+    "a removed entry": delete(LogEntry).where(LogEntry.number == 2),
+    "a cut-off end": delete(LogEntry).where(LogEntry.number >= 4),
+    "a lost head": delete(LogHead),
+    "a head set back": update(LogHead).values(number=2),
+    "a changed head": update(LogHead).values(hash="f" * 64),
+}
 
 
 @sqlite_only
-@pytest.mark.parametrize(
-    "tamper", [change_a_line, take_a_line_out, cut_the_end_off, lose_the_head, set_the_head_back, change_the_head]
-)
-def test_a_log_gap_is_acknowledged_once_and_the_log_works_again(registry: Registry, tamper: object) -> None:
-    assert callable(tamper)
+@pytest.mark.parametrize("tamper", TAMPER)
+def test_a_log_gap_is_acknowledged_once_and_the_log_works_again(registry: Registry, tamper: str) -> None:
     with registry.database.write_transaction() as session:
         for _ in range(5):
             chain.append_entry(session, None, "test")
-        tamper(session)
+        session.execute(TAMPER[tamper])
     broken = [finding for finding in scan(registry) if finding.is_fault]
     assert len(broken) == 1
 
@@ -286,7 +261,7 @@ def test_a_log_gap_is_acknowledged_once_and_the_log_works_again(registry: Regist
     with registry.database.write_transaction() as session:
         chain.append_entry(session, None, "test")
     assert [finding for finding in scan(registry) if finding.is_fault] == []
-    is_healed = tamper in (lose_the_head, set_the_head_back)  # the lines themselves were whole
+    is_healed = tamper in ("a lost head", "a head set back")  # the lines themselves were whole
     assert [finding.kind for finding in scan(registry)] == ([] if is_healed else ["acknowledged log gap"])
     with registry.database.read_transaction() as session:
         entries = session.scalars(select(LogEntry).where(LogEntry.action == "log.examined")).one()
@@ -298,7 +273,7 @@ def test_an_entry_that_is_changed_again_is_a_new_gap(registry: Registry) -> None
     with registry.database.write_transaction() as session:
         for _ in range(3):
             chain.append_entry(session, None, "test")
-        change_a_line(session)
+        session.execute(TAMPER["a changed entry"])
     scan_and_repair(registry)
 
     with registry.database.write_transaction() as session:

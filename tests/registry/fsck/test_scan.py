@@ -18,7 +18,7 @@ from registry.registry import Registry
 from registry.storage import write_claims
 from registry.storage.keys import probe_timestamp, prompts_prefix, sample_key, shard_prefix
 from tests.registry.database_fixtures import sqlite_only
-from tests.registry.erasure.fixtures import SeededSource, die_during_store_check, list_shard_keys, seed_source
+from tests.registry.erasure.fixtures import die_during_store_check, first_prompt_key, first_sample_key, seed_source
 from tests.registry.factories import make_shard
 
 DIGEST = "ab" * 32
@@ -31,14 +31,6 @@ def found(registry: Registry, *, deep: bool = True) -> list[tuple[str, str]]:
 def overwrite(registry: Registry, key: str, body: bytes) -> None:
     registry.objects.remove(key)
     registry.objects.put(key, body)
-
-
-def picture_key(seeded: SeededSource) -> str:
-    return sample_key(seeded.source, seeded.first_shard, seeded.first_sample)
-
-
-def prompt_key(registry: Registry, seeded: SeededSource) -> str:
-    return next(key for key in list_shard_keys(registry, seeded, seeded.first_shard) if "/prompts/" in key)
 
 
 def test_a_healthy_registry_has_no_findings(registry: Registry, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -81,7 +73,7 @@ def test_objects_that_are_being_forgotten_are_neither_orphans_nor_lost(registry:
     forget_source(registry, first.owner, first.source)
     forget_shard(registry, second.owner, second.source, second.first_shard)
     forget_sample(registry, third.owner, third.source, third.first_sample)
-    registry.objects.remove(picture_key(first))
+    registry.objects.remove(first_sample_key(first))
 
     assert found(registry) == []
 
@@ -118,19 +110,19 @@ def test_a_key_that_resembles_a_store_check_is_unknown(registry: Registry) -> No
 @pytest.mark.parametrize("deep", [True, False])
 def test_rows_whose_objects_are_gone_or_cut_are_found(registry: Registry, deep: bool) -> None:
     seeded = seed_source(registry)
-    prompt = prompt_key(registry, seeded)
-    registry.objects.remove(picture_key(seeded))
+    prompt = first_prompt_key(registry, seeded)
+    registry.objects.remove(first_sample_key(seeded))
     overwrite(registry, prompt, b"short")
 
-    assert sorted(found(registry, deep=deep)) == [("damaged prompt", prompt), ("lost sample", picture_key(seeded))]
+    assert sorted(found(registry, deep=deep)) == [("damaged prompt", prompt), ("lost sample", first_sample_key(seeded))]
 
 
 def test_bytes_that_changed_are_found_by_reading_them(registry: Registry) -> None:
     seeded = seed_source(registry)
-    overwrite(registry, picture_key(seeded), f"PICTURE 0 of {seeded.first_shard}".encode())
+    overwrite(registry, first_sample_key(seeded), f"PICTURE 0 of {seeded.first_shard}".encode())
 
     assert found(registry, deep=False) == []
-    assert found(registry) == [("damaged sample", picture_key(seeded))]
+    assert found(registry) == [("damaged sample", first_sample_key(seeded))]
 
 
 def test_a_prompt_of_another_generation_is_stale(registry: Registry) -> None:
@@ -138,7 +130,7 @@ def test_a_prompt_of_another_generation_is_stale(registry: Registry) -> None:
     with registry.database.write_transaction() as session:
         session.execute(update(Shard).where(Shard.id == seeded.first_shard).values(generation=2))
 
-    assert found(registry) == [("stale prompt", prompt_key(registry, seeded))]
+    assert found(registry) == [("stale prompt", first_prompt_key(registry, seeded))]
 
 
 @sqlite_only

@@ -1,6 +1,5 @@
 """No entry of the log can be changed, removed or truncated without a break."""
 
-import threading
 from collections.abc import Callable
 
 import pytest
@@ -11,6 +10,7 @@ from registry.db.database import Database
 from registry.db.models.log import LogEntry, LogHead
 from registry.ids import new_id
 from registry.log import chain
+from tests.registry.factories import run_at_once
 
 
 def write_lines(database: Database, count: int = 6) -> None:
@@ -24,43 +24,25 @@ def breaks_of(database: Database) -> list[int]:
         return [broken.number for broken in chain.find_breaks(session)]
 
 
-def test_an_untouched_log_has_no_breaks(database: Database) -> None:
+@pytest.mark.parametrize("page", [chain.PAGE, 2])
+def test_an_untouched_log_has_no_breaks(database: Database, monkeypatch: pytest.MonkeyPatch, page: int) -> None:
+    monkeypatch.setattr(chain, "PAGE", page)
     assert breaks_of(database) == []
-    write_lines(database)
-
-    assert breaks_of(database) == []
-
-
-def test_a_log_of_several_pages_has_no_breaks(database: Database, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(chain, "PAGE", 2)
     write_lines(database, 7)
 
     assert breaks_of(database) == []
 
 
-def tamper_with_the_action(session: Session) -> None:
-    session.execute(update(LogEntry).where(LogEntry.number == 3).values(action="user.removed"))
+THIRD = LogEntry.number == 3
 
 
-def tamper_with_the_subject(session: Session) -> None:
-    session.execute(update(LogEntry).where(LogEntry.number == 3).values(subject={"user": str(new_id())}))
-
-
-def tamper_with_the_actor(session: Session) -> None:
-    session.execute(update(LogEntry).where(LogEntry.number == 3).values(actor=new_id()))
-
-
-def tamper_with_the_time(session: Session) -> None:
+def change_the_time(session: Session) -> None:
     line = session.get_one(LogEntry, 3)
     line.at = line.at.replace(year=2020)
 
 
-def take_a_line_out(session: Session) -> None:
-    session.execute(delete(LogEntry).where(LogEntry.number == 3))
-
-
 def take_a_line_out_and_close_the_gap(session: Session) -> None:
-    take_a_line_out(session)
+    session.execute(delete(LogEntry).where(THIRD))
     for number in (4, 5, 6):
         session.execute(update(LogEntry).where(LogEntry.number == number).values(number=number - 1))
     session.execute(update(LogHead).values(number=5))
@@ -72,34 +54,22 @@ def forge_a_line_with_a_hash_of_its_own(session: Session) -> None:
     line.hash = chain._hash_entry(line.number, line.at, line.actor, line.action, line.subject, line.previous)
 
 
-def cut_the_end_off(session: Session) -> None:
-    session.execute(delete(LogEntry).where(LogEntry.number > 3))
+ATTACKS: dict[str, Callable[[Session], object]] = {
+    "another action": lambda s: s.execute(update(LogEntry).where(THIRD).values(action="user.removed")),
+    "another subject": lambda s: s.execute(update(LogEntry).where(THIRD).values(subject={"user": str(new_id())})),
+    "another actor": lambda s: s.execute(update(LogEntry).where(THIRD).values(actor=new_id())),
+    "another time": change_the_time,
+    "a removed entry": lambda s: s.execute(delete(LogEntry).where(THIRD)),
+    "a removed entry and a closed gap": take_a_line_out_and_close_the_gap,
+    "a forged entry with a hash of its own": forge_a_line_with_a_hash_of_its_own,
+    "a cut-off end": lambda s: s.execute(delete(LogEntry).where(LogEntry.number > 3)),
+    "an emptied log": lambda s: s.execute(delete(LogEntry)),
+    "no head": lambda s: s.execute(delete(LogHead)),
+}
 
 
-def empty_the_log(session: Session) -> None:
-    session.execute(delete(LogEntry))
-
-
-def remove_the_head(session: Session) -> None:
-    session.execute(delete(LogHead))
-
-
-@pytest.mark.parametrize(
-    "attack",
-    [
-        tamper_with_the_action,
-        tamper_with_the_subject,
-        tamper_with_the_actor,
-        tamper_with_the_time,
-        take_a_line_out,
-        take_a_line_out_and_close_the_gap,
-        forge_a_line_with_a_hash_of_its_own,
-        cut_the_end_off,
-        empty_the_log,
-        remove_the_head,
-    ],
-)
-def test_every_attack_on_the_log_shows(attack: Callable[[Session], None], database: Database) -> None:
+@pytest.mark.parametrize("attack", ATTACKS.values(), ids=ATTACKS.keys())
+def test_every_attack_on_the_log_shows(attack: Callable[[Session], object], database: Database) -> None:
     write_lines(database)
     with database.write_transaction() as session:
         attack(session)
@@ -108,11 +78,7 @@ def test_every_attack_on_the_log_shows(attack: Callable[[Session], None], databa
 
 
 def test_concurrent_entries_form_one_chain(database: Database) -> None:
-    threads = [threading.Thread(target=write_lines, args=(database, 5)) for _ in range(6)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
+    run_at_once(*[lambda: write_lines(database, 5)] * 6)
 
     assert breaks_of(database) == []
     with database.read_transaction() as session:

@@ -1,7 +1,6 @@
 """The signing key is created once, is private, and its signatures are valid for the signed bytes only."""
 
 import stat
-import threading
 from pathlib import Path
 
 import pytest
@@ -12,13 +11,13 @@ from sqlalchemy import select
 from registry.db.database import Database
 from registry.db.models.log import SigningKey
 from registry.log.signing import (
-    Signer,
     SigningKeyUnusable,
     is_signature_valid,
     key_fingerprint,
     open_signer,
     register_key,
 )
+from tests.registry.factories import run_at_once
 
 
 def test_a_signature_is_valid_for_its_bytes_and_its_key_only(tmp_path: Path) -> None:
@@ -35,12 +34,8 @@ def test_a_signature_is_valid_for_its_bytes_and_its_key_only(tmp_path: Path) -> 
 
 def test_the_key_is_created_once_and_private(tmp_path: Path) -> None:
     path = tmp_path / "keys" / "key.pem"
-    signers: list[Signer] = []
-    threads = [threading.Thread(target=lambda: signers.append(open_signer(path))) for _ in range(8)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
+
+    signers = run_at_once(*[lambda: open_signer(path)] * 8)
 
     assert len(signers) == 8
     assert {signer.fingerprint for signer in signers} == {key_fingerprint(signers[0].public)}

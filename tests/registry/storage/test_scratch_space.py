@@ -11,6 +11,7 @@ from uuid import uuid4
 import pytest
 
 from registry.storage.scratch import ScratchSpace, ScratchUnavailable
+from tests.registry.factories import run_at_once
 
 DYING = """
 import os, signal, sys
@@ -62,12 +63,7 @@ def test_a_scratch_space_of_an_earlier_version_keeps_its_id(tmp_path: Path) -> N
 
 
 def test_a_scratch_space_keeps_its_id(tmp_path: Path) -> None:
-    ids = []
-    threads = [threading.Thread(target=lambda: ids.append(ScratchSpace(tmp_path / "new").id)) for _ in range(8)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
+    ids = run_at_once(*[lambda: ScratchSpace(tmp_path / "new").id] * 8)
 
     assert len(ids) == 8
     assert set(ids) == {ScratchSpace(tmp_path / "new").id}
