@@ -2,6 +2,7 @@
 
 import hashlib
 import io
+import os
 import tarfile
 import zipfile
 from collections.abc import Mapping
@@ -23,6 +24,13 @@ def picture(number: int, size: int = 6, kind: str = "PNG") -> bytes:
     shade = (number % 256, number // 256 % 256, 77)
     file = io.BytesIO()
     Image.new("RGB", (size, size), shade).save(file, kind)
+    return file.getvalue()
+
+
+def noise(size: int) -> bytes:
+    """Return a picture that cannot be compressed."""
+    file = io.BytesIO()
+    Image.frombytes("RGB", (size, size), os.urandom(size * size * 3)).save(file, "PNG", compress_level=0)
     return file.getvalue()
 
 

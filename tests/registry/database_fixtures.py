@@ -5,6 +5,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from sqlalchemy.orm import Session
 
 from registry.db import migrate
 from registry.db.database import Database
@@ -73,6 +74,13 @@ def database(database_url: str) -> Iterator[Database]:
     database = Database(database_url)
     yield database
     database.close()
+
+
+@pytest.fixture
+def session(database: Database) -> Iterator[Session]:
+    """A transaction that is committed after the test."""
+    with database.write_transaction() as session:
+        yield session
 
 
 @pytest.fixture

@@ -5,6 +5,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 from sqlalchemy import select, text
+from sqlalchemy.orm import Session
 
 from registry.access.authentication import authenticate_in_session
 from registry.access.caller import OPERATOR, Caller
@@ -16,7 +17,7 @@ from registry.db.models.log import LogEntry
 from registry.errors import Conflict, Forbidden, Invalid, NotFound, Unauthenticated
 from registry.ids import new_id
 from tests.registry.access.fixtures import TASK, seed
-from tests.registry.access.test_usable_plan import SCANNED, recorded
+from tests.registry.access.test_usable_plan import assert_indexed, recorded
 from tests.registry.factories import make_caller, make_prompt, make_shard, make_source, make_task, make_user
 
 ISSUER = "https://id.example/realm"
@@ -66,12 +67,11 @@ def test_a_credential_is_refused_if_it_is_of(wrong: str, database: Database) -> 
         read_usable_prompts(database, WRONG[wrong]())
 
 
-def test_no_credential_matches_users_without_a_subject(database: Database) -> None:
-    with database.write_transaction() as session:
-        make_user(session), make_user(session)
-        for none in ("None", "null", "NULL", ""):
-            with pytest.raises(Unauthenticated):
-                authenticate_in_session(session, credential(none, none))
+def test_no_credential_matches_users_without_a_subject(session: Session) -> None:
+    make_user(session), make_user(session)
+    for none in ("None", "null", "NULL", ""):
+        with pytest.raises(Unauthenticated):
+            authenticate_in_session(session, credential(none, none))
 
 
 def test_an_unbound_or_removed_user_is_refused_at_once(database: Database) -> None:
@@ -89,43 +89,40 @@ def test_an_unbound_or_removed_user_is_refused_at_once(database: Database) -> No
             read_usable_prompts(database, credential(subject))
 
 
-def test_a_subject_is_one_user_and_a_user_has_one_subject(database: Database) -> None:
-    with database.write_transaction() as session:
-        ana, bob = make_user(session), make_user(session)
-        bind_subject(session, OPERATOR, ana.id, ISSUER, "ana")
-        with pytest.raises(Conflict, match="unbind it there first"):
-            bind_subject(session, OPERATOR, bob.id, ISSUER, "ana")
-        bind_subject(session, OPERATOR, bob.id, "https://other.example", "ana")
-        bind_subject(session, OPERATOR, ana.id, ISSUER, "ana 2")
+def test_a_subject_is_one_user_and_a_user_has_one_subject(session: Session) -> None:
+    ana, bob = make_user(session), make_user(session)
+    bind_subject(session, OPERATOR, ana.id, ISSUER, "ana")
+    with pytest.raises(Conflict, match="unbind it there first"):
+        bind_subject(session, OPERATOR, bob.id, ISSUER, "ana")
+    bind_subject(session, OPERATOR, bob.id, "https://other.example", "ana")
+    bind_subject(session, OPERATOR, ana.id, ISSUER, "ana 2")
 
-        assert authenticate_in_session(session, credential("ana 2")).user_id == ana.id
-        assert authenticate_in_session(session, credential("ana", "https://other.example")).user_id == bob.id
-        with pytest.raises(Unauthenticated):
-            authenticate_in_session(session, credential("ana"))
-        assert find_user(session, OPERATOR, bob.id).subject == "ana"
-
-
-def test_only_admins_bind(database: Database) -> None:
-    with database.write_transaction() as session:
-        for role in ("owner", "predictor"):
-            user = make_user(session, role=role)
-            with pytest.raises(Forbidden):
-                bind_subject(session, make_caller(user), user.id, ISSUER, "me")
-            with pytest.raises(Forbidden):
-                unbind_subject(session, make_caller(user), user.id)
+    assert authenticate_in_session(session, credential("ana 2")).user_id == ana.id
+    assert authenticate_in_session(session, credential("ana", "https://other.example")).user_id == bob.id
+    with pytest.raises(Unauthenticated):
+        authenticate_in_session(session, credential("ana"))
+    assert find_user(session, OPERATOR, bob.id).subject == "ana"
 
 
-def test_groups_and_nobody_have_no_subject(database: Database) -> None:
-    with database.write_transaction() as session:
-        with pytest.raises(Invalid, match="bind the subject to a member"):
-            bind_subject(session, OPERATOR, make_user(session, is_group=True).id, ISSUER, "x")
-        with pytest.raises(NotFound):
-            bind_subject(session, OPERATOR, new_id(), ISSUER, "x")
-        with pytest.raises(NotFound):
-            unbind_subject(session, OPERATOR, make_user(session).id)
-        for issuer, subject in ((ISSUER, ""), (ISSUER, "x" * 256), (ISSUER, "a\0b"), ("", "x"), ("https://a\n", "x")):
-            with pytest.raises(Invalid):
-                bind_subject(session, OPERATOR, new_id(), issuer, subject)
+def test_only_admins_bind(session: Session) -> None:
+    for role in ("owner", "predictor"):
+        user = make_user(session, role=role)
+        with pytest.raises(Forbidden):
+            bind_subject(session, make_caller(user), user.id, ISSUER, "me")
+        with pytest.raises(Forbidden):
+            unbind_subject(session, make_caller(user), user.id)
+
+
+def test_groups_and_nobody_have_no_subject(session: Session) -> None:
+    with pytest.raises(Invalid, match="bind the subject to a member"):
+        bind_subject(session, OPERATOR, make_user(session, is_group=True).id, ISSUER, "x")
+    with pytest.raises(NotFound):
+        bind_subject(session, OPERATOR, new_id(), ISSUER, "x")
+    with pytest.raises(NotFound):
+        unbind_subject(session, OPERATOR, make_user(session).id)
+    for issuer, subject in ((ISSUER, ""), (ISSUER, "x" * 256), (ISSUER, "a\0b"), ("", "x"), ("https://a\n", "x")):
+        with pytest.raises(Invalid):
+            bind_subject(session, OPERATOR, new_id(), issuer, subject)
 
 
 @pytest.mark.parametrize("subject", ["x", "auth0|5f7c", "sms:+49 30", "Zoë", "x" * 255])
@@ -159,7 +156,4 @@ def test_the_prompts_of_a_subject_are_read_by_one_statement_with_indexes(databas
         read_usable_prompts(database, credential(name), task=TASK)
 
     [(statement, parameters)] = sent
-    explain = "EXPLAIN QUERY PLAN" if database.is_sqlite else "EXPLAIN"
-    with database.autocommit_connection() as connection:
-        plan = "\n".join(str(row) for row in connection.exec_driver_sql(f"{explain} {statement}", parameters))
-    assert not SCANNED.search(plan), plan
+    assert_indexed(database, statement, parameters)

@@ -86,54 +86,50 @@ def test_a_bad_value_is_refused_in_one_line_before_any_sql(why: str) -> None:
     assert str(refusal.value).isprintable()
 
 
-def test_a_name_that_is_taken_is_a_conflict(database: Database) -> None:
-    with database.write_transaction() as session:
+def test_a_name_that_is_taken_is_a_conflict(session: Session) -> None:
+    create_task(session, OPERATOR, "flowers", backbone=BACKBONE)
+    with pytest.raises(Conflict):
         create_task(session, OPERATOR, "flowers", backbone=BACKBONE)
-        with pytest.raises(Conflict):
-            create_task(session, OPERATOR, "flowers", backbone=BACKBONE)
 
 
-def test_only_admins_make_and_remove_tasks(database: Database) -> None:
-    with database.write_transaction() as session:
-        task = make_task(session)
-        for role in ("owner", "predictor"):
-            caller = make_caller(make_user(session, role=role))
-            with pytest.raises(Forbidden):
-                create_task(session, caller, "x", backbone=BACKBONE)
-            with pytest.raises(Forbidden):
-                remove_task(session, caller, task.id)
-        remove_task(session, make_caller(make_user(session, role="admin")), task.id)
-        with pytest.raises(NotFound):
-            find_task(session, task.id)
-        with pytest.raises(NotFound):
-            remove_task(session, OPERATOR, task.id)
-
-
-def test_a_task_with_sources_or_releases_stays(database: Database) -> None:
-    with database.write_transaction() as session:
-        task = make_task(session)
-        source = make_source(session, task)
-        prompt = make_prompt(session, make_shard(session, source))
-        release = pin_release(session, OPERATOR, task.id, "spring")
-        with pytest.raises(Conflict, match="sources"):
-            remove_task(session, OPERATOR, task.id)
-        source.name, source.erasure_id = None, new_id()
-        with pytest.raises(Conflict, match="being forgotten"):
-            remove_task(session, OPERATOR, task.id)
-        session.delete(prompt)
-        session.flush()
-        session.delete(source)
-        session.flush()
-        with pytest.raises(Conflict, match="releases"):
-            remove_task(session, OPERATOR, task.id)
-        remove_release(session, OPERATOR, release.id)
+def test_only_admins_make_and_remove_tasks(session: Session) -> None:
+    task = make_task(session)
+    for role in ("owner", "predictor"):
+        caller = make_caller(make_user(session, role=role))
+        with pytest.raises(Forbidden):
+            create_task(session, caller, "x", backbone=BACKBONE)
+        with pytest.raises(Forbidden):
+            remove_task(session, caller, task.id)
+    remove_task(session, make_caller(make_user(session, role="admin")), task.id)
+    with pytest.raises(NotFound):
+        find_task(session, task.id)
+    with pytest.raises(NotFound):
         remove_task(session, OPERATOR, task.id)
 
 
-def test_tasks_are_listed_the_oldest_first(database: Database) -> None:
-    with database.write_transaction() as session:
-        made = [make_task(session).id for _ in range(3)]
-        first = list_tasks(session, limit=2)
-        rest = list_tasks(session, after=first.next, limit=2)
+def test_a_task_with_sources_or_releases_stays(session: Session) -> None:
+    task = make_task(session)
+    source = make_source(session, task)
+    prompt = make_prompt(session, make_shard(session, source))
+    release = pin_release(session, OPERATOR, task.id, "spring")
+    with pytest.raises(Conflict, match="sources"):
+        remove_task(session, OPERATOR, task.id)
+    source.name, source.erasure_id = None, new_id()
+    with pytest.raises(Conflict, match="being forgotten"):
+        remove_task(session, OPERATOR, task.id)
+    session.delete(prompt)
+    session.flush()
+    session.delete(source)
+    session.flush()
+    with pytest.raises(Conflict, match="releases"):
+        remove_task(session, OPERATOR, task.id)
+    remove_release(session, OPERATOR, release.id)
+    remove_task(session, OPERATOR, task.id)
 
-        assert [task.id for task in (*first.items, *rest.items)] == made
+
+def test_tasks_are_listed_the_oldest_first(session: Session) -> None:
+    made = [make_task(session).id for _ in range(3)]
+    first = list_tasks(session, limit=2)
+    rest = list_tasks(session, after=first.next, limit=2)
+
+    assert [task.id for task in (*first.items, *rest.items)] == made

@@ -1,7 +1,6 @@
 """Users and groups: admins create and remove them; everyone else sees themselves and their groups."""
 
-import threading
-from collections.abc import Callable
+from functools import partial
 
 import pytest
 from sqlalchemy import func, select
@@ -26,7 +25,7 @@ from registry.db.models.log import LogEntry
 from registry.db.models.users import Grant, Membership, Token, User
 from registry.errors import Conflict, DomainError, Forbidden, Invalid, NotFound
 from registry.ids import new_id
-from tests.registry.factories import make_caller, make_source, make_task, make_user
+from tests.registry.factories import make_caller, make_source, make_task, make_user, run_at_once
 
 
 def count_of(session: Session, table: type[Grant | Token | Membership]) -> int:
@@ -53,63 +52,50 @@ def test_a_name_that_is_taken_is_a_conflict_and_leaves_the_transaction_whole(dat
         assert {user.name for user in list_users(session, OPERATOR).items} == {"ana", "Ana"}
 
 
-def test_an_unknown_role_is_refused() -> None:
+def test_an_unknown_role_or_a_group_with_a_role_is_refused() -> None:
     with pytest.raises(Invalid, match="admin, owner, predictor"):
         create_user(Session(), OPERATOR, "ana", "king")  # type: ignore[arg-type]
-
-
-def test_a_group_has_no_role() -> None:
     with pytest.raises(Invalid):
         create_user(Session(), OPERATOR, "team", "admin", is_group=True)
 
 
-def test_only_admins_change_users(database: Database) -> None:
-    with database.write_transaction() as session:
-        for role in ("owner", "predictor"):
-            user = make_user(session, role=role)
-            group = make_user(session, is_group=True)
-            caller = make_caller(user)
-            acts: list[Callable[[], object]] = [
-                lambda caller=caller: create_user(session, caller, "x"),  # type: ignore[misc]
-                lambda caller=caller, user=user: remove_user(session, caller, user.id),  # type: ignore[misc]
-                lambda caller=caller, user=user, g=group: add_member(session, caller, g.id, user.id),  # type: ignore[misc]
-                lambda caller=caller, user=user, g=group: remove_member(session, caller, g.id, user.id),  # type: ignore[misc]
-            ]
-            for act in acts:
-                with pytest.raises(Forbidden):
-                    act()
-
-
-def test_a_user_sees_themselves_and_their_groups_and_nobody_else(database: Database) -> None:
-    with database.write_transaction() as session:
-        ana, other = make_user(session, "ana"), make_user(session, "other")
-        mine, foreign = make_user(session, "mine", is_group=True), make_user(session, "foreign", is_group=True)
-        add_member(session, OPERATOR, mine.id, ana.id)
-        add_member(session, OPERATOR, mine.id, other.id)
-        add_member(session, OPERATOR, foreign.id, other.id)
-        caller = make_caller(ana)
-
-        assert {user.name for user in list_users(session, caller).items} == {"ana", "mine"}
-        assert find_user(session, caller, "mine").id == mine.id
-        assert [group.name for group in list_groups(session, caller, ana.id).items] == ["mine"]
-        for hidden in (other, foreign):
-            for unseen in (hidden.name, hidden.id):
-                with pytest.raises(NotFound):
-                    find_user(session, caller, unseen)
-        with pytest.raises(NotFound):
-            list_groups(session, caller, other.id)
-        with pytest.raises(NotFound):
-            list_members(session, caller, foreign.id)
+def test_only_admins_change_users(session: Session) -> None:
+    for role in ("owner", "predictor"):
+        user = make_user(session, role=role)
+        group = make_user(session, is_group=True)
+        caller = make_caller(user)
         with pytest.raises(Forbidden):
-            list_members(session, caller, mine.id)
-        assert {user.name for user in list_members(session, OPERATOR, mine.id).items} == {"ana", "other"}
+            create_user(session, caller, "x")
+        with pytest.raises(Forbidden):
+            remove_user(session, caller, user.id)
+        for act in (add_member, remove_member):
+            with pytest.raises(Forbidden):
+                act(session, caller, group.id, user.id)
 
 
-def test_a_caller_without_user_or_role_sees_nobody(database: Database) -> None:
-    with database.write_transaction() as session:
-        make_user(session)
+def test_a_user_sees_themselves_and_their_groups_and_nobody_else(session: Session) -> None:
+    ana, other = make_user(session, "ana"), make_user(session, "other")
+    mine, foreign = make_user(session, "mine", is_group=True), make_user(session, "foreign", is_group=True)
+    add_member(session, OPERATOR, mine.id, ana.id)
+    add_member(session, OPERATOR, mine.id, other.id)
+    add_member(session, OPERATOR, foreign.id, other.id)
+    caller = make_caller(ana)
 
-        assert list_users(session, Caller(None, "predictor")).items == ()
+    assert {user.name for user in list_users(session, caller).items} == {"ana", "mine"}
+    assert list_users(session, Caller(None, "predictor")).items == ()
+    assert find_user(session, caller, "mine").id == mine.id
+    assert [group.name for group in list_groups(session, caller, ana.id).items] == ["mine"]
+    for hidden in (other, foreign):
+        for unseen in (hidden.name, hidden.id):
+            with pytest.raises(NotFound):
+                find_user(session, caller, unseen)
+    with pytest.raises(NotFound):
+        list_groups(session, caller, other.id)
+    with pytest.raises(NotFound):
+        list_members(session, caller, foreign.id)
+    with pytest.raises(Forbidden):
+        list_members(session, caller, mine.id)
+    assert {user.name for user in list_members(session, OPERATOR, mine.id).items} == {"ana", "other"}
 
 
 def test_what_a_removed_user_had_is_gone_and_their_sources_stay(database: Database) -> None:
@@ -129,81 +115,66 @@ def test_what_a_removed_user_had_is_gone_and_their_sources_stay(database: Databa
             find_user(session, OPERATOR, ana.id)
 
 
-def test_a_removed_group_takes_its_grants_along(database: Database) -> None:
-    with database.write_transaction() as session:
-        ana, group = make_user(session), make_user(session, is_group=True)
-        add_member(session, OPERATOR, group.id, ana.id)
-        grant_right(session, OPERATOR, group.id, make_source(session, make_task(session)).id, "use")
-        remove_user(session, OPERATOR, group.id)
+def test_a_removed_group_takes_its_grants_along(session: Session) -> None:
+    ana, group = make_user(session), make_user(session, is_group=True)
+    add_member(session, OPERATOR, group.id, ana.id)
+    grant_right(session, OPERATOR, group.id, make_source(session, make_task(session)).id, "use")
+    remove_user(session, OPERATOR, group.id)
 
-        assert [count_of(session, table) for table in (Grant, Membership)] == [0, 0]
-        assert find_user(session, OPERATOR, ana.id) is ana
+    assert [count_of(session, table) for table in (Grant, Membership)] == [0, 0]
+    assert find_user(session, OPERATOR, ana.id) is ana
 
 
-def test_the_last_admin_stays(database: Database) -> None:
-    with database.write_transaction() as session:
-        first, second = make_user(session, role="admin"), make_user(session, role="admin")
+def test_the_last_admin_stays(session: Session) -> None:
+    first, second = make_user(session, role="admin"), make_user(session, role="admin")
+    remove_user(session, OPERATOR, first.id)
+    with pytest.raises(NotFound):
         remove_user(session, OPERATOR, first.id)
-        with pytest.raises(Conflict, match="create another admin first"):
-            remove_user(session, OPERATOR, second.id)
-
-
-def test_a_missing_user_cannot_be_removed(database: Database) -> None:
-    with database.write_transaction() as session:
-        make_user(session, role="admin")
-        with pytest.raises(NotFound):
-            remove_user(session, OPERATOR, new_id())
+    with pytest.raises(Conflict, match="create another admin first"):
+        remove_user(session, OPERATOR, second.id)
 
 
 def test_of_two_admins_who_remove_each_other_at_once_one_stays(database: Database) -> None:
     with database.write_transaction() as session:
-        pair = [make_user(session, role="admin") for _ in range(2)]
-    both_ready = threading.Barrier(2)
-    refused: list[DomainError] = []
+        one, other = make_user(session, role="admin"), make_user(session, role="admin")
 
-    def remove(caller: User, other: User) -> None:
-        both_ready.wait()
+    def remove(caller: User, other: User) -> type[DomainError] | None:
         try:
             with database.write_transaction() as session:
                 remove_user(session, make_caller(caller), other.id)
         except DomainError as error:
-            refused.append(error)
+            return type(error)
+        return None
 
-    threads = [threading.Thread(target=remove, args=order) for order in (pair, pair[::-1])]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
+    outcomes = run_at_once(partial(remove, one, other), partial(remove, other, one))
 
-    assert [type(error) for error in refused] == [Conflict]
+    assert outcomes in ([None, Conflict], [Conflict, None])
     with database.read_transaction() as session:
         assert len(list_users(session, OPERATOR).items) == 1
 
 
-def test_groups_do_not_nest_and_users_have_no_members(database: Database) -> None:
-    with database.write_transaction() as session:
-        user, group, inner = make_user(session), make_user(session, is_group=True), make_user(session, is_group=True)
-        with pytest.raises(Invalid, match="group cannot be a member of a group"):
-            add_member(session, OPERATOR, group.id, inner.id)
-        with pytest.raises(Invalid, match="only groups have members"):
-            add_member(session, OPERATOR, user.id, user.id)
-        with pytest.raises(NotFound):
-            add_member(session, OPERATOR, new_id(), user.id)
-        with pytest.raises(NotFound):
-            add_member(session, OPERATOR, group.id, new_id())
-        with pytest.raises(NotFound):
-            remove_member(session, OPERATOR, group.id, user.id)
+def test_groups_do_not_nest_and_users_have_no_members(session: Session) -> None:
+    user, group, inner = make_user(session), make_user(session, is_group=True), make_user(session, is_group=True)
+    with pytest.raises(Invalid, match="group cannot be a member of a group"):
+        add_member(session, OPERATOR, group.id, inner.id)
+    with pytest.raises(Invalid, match="only groups have members"):
+        add_member(session, OPERATOR, user.id, user.id)
+    with pytest.raises(NotFound):
+        add_member(session, OPERATOR, new_id(), user.id)
+    with pytest.raises(NotFound):
+        add_member(session, OPERATOR, group.id, new_id())
+    with pytest.raises(NotFound):
+        remove_member(session, OPERATOR, group.id, user.id)
 
 
-def test_adding_a_member_twice_is_adding_them_once(database: Database) -> None:
-    with database.write_transaction() as session:
-        user, group = make_user(session), make_user(session, is_group=True)
-        add_member(session, OPERATOR, group.id, user.id)
-        lines = session.scalar(select(func.count()).select_from(LogEntry))
-        add_member(session, OPERATOR, group.id, user.id)
+def test_adding_a_member_twice_is_adding_them_once(session: Session) -> None:
+    user, group = make_user(session), make_user(session, is_group=True)
+    add_member(session, OPERATOR, group.id, user.id)
+    lines = session.scalar(select(func.count()).select_from(LogEntry))
+    add_member(session, OPERATOR, group.id, user.id)
 
-        assert count_of(session, Membership) == 1
-        assert session.scalar(select(func.count()).select_from(LogEntry)) == lines
+    assert count_of(session, Membership) == 1
+    assert session.scalar(select(func.count()).select_from(LogEntry)) == lines
 
 
 def test_the_log_names_the_actor_by_id_and_holds_no_names(database: Database) -> None:

@@ -5,14 +5,13 @@ from sqlalchemy.orm import Session
 
 from registry.access.caller import OPERATOR, Caller
 from registry.catalog.source_status import read_source_status
-from registry.db.clock import now, seconds_from_now
+from registry.db.clock import seconds_from_now
 from registry.db.database import Database
 from registry.db.models.catalog import Shard, Source
-from registry.db.models.users import Grant
 from registry.errors import NotFound
 from registry.ids import new_id
 from tests.registry.database_fixtures import sqlite_only
-from tests.registry.factories import make_prompt, make_shard, make_source, make_task, make_user
+from tests.registry.factories import make_grant, make_prompt, make_shard, make_source, make_task, make_user
 
 
 def make_owned(session: Session) -> tuple[Source, Caller]:
@@ -76,18 +75,17 @@ def test_a_prompt_of_an_earlier_generation_does_not_count(database: Database) ->
 
 
 @sqlite_only
-def test_the_right_to_use_shows_no_workers_and_errors(database: Database) -> None:
-    with database.write_transaction() as session:
-        source, _ = make_owned(session)
-        shard = make_shard(session, source, samples=1)
-        leased(shard, 60)
-        shard.error = "host:1 ran out of memory"
-        user = make_user(session)
-        session.add(Grant(id=new_id(), user_id=user.id, source_id=source.id, right="use", granted_at=now()))
+def test_the_right_to_use_shows_no_workers_and_errors(session: Session) -> None:
+    source, _ = make_owned(session)
+    shard = make_shard(session, source, samples=1)
+    leased(shard, 60)
+    shard.error = "host:1 ran out of memory"
+    user = make_user(session)
+    make_grant(session, user.id, source.id, "use")
 
-        (shown,) = read_source_status(session, Caller(user.id, "predictor"), source.id).shards
+    (shown,) = read_source_status(session, Caller(user.id, "predictor"), source.id).shards
 
-        assert (shown.state, shown.worker, shown.error) == ("training", None, None)
+    assert (shown.state, shown.worker, shown.error) == ("training", None, None)
 
 
 @sqlite_only
@@ -101,14 +99,13 @@ def test_an_empty_source_has_no_progress(database: Database) -> None:
 
 
 @sqlite_only
-def test_a_source_that_is_hidden_or_being_forgotten_is_not_shown(database: Database) -> None:
-    with database.write_transaction() as session:
-        source, owner = make_owned(session)
+def test_a_source_that_is_hidden_or_being_forgotten_is_not_shown(session: Session) -> None:
+    source, owner = make_owned(session)
 
+    with pytest.raises(NotFound):
+        read_source_status(session, Caller(new_id(), "predictor"), source.id)
+    source.name, source.erasure_id = None, new_id()
+    session.flush()
+    for caller in (owner, OPERATOR):
         with pytest.raises(NotFound):
-            read_source_status(session, Caller(new_id(), "predictor"), source.id)
-        source.name, source.erasure_id = None, new_id()
-        session.flush()
-        for caller in (owner, OPERATOR):
-            with pytest.raises(NotFound):
-                read_source_status(session, caller, source.id)
+            read_source_status(session, caller, source.id)

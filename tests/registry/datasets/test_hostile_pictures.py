@@ -13,7 +13,7 @@ from PIL import Image
 
 from registry.datasets.limits import DatasetLimits
 from registry.datasets.picture import PICTURE_FORMATS
-from tests.registry.conftest import picture
+from tests.registry.conftest import noise, picture
 
 if TYPE_CHECKING:
     from tests.registry.conftest import DatasetBuilder
@@ -27,12 +27,6 @@ def png_that_claims(width: int, height: int) -> bytes:
 
     header = struct.pack(">IIBBBBB", width, height, 8, 2, 0, 0, 0)
     return b"\x89PNG\r\n\x1a\n" + chunk(b"IHDR", header) + chunk(b"IDAT", b"") + chunk(b"IEND", b"")
-
-
-def noise(size: int) -> bytes:
-    file = BytesIO()
-    Image.frombytes("RGB", (size, size), os.urandom(size * size * 3)).save(file, "PNG", compress_level=0)
-    return file.getvalue()
 
 
 def animated_badly() -> bytes:

@@ -72,11 +72,6 @@ def test_a_pipe_or_folder_instead_of_an_object_is_damage_and_does_not_hang(
     assert list(folder_fixture.store.list_objects("")) == []
 
 
-def test_objects_and_the_folders_above_them_are_private(folder_fixture: FolderFixture) -> None:
-    folder_fixture.store.put("a/b/c", b"1")
-    assert {path.stat().st_mode & 0o077 for path in folder_fixture.root.rglob("*")} == {0}
-
-
 def test_the_root_itself_may_be_a_link(outside: Path, tmp_path: Path) -> None:
     (tmp_path / "link").symlink_to(outside)
     store = FolderStore(tmp_path / "link")

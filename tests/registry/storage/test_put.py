@@ -19,6 +19,7 @@ def test_what_is_put_is_read(object_store: ObjectStore, body: bytes, tmp_path: P
     object_store.download(KEY, digest(body), tmp_path / "fetched")
     assert object_store.read(KEY, digest(body)) == body
     assert (tmp_path / "fetched").read_bytes() == body
+    assert stat.S_IMODE((tmp_path / "fetched").stat().st_mode) == 0o600
 
 
 def test_a_file_is_put_as_its_bytes_are(object_store: ObjectStore, tmp_path: Path) -> None:
@@ -104,12 +105,6 @@ def test_a_failed_download_leaves_an_older_file_unchanged(object_store: ObjectSt
     with pytest.raises(ObjectDamaged):
         object_store.download(KEY, digest(b"newer"), tmp_path / "fetched")
     assert (tmp_path / "fetched").read_bytes() == b"old"
-
-
-def test_a_downloaded_file_is_private(object_store: ObjectStore, tmp_path: Path) -> None:
-    object_store.put(KEY, b"pixels")
-    object_store.download(KEY, digest(b"pixels"), tmp_path / "fetched")
-    assert stat.S_IMODE((tmp_path / "fetched").stat().st_mode) == 0o600
 
 
 def test_what_a_folder_holds_is_private(folder_fixture: FolderFixture) -> None:

@@ -1,11 +1,12 @@
 """Concurrent use of a store: one writer of a key wins, and removals do not affect other keys."""
 
-from concurrent.futures import ThreadPoolExecutor
-from threading import Barrier
+from functools import partial
+from itertools import chain
 
 from registry.storage.folder import FolderStore
 from registry.storage.s3 import PART_BYTES, S3Store
 from registry.storage.store import ObjectDamaged, ObjectExists, ObjectStore
+from tests.registry.factories import run_at_once
 from tests.registry.storage.store_fixtures import StoreFixture, digest, sorted_items
 
 WRITERS = 3
@@ -13,18 +14,15 @@ WRITERS = 3
 
 def put_at_once(store: ObjectStore, key: str, bodies: list[bytes]) -> list[bytes]:
     """The bodies whose puts succeeded, all begun at one moment."""
-    barrier = Barrier(len(bodies))
 
-    def put(body: bytes) -> bool:
-        barrier.wait()
+    def put(body: bytes) -> list[bytes]:
         try:
             store.put(key, body)
         except ObjectExists:
-            return False
-        return True
+            return []
+        return [body]
 
-    with ThreadPoolExecutor(len(bodies)) as threads:
-        return [body for body, won in zip(bodies, threads.map(put, bodies), strict=True) if won]
+    return list(chain.from_iterable(run_at_once(*(partial(put, body) for body in bodies))))
 
 
 def test_of_different_bytes_exactly_one_wins(store_fixture: StoreFixture) -> None:
@@ -43,11 +41,11 @@ def test_of_different_bytes_exactly_one_wins_in_a_folder_every_time(folder_store
 def test_of_different_bytes_in_many_parts_a_winner_is_whole(s3_store: S3Store) -> None:
     """Not exactly one: the service looks whether the key is free a moment before it takes it, if there are parts."""
     winners = put_at_once(s3_store, "a/b/c", [bytes([number]) * (PART_BYTES + 1) for number in range(2)])
-    assert any(is_paused(s3_store, "a/b/c", winner) for winner in winners)
+    assert any(is_stored(s3_store, "a/b/c", winner) for winner in winners)
     assert sorted_items(s3_store.list_all("a/")) == [("a/b/c", PART_BYTES + 1, "object")]
 
 
-def is_paused(store: ObjectStore, key: str, body: bytes) -> bool:
+def is_stored(store: ObjectStore, key: str, body: bytes) -> bool:
     try:
         return store.read(key, digest(body)) == body
     except ObjectDamaged:
@@ -69,6 +67,5 @@ def test_puts_survive_removals_of_other_keys(folder_store: FolderStore) -> None:
             assert folder_store.read(key, digest(body)) == body
             assert folder_store.remove(key).items == 1
 
-    with ThreadPoolExecutor(2 * WRITERS) as threads:
-        list(threads.map(come_and_go, range(2 * WRITERS)))
+    run_at_once(*(partial(come_and_go, number) for number in range(2 * WRITERS)))
     assert list(folder_store.list_all("")) == []

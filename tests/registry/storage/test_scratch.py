@@ -2,26 +2,18 @@
 
 from __future__ import annotations
 
-import os
 import tracemalloc
-from io import BytesIO
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
-from PIL import Image
 
 from registry.datasets.loader import open_dataset
 from registry.errors import DomainError
+from tests.registry.conftest import noise
 
 if TYPE_CHECKING:
     from tests.registry.conftest import DatasetBuilder
-
-
-def noise(size: int) -> bytes:
-    file = BytesIO()
-    Image.frombytes("RGB", (size, size), os.urandom(size * size * 3)).save(file, "PNG", compress_level=0)
-    return file.getvalue()
 
 
 def fail_within(path: Path, scratch: Path, error: type[BaseException]) -> None:

@@ -94,9 +94,14 @@ def test_a_service_that_overwrites_is_reported(s3_fixture: S3Fixture, monkeypatc
         s3_fixture.store.check()
 
 
-def test_an_invalid_endpoint_is_reported(s3_settings: S3Settings) -> None:
-    with pytest.raises(StoreUnreachable, match="check the endpoint"):
-        S3Store(replace(s3_settings, endpoint="not a url")).check()
+@pytest.mark.parametrize(
+    ("wrong", "message"),
+    [({"endpoint": "not a url"}, "check the endpoint"), ({"secret_key": None}, "the keys in the settings")],
+    ids=["an invalid endpoint", "one key without the other"],
+)
+def test_invalid_settings_are_reported(s3_settings: S3Settings, wrong: dict[str, Any], message: str) -> None:
+    with pytest.raises(StoreUnreachable, match=message):
+        S3Store(replace(s3_settings, **wrong)).check()
 
 
 def test_missing_credentials_are_reported(
@@ -110,11 +115,6 @@ def test_missing_credentials_are_reported(
     settings = replace(s3_settings, access_key=None, secret_key=None)
     with pytest.raises(StoreUnreachable, match="set ALACARTE_S3_ACCESS_KEY"):
         S3Store(settings, make_client(settings, attempts=1)).check()
-
-
-def test_one_key_without_the_other_is_reported(s3_settings: S3Settings) -> None:
-    with pytest.raises(StoreUnreachable, match="the keys in the settings"):
-        S3Store(replace(s3_settings, secret_key=None)).check()
 
 
 def test_without_boto3_a_folder_opens_and_a_bucket_says_what_to_install(tmp_path: Path) -> None:
