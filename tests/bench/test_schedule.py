@@ -50,6 +50,6 @@ def test_load_alternates_its_direction_and_single_requests_use_the_same_pictures
     assert loaded == ["20", MIXED, "litserve", "litserve", MIXED, "20"]  # the traced service is never under load
     assert [name for name, _, _ in singles] == [BARE, "20", TRACED, "litserve"] * SINGLE_TURNS * 2
     starts = [[start for name, _, start in singles if name == each] for each in (BARE, "20", "litserve")]
-    assert starts == [[7 * turn for turn in range(2 * SINGLE_TURNS)]] * 3
+    assert starts == [[7 * number for number in range(2 * SINGLE_TURNS)]] * 3
     assert {key: len(reports) for key, reports in result.singles.items()}[BARE] == 2 * SINGLE_TURNS
     assert logged == ["round 1 of 2", "round 2 of 2"]

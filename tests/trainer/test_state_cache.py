@@ -65,13 +65,13 @@ def batches(samples: Samples, size: int = 5) -> Iterator[list[View]]:
 def mappings_of(folder: Path) -> list[str]:
     """List the files of the folder that this process has mapped or open, with or without a name."""
     mapped = [line for line in Path("/proc/self/maps").read_text().splitlines() if str(folder) in line]
-    held = []
+    opened = []
     for descriptor in Path("/proc/self/fd").iterdir():
         try:
-            held.append(str(descriptor.readlink()))
+            opened.append(str(descriptor.readlink()))
         except FileNotFoundError:
             continue
-    return mapped + [name for name in held if str(folder) in name]
+    return mapped + [name for name in opened if str(folder) in name]
 
 
 @pytest.mark.parametrize("capacity", [0, 1, 5, 12, 40])
@@ -112,7 +112,7 @@ def test_the_states_of_a_picture_do_not_depend_on_the_others_in_its_pass(
     model = timm.create_model(name, num_classes=0, img_size=size, depth=2)
     backbone = Backbone(model, name, Preprocessing(size, 1.0, (0.5, 0.5, 0.5), (0.5, 0.5, 0.5)), dtype=dtype)
     samples = draw_samples(tmp_path, 5)
-    found: dict[str, list[tuple[Tensor, Tensor]]] = {sample.digest: [] for sample in samples}
+    states_of: dict[str, list[tuple[Tensor, Tensor]]] = {sample.digest: [] for sample in samples}
 
     for order in (samples, samples[::-1], samples[2:] + samples[:2]):
         for together in (1, 2, 3, 5):  # alone, in a pair, and with an odd one that is left over
@@ -121,9 +121,9 @@ def test_the_states_of_a_picture_do_not_depend_on_the_others_in_its_pass(
                     for view, state, embedding in zip(
                         batch_states.views, batch_states.states, batch_states.embedding, strict=True
                     ):
-                        found[view.sample.digest].append((state, embedding))
+                        states_of[view.sample.digest].append((state, embedding))
 
-    for (first, first_embedding), *others in found.values():
+    for (first, first_embedding), *others in states_of.values():
         assert len(others) == 11
         assert all(torch.equal(first, state) for state, _ in others)
         assert all(torch.equal(first_embedding, embedding) for _, embedding in others)
@@ -153,10 +153,10 @@ def test_two_threads_never_share_a_slot(backbone: Backbone, samples: Samples) ->
             walk.join()
 
         assert cache.kept_views == capacity
-        kept = torch.cat([batch_states.states[0] for batch_states in cache.iter_states(batches(samples, 1))])
+        cached = torch.cat([batch_states.states[0] for batch_states in cache.iter_states(batches(samples, 1))])
     with StateCache(backbone) as alone:
         assert torch.equal(
-            kept, torch.cat([batch_states.states[0] for batch_states in alone.iter_states(batches(samples, 1))])
+            cached, torch.cat([batch_states.states[0] for batch_states in alone.iter_states(batches(samples, 1))])
         )
 
 
@@ -170,14 +170,14 @@ def test_kept_views_are_computed_once_and_others_every_time(
     assert [loads[sample.digest] for sample in samples] == [1] * 4 + [3] * 8
 
 
-@pytest.mark.parametrize(("spare_bytes", "views", "kept"), [(LARGE, 3, 3), (-1, 12, 2)], ids=["views", "budget"])
+@pytest.mark.parametrize(("spare_bytes", "views", "cached"), [(LARGE, 3, 3), (-1, 12, 2)], ids=["views", "budget"])
 def test_no_more_views_are_kept_than_given_and_than_fit_the_budget(
-    spare_bytes: int, views: int, kept: int, backbone: Backbone, samples: Samples
+    spare_bytes: int, views: int, cached: int, backbone: Backbone, samples: Samples
 ) -> None:
     with StateCache(backbone, 3 * bytes_each(backbone) + spare_bytes, views) as cache:
         list(cache.iter_states(batches(samples)))
 
-        assert cache.kept_views == kept
+        assert cache.kept_views == cached
 
 
 def test_a_view_that_is_twice_in_a_batch_is_computed_once(

@@ -82,7 +82,7 @@ def test_the_names_and_paths_of_the_files_change_nothing(
 def test_training_without_a_forgotten_sample_equals_never_having_had_it(
     forgotten: int, backbone: Backbone, samples: Samples
 ) -> None:
-    rest = [sample for place, sample in enumerate(samples) if place != forgotten]
+    rest = [sample for index, sample in enumerate(samples) if index != forgotten]
 
     with StateCache(backbone, LARGE, 100) as cache:  # one that has seen the sample and still keeps it
         with_it = prompt_to_bytes(train_prompt(backbone, samples, RECIPE, cache))

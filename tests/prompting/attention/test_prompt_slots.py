@@ -31,8 +31,8 @@ def test_a_prompt_leaves_nothing_behind_in_a_reused_slot(backbone: Backbone) -> 
         prompts = {slot: PromptSlot(slot, prompt.tensors.head_weight, prompt.tensors.head_bias) for slot in (0, 1)}
         logits, _ = batch_logits(backbone, images, slots.pool((0, 1)), [(0, 1), (1,)], prompts)
         expected, _ = Predictor(backbone, {"it": prompt}).logits(images, [("it",), ("it",)])
-        for found, alone in zip(logits, expected, strict=True):
-            for row in found.values():
+        for rows, alone in zip(logits, expected, strict=True):
+            for row in rows.values():
                 torch.testing.assert_close(row, alone["it"], rtol=0, atol=1e-5)
 
 

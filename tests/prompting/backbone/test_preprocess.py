@@ -208,8 +208,8 @@ def test_a_missing_file_is_named(tmp_path: Path) -> None:
 )
 def test_damaged_bytes_are_a_picture_or_refused(form: str, changes: list[tuple[int, int]]) -> None:
     damaged = bytearray(encoded(noise(9, 9), form))
-    for place, value in changes:
-        damaged[place % len(damaged)] = value
+    for offset, value in changes:
+        damaged[offset % len(damaged)] = value
 
     try:
         decoded = decode(bytes(damaged), max_pixels=1_000_000)

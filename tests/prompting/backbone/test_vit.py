@@ -124,15 +124,15 @@ def test_the_identity_is_the_same_for_the_same_model() -> None:
 @pytest.mark.parametrize("kind", ["plain", "layer scale", "registers", "pre-norm", "distilled"])
 def test_the_identity_changes_with_every_weight(kind: str) -> None:
     architecture, model = small_model(kind)
-    seen = {backbone_identity(model, architecture, PREPROCESSING)}
+    identities = {backbone_identity(model, architecture, PREPROCESSING)}
     names = [name for name, _ in model.named_parameters()]
 
     for parameter in model.parameters():
         last = parameter.data.view(-1)[-1:]
         last.copy_(torch.nextafter(last, torch.tensor(torch.inf)))  # one bit of one number
-        seen.add(backbone_identity(model, architecture, PREPROCESSING))
+        identities.add(backbone_identity(model, architecture, PREPROCESSING))
 
-    assert len(seen) == len(names) + 1
+    assert len(identities) == len(names) + 1
 
 
 def test_the_identity_changes_when_two_weights_of_one_shape_swap_places() -> None:

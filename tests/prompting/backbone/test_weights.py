@@ -82,9 +82,9 @@ def test_the_real_weights_load_and_separate_pictures() -> None:
     whole.load_state_dict(safetensors.torch.load_file(REAL))
     picture = torch.rand(1, 3, 224, 224, generator=torch.Generator().manual_seed(0))
 
-    seen = loaded.model(picture)
+    features = loaded.model(picture)
 
-    torch.testing.assert_close(seen, whole.eval().forward_head(whole.forward_features(picture), pre_logits=True))
+    torch.testing.assert_close(features, whole.eval().forward_head(whole.forward_features(picture), pre_logits=True))
 
 
 def test_half_precision_becomes_single(state: dict[str, Tensor], tmp_path: Path) -> None:

@@ -367,8 +367,8 @@ def prompt_or_refusal(data: bytes) -> None:
 @given(st.lists(st.tuples(st.integers(0, len(VALID) - 1), st.integers(0, 255)), min_size=1, max_size=8))
 def test_changed_bytes_are_read_or_refused(changes: list[tuple[int, int]]) -> None:
     data = bytearray(VALID)
-    for place, byte in changes:
-        data[place] = byte
+    for offset, byte in changes:
+        data[offset] = byte
 
     prompt_or_refusal(bytes(data))
 

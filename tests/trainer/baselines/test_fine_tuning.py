@@ -48,19 +48,16 @@ def test_tuning_does_not_change_the_backbone(samples: Samples, tune: Tune) -> No
     assert not any(parameter.requires_grad for parameter in backbone.model.parameters())
 
 
-def test_fine_tuning_changes_every_weight(backbone: Backbone, samples: Samples) -> None:
-    assert moved(fine_tune(backbone, samples, QUICK), backbone) == set(backbone.model.state_dict())
+@pytest.mark.parametrize(("tune", "ending"), [(fine_tune, ""), (tune_biases, ".bias")], ids=["all", "biases only"])
+def test_tuning_changes_every_weight_that_it_should_and_no_other(
+    backbone: Backbone, samples: Samples, tune: Tune, ending: str
+) -> None:
+    before = backbone.model.state_dict()
 
+    after = tune(backbone, samples, QUICK).model.state_dict()
 
-def test_tuning_biases_changes_biases_only(backbone: Backbone, samples: Samples) -> None:
-    names = {name for name in backbone.model.state_dict() if name.endswith(".bias")}
-
-    assert moved(tune_biases(backbone, samples, QUICK), backbone) == names
-
-
-def moved(model: TunedModel, backbone: Backbone) -> set[str]:
-    start = backbone.model.state_dict()
-    return {name for name, tensor in model.model.state_dict().items() if not torch.equal(tensor, start[name])}
+    changed = {name for name, tensor in after.items() if not torch.equal(tensor, before[name])}
+    assert changed == {name for name in before if name.endswith(ending)}
 
 
 @pytest.mark.parametrize("tune", [fine_tune, tune_biases])
@@ -101,10 +98,10 @@ def test_a_copy_starts_from_the_backbones_embedding(backbone_of: Callable[[str],
     model = TunedModel(backbone, ("a", "b"))
     model.head_weight.copy_(torch.randn(2, backbone.width, generator=torch.Generator().manual_seed(1)))
 
-    found = model.logits(images)
+    logits = model.logits(images)
 
     rows = backbone.model.blocks(backbone.embed(images))[:, 0]
-    torch.testing.assert_close(found, backbone.final_norm(rows) @ model.head_weight.T)
+    torch.testing.assert_close(logits, backbone.final_norm(rows) @ model.head_weight.T)
 
 
 def test_copies_tuned_on_shards_make_an_ensemble(backbone: Backbone, samples: Samples) -> None:

@@ -78,8 +78,8 @@ def test_the_same_seed_gives_the_same_bytes_in_any_order_of_samples(
 def test_joint_training_does_not_change_the_backbone(backbone: Backbone, samples: Samples) -> None:
     train_joint(backbone, samples, replace(RECIPE, epochs=1), "full")
 
-    found = backbone_identity(backbone.model, backbone.architecture, backbone.preprocessing)
-    assert found == backbone.identity
+    identity = backbone_identity(backbone.model, backbone.architecture, backbone.preprocessing)
+    assert identity == backbone.identity
     assert all(parameter.grad is None for parameter in backbone.model.parameters())
 
 

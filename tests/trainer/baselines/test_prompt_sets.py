@@ -9,8 +9,6 @@ from torch import Tensor
 from alacarte.prompting.backbone.vit import Backbone
 from alacarte.prompting.errors import BackboneMismatch, CompositionInvalid
 from alacarte.prompting.prompt.metadata import Variant
-from alacarte.prompting.prompt.tensors import TrainedPrompt
-from registry.datasets.dataset import LabelledPicture
 from tests.prompting.reference import small_backbone, small_images, small_prompt
 from tests.trainer.pictures import Samples
 from trainer.baselines.evaluate import accuracy, classify
@@ -84,24 +82,16 @@ def test_an_empty_set_cannot_be_concatenated(backbone: Backbone) -> None:
         JointSet(backbone, [])
 
 
-@pytest.fixture(scope="module")
-def shards(samples: Samples) -> tuple[Samples, Samples]:
-    return samples[:6], samples[6:]
-
-
 @pytest.mark.parametrize("variant", ["deep", "head-only"])
 def test_prompts_of_two_shards_composed_predict_all_pictures(
-    backbone: Backbone, samples: Samples, shards: tuple[Samples, Samples], variant: Variant
+    backbone: Backbone, samples: Samples, variant: Variant
 ) -> None:
-    prompts = trained(backbone, shards, Recipe(variant=variant, epochs=8, augment="none"))
+    recipe = Recipe(variant=variant, epochs=8, augment="none")
+    with StateCache(backbone) as cache:
+        prompts = [train_prompt(backbone, shard, recipe, cache) for shard in (samples[:6], samples[6:])]
 
     logits = classify(StructuredSet(backbone, prompts), samples, backbone.preprocessing)
 
     truths = [sample.label for sample in samples]
     assert accuracy(logits.compose("average"), truths) == 1.0
     assert accuracy(logits.compose("vote"), truths) == 1.0
-
-
-def trained(backbone: Backbone, shards: Sequence[Sequence[LabelledPicture]], recipe: Recipe) -> list[TrainedPrompt]:
-    with StateCache(backbone) as cache:
-        return [train_prompt(backbone, shard, recipe, cache) for shard in shards]

@@ -35,8 +35,8 @@ def run_experiment(name: str, plan: StudyPlan, runner: StudyRunner) -> Experimen
 
 
 def column(table: Table, title: str) -> list[object]:
-    place = [each.title for each in table.columns].index(title)
-    return [row[place] for row in table.rows]
+    index = [each.title for each in table.columns].index(title)
+    return [row[index] for row in table.rows]
 
 
 def test_all_experiments_together_make_a_report(plan: StudyPlan, runner: StudyRunner) -> None:
@@ -285,6 +285,6 @@ def test_the_papers_tables_were_copied_correctly() -> None:
 
 
 def test_the_papers_data_set_is_found_by_name() -> None:
-    found = {name: find_paper_data_set(name) for name in ("flowers102-small", "cub200-small", "cifar100-small")}
+    data_sets = {name: find_paper_data_set(name) for name in ("flowers102-small", "cub200-small", "cifar100-small")}
 
-    assert [each and each.name for each in found.values()] == ["Flowers", "Cub-200", None]
+    assert [each and each.name for each in data_sets.values()] == ["Flowers", "Cub-200", None]

@@ -72,14 +72,14 @@ def test_a_shard_of_one_label_is_trained_also_after_the_other_labels_are_forgott
     mixed = harness.add_source(task, name="mixed")
     [shard] = harness.load_shards(mixed)
     assert harness.train_all() == JobCounts(published=2, failed=0, lost=0)
-    kept = [sample for sample in read_samples(harness.pictures) if sample.label == "cat"]
+    cats = [sample for sample in read_samples(harness.pictures) if sample.label == "cat"]
 
     for sample in read_samples(harness.pictures):
-        if sample not in kept:
+        if sample not in cats:
             forget_sample(harness.registry, OPERATOR, mixed, sample.digest)
     counts = harness.train_all()
 
     assert counts == JobCounts(published=1, failed=0, lost=0)
     [first], [second] = harness.load_prompts(alike), harness.load_prompts(mixed)
     assert (first.labels, second.labels) == (["emu"], ["cat"])
-    assert harness.read_bytes(second) == harness.train_directly(kept, shard.seed)
+    assert harness.read_bytes(second) == harness.train_directly(cats, shard.seed)
