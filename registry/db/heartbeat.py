@@ -15,7 +15,7 @@ class Heartbeat:
     """Calls `renew` until the block ends or `renew` raises LeaseLost.
 
     Other errors are retried, because the database may be back in time. When `lifetime_seconds` pass without a renewal,
-    the lease counts as lost too: somebody else may have it.
+    the lease counts as lost too: another process may have it.
     """
 
     def __init__(

@@ -42,14 +42,10 @@ def report_epoch(session: Session, replica_id: UUID, epoch: int, seconds: float)
 
     LeaseLost if it is late: erasures did not wait for it, so it must evict all prompts and register again.
     """
-    mine = update(Replica).where(Replica.id == replica_id, Replica.expires_at > now())
     newest = case((Replica.epoch < epoch, epoch), else_=Replica.epoch)
-    if (
-        session.scalars(
-            mine.values(epoch=newest, expires_at=seconds_from_now(seconds)).returning(Replica.id)
-        ).one_or_none()
-        is None
-    ):
+    renewed = update(Replica).where(Replica.id == replica_id, Replica.expires_at > now())
+    renewed = renewed.values(epoch=newest, expires_at=seconds_from_now(seconds))
+    if session.scalars(renewed.returning(Replica.id)).one_or_none() is None:
         raise LeaseLost("this replica's registration has expired: evict all prompts from memory, and register again")
 
 

@@ -185,9 +185,9 @@ def _most_urgent(candidate: type[Shard], tasks: Collection[UUID] | None) -> Sele
 
 
 def _build_lease(session: Session, shard: Shard, task: Task, lease_id: UUID, worker: str, seconds: float) -> Lease:
-    rows = session.execute(
-        select(Sample.digest, Sample.label, Sample.size_bytes).where(Sample.shard_id == shard.id)
-    ).all()
+    columns = select(Sample.digest, Sample.label, Sample.size_bytes).where(Sample.shard_id == shard.id)
+    # Sorted here, because databases differ in text order.
+    rows = sorted(session.execute(columns), key=lambda row: str(row.digest))
     return Lease(
         id=lease_id,
         worker=worker,
@@ -207,9 +207,7 @@ def _build_lease(session: Session, shard: Shard, task: Task, lease_id: UUID, wor
         seed=shard.seed,
         samples=tuple(
             LeasedSample(row.digest, row.label, sample_key(shard.source_id, shard.id, row.digest), row.size_bytes)
-            for row in sorted(
-                rows, key=lambda row: str(row.digest)
-            )  # sorted here, because databases differ in text order
+            for row in rows
         ),
     )
 
