@@ -17,7 +17,7 @@ from alacarte._client.errors import (
     WaitTimeout,
 )
 from alacarte._client.http import HttpConnection, form_fields, json_body
-from alacarte._client.polling import incomplete_reason, poll, untrained_reason
+from alacarte._client.polling import incomplete_reason, poll, poll_training
 from alacarte._client.tar_stream import FilePath, OnProgress, open_archive
 from alacarte.api.base import PageResponse
 from alacarte.api.erasures import ErasureResponse, ReceiptVerificationResponse
@@ -192,14 +192,7 @@ class Client(AdminCalls):
     ) -> SourceDetailResponse:
         """Poll until all shards of the source are served; WaitTimeout says what is missing."""
         source_id = self._source_id(source)
-
-        def fetch() -> SourceDetailResponse:
-            detail = self.get_source(source_id)
-            if on_progress is not None:
-                on_progress(detail)
-            return detail
-
-        return poll(fetch, untrained_reason, timeout)
+        return poll_training(lambda: self.get_source(source_id), timeout, on_progress)
 
     def forget_source(self, source: NameOrId) -> ErasureResponse:
         """Forget a source: it is not served from now on, and the erasure removes the rest."""

@@ -108,7 +108,7 @@ def _authorization(token: str | None) -> dict[str, str]:
 
 
 def _to_problem(response: httpx.Response) -> ServiceProblem:
-    """Read the problem document; without one, as from a proxy, the status must do."""
+    """Read the problem document; without one, as from a proxy, use the status."""
     try:
         document = response.json()
     except ValueError:

@@ -29,6 +29,22 @@ def poll(fetch: Callable[[], T], pending_reason: Callable[[T], str | None], time
         interval_s = min(2 * interval_s, MAX_INTERVAL_S)
 
 
+def poll_training(
+    fetch: Callable[[], SourceDetailResponse],
+    timeout_s: float | None,
+    on_progress: Callable[[SourceDetailResponse], None] | None,
+) -> SourceDetailResponse:
+    """Poll until all shards of the source are served, and report every state."""
+
+    def fetch_and_report() -> SourceDetailResponse:
+        source = fetch()
+        if on_progress is not None:
+            on_progress(source)
+        return source
+
+    return poll(fetch_and_report, untrained_reason, timeout_s)
+
+
 def untrained_reason(source: SourceDetailResponse) -> str | None:
     """Say why the source is not trained; raise WaitTimeout if waiting cannot help."""
     waiting = [shard for shard in source.shards if not shard.is_served]
@@ -45,5 +61,4 @@ def incomplete_reason(erasure: ErasureResponse) -> str | None:
     """Say which steps of the erasure are not done."""
     if erasure.receipt is not None:
         return None
-    steps = [f"{step.name} ({step.error or 'not done yet'})" for step in erasure.steps if step.done_at is None]
-    return f"the erasure waits for {', '.join(steps) or 'its receipt'}"
+    return f"the erasure waits for {erasure.open_steps or 'its receipt'}"

@@ -34,7 +34,7 @@ class ArchiveStream:
     chunks: Iterator[bytes]
 
     def report(self, on_progress: OnProgress | None) -> Iterator[bytes]:
-        """Yield the chunks; report zero before the first, and each chunk once the next is asked for."""
+        """Yield the chunks; report zero at first, and each chunk when the next is read."""
         sent_bytes = 0
         if on_progress is not None:
             on_progress(sent_bytes, self.size_bytes)

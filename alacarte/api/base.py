@@ -1,4 +1,4 @@
-"""The base classes of requests and responses, and the page of a list."""
+"""The base classes of requests and responses, the page of a list, and the problem document."""
 
 from typing import Any, Generic, TypeVar
 
@@ -48,3 +48,14 @@ class PageResponse(ResponseModel, Generic[D]):
 
     items: list[D]
     next: str | None = Field(description="Send it as `after` to get the next page; null on the last page.")
+
+
+class ProblemResponse(ResponseModel):
+    """An error response: the problem document of RFC 9457."""
+
+    type: str
+    title: str
+    status: int
+    detail: str
+    errors: list[dict[str, Any]] | None = None  # Any: a location mixes names and indexes
+    request_id: str | None = None

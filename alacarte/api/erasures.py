@@ -51,6 +51,11 @@ class ErasureResponse(ResponseModel):
     steps: list[ErasureStepResponse]
     receipt: dict[str, Any] | None = Field(description="The signed receipt, once all steps are done.")  # Any: as signed
 
+    @property
+    def open_steps(self) -> str:
+        """The steps that are not done, each with its error."""
+        return ", ".join(f"{step.name} ({step.error or 'not done yet'})" for step in self.steps if step.done_at is None)
+
 
 class ReceiptCheckResponse(ResponseModel):
     """One check of a receipt."""

@@ -11,6 +11,7 @@ from uuid import UUID
 import typer
 
 from alacarte.cli.errors import RETRYABLE_STATUSES, CommandError, TemporaryFailure
+from registry.ids import parse_id
 
 if TYPE_CHECKING:  # httpx and SQLAlchemy are imported only by the commands that need them
     from alacarte.cli.local.backend import LocalBackend
@@ -101,14 +102,6 @@ def resolve_source(backend: "Backend", source: str, task: str | None) -> UUID:
     """Return the id of a source given by name or id; an id is not looked up, so that a request can be repeated."""
     source_id = parse_id(source)
     return backend.find_source(source, task).id if source_id is None or task is not None else source_id
-
-
-def parse_id(text: str) -> UUID | None:
-    """Return the id that the text is, or None."""
-    try:
-        return UUID(text)
-    except ValueError:
-        return None
 
 
 @contextmanager

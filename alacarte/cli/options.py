@@ -12,6 +12,7 @@ DtypeName = Literal["float32", "bfloat16"]
 RecipeChoice = Literal["default", "paper"]
 
 MAX_SEED = 2**32 - 1
+GB = 10**9
 
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON document on stdout; messages go to stderr.")]
 Weights = Annotated[

@@ -38,7 +38,7 @@ def print_list(kind: str, documents: Iterable[Document], columns: Sequence[str],
         numbers = [name for name in columns if type(documents[0].get(name)) in (int, float)]
         print_table(columns, ([format_value(row.get(name)) for name in columns] for row in documents), numbers=numbers)
     else:
-        print_table(columns, [], title=f"no {kind}")
+        sys.stdout.write(f"no {kind}\n")
 
 
 def print_object(document: Document, *, as_json: bool) -> None:

@@ -8,9 +8,9 @@ from fastapi import FastAPI, Request, Response
 from pydantic import BaseModel
 from pydantic.json_schema import models_json_schema
 
+from alacarte.api.base import ProblemResponse
 from alacarte.api.oip import InferRequest
 from alacarte.api.predictions import PredictRequest
-from alacarte.api.problem import ProblemResponse
 from alacarte.api.sources import SourceCreate
 from service.http.media_types import JSON, PROBLEM
 from service.http.problems import title_of

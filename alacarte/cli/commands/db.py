@@ -13,12 +13,12 @@ app = typer.Typer(no_args_is_help=True, help="The registry's database: its table
 @local_only
 def upgrade(as_json: Json = False) -> None:
     """Create the registry, or migrate it to this version."""
-    from registry.registry import open_database, open_object_store, upgrade_registry
+    from registry.registry import open_database, upgrade_registry
     from registry.settings import load_registry_settings
 
     settings = load_registry_settings()
     before, after = upgrade_registry(settings)
-    names = {"database": open_database(settings).name, "objects": open_object_store(settings).name}
+    names = {"database": open_database(settings).name, "objects": settings.objects_location}
     print_object({**names, "before": before, "after": after}, as_json=as_json)
 
 

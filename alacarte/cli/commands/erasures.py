@@ -8,13 +8,15 @@ from uuid import UUID
 
 import typer
 
-from alacarte.cli.backend import local_only, open_local_backend, parse_id, with_backend
+from alacarte.cli.backend import local_only, with_backend
 from alacarte.cli.errors import EXIT_FAILURE, CommandError, TemporaryFailure
+from alacarte.cli.local.registry import open_local_registry
 from alacarte.cli.options import Json
 from alacarte.cli.output import format_value, print_json, print_list, print_message, print_object, print_table
+from registry.ids import parse_id
 
 if TYPE_CHECKING:
-    from alacarte.api.erasures import ErasureResponse, ReceiptVerificationResponse
+    from alacarte.api.erasures import ErasureResponse
     from alacarte.cli.backend import Backend
 
 ErasureId = Annotated[UUID, typer.Argument(metavar="ID", help="The erasure's id.", show_default=False)]
@@ -55,7 +57,7 @@ def receipt(
     """Print the signed receipt of a complete erasure as JSON."""
     found = backend.get_erasure(erasure)
     if found.receipt is None:
-        raise TemporaryFailure(f"erasure {erasure} has no receipt yet: {describe_open_steps(found)}")
+        raise TemporaryFailure(f"erasure {erasure} has no receipt yet: {found.open_steps}")
     if out is None:
         print_json(found.receipt)
     else:
@@ -80,9 +82,10 @@ def verify(
     if key is None and erasure_id is not None:
         verdict = backend.verify_receipt(erasure_id)
     elif backend.url is None:
-        verdict = _verify_file(Path(receipt), key)
+        public_key = None if key is None else key.read_bytes().decode(errors="replace")
+        verdict = backend.verify_receipt_document(_read_receipt(Path(receipt)), public_key)
     else:
-        raise CommandError("a service verifies its own receipts: give the erasure's id, without --key")
+        raise CommandError("a service verifies receipts by the erasure's id: give the id, and leave out --key")
     if as_json:
         print_json(verdict.model_dump())
     else:
@@ -96,17 +99,16 @@ def verify(
 @local_only
 def run(as_json: Json = False) -> None:
     """Carry out every erasure that is not complete, due or not; the exit code is 75 while some still wait."""
-    from alacarte.cli.local.registry import open_local_registry
+    from alacarte.cli.local.backend import LocalBackend
     from registry.erasure.runner import finish_erasure
 
-    with open_local_backend() as backend, open_local_registry() as registry:
+    with open_local_registry() as registry:
+        backend = LocalBackend(registry)
         waiting = [erasure.id for erasure in backend.list_erasures() if erasure.state != "complete"]
         for erasure_id in waiting:
             finish_erasure(registry, erasure_id)
         tried = [backend.get_erasure(erasure_id) for erasure_id in waiting]
-    documents = [
-        {**one.model_dump(exclude={"steps", "receipt"}), "waits_for": describe_open_steps(one)} for one in tried
-    ]
+    documents = [{**one.model_dump(exclude={"steps", "receipt"}), "waits_for": one.open_steps} for one in tried]
     print_list("erasures", documents, ("id", "state", "scope", "source_id", "waits_for"), as_json=as_json)
     if unfinished := sum(erasure.receipt is None for erasure in tried):
         raise TemporaryFailure(f"{unfinished} of {len(tried)} erasures are not complete; they are retried later")
@@ -115,8 +117,7 @@ def run(as_json: Json = False) -> None:
 @app.command()
 @local_only
 def confirm(erasure: ErasureId, as_json: Json = False) -> None:
-    """Confirm that scratch files on a machine that will not come back are gone; the receipt records it."""
-    from alacarte.cli.local.registry import open_local_registry
+    """Confirm that the scratch files of a machine that is lost for good are gone; the receipt records it."""
     from registry.access.caller import OPERATOR
     from registry.erasure.steps import confirm_scratch
 
@@ -129,8 +130,6 @@ def confirm(erasure: ErasureId, as_json: Json = False) -> None:
 @local_only
 def key(as_json: Json = False) -> None:
     """Show the public key that verifies the receipts signed here."""
-    from alacarte.cli.local.registry import open_local_registry
-
     with open_local_registry() as registry:
         document = {"fingerprint": registry.signer.fingerprint, "public": registry.signer.public}
     if as_json:
@@ -151,22 +150,10 @@ def print_erasure(erasure: "ErasureResponse", *, as_json: bool) -> None:
         print_message(f"`alacarte erasure receipt {erasure.id}` prints the signed receipt.")
 
 
-def describe_open_steps(erasure: "ErasureResponse") -> str:
-    """Return the steps that an erasure waits for, each with its error."""
-    return ", ".join(f"{step.name} ({step.error or 'not done yet'})" for step in erasure.steps if step.done_at is None)
-
-
 def write_receipt(receipt: object, out: Path) -> None:
     """Write the receipt to a file as it was signed."""
     out.write_text(json.dumps(receipt, indent=2) + "\n")
     print_message(f"wrote {out}")
-
-
-def _verify_file(path: Path, key: Path | None) -> "ReceiptVerificationResponse":
-    document = _read_receipt(path)
-    public_key = None if key is None else key.read_bytes().decode(errors="replace")
-    with open_local_backend() as backend:
-        return backend.verify_receipt_document(document, public_key)
 
 
 def _read_receipt(path: Path) -> dict[str, Any]:  # Any: parsed JSON, verified by its signature

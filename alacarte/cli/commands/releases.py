@@ -24,7 +24,9 @@ app = typer.Typer(no_args_is_help=True, help="Releases: pinned sets of prompts, 
 @with_backend
 def pin(
     backend: "Backend",
-    name: Annotated[str, typer.Argument(help="A name that no release of the task has yet.", show_default=False)],
+    name: Annotated[
+        str, typer.Argument(metavar="NAME", help="A name that no release of the task has yet.", show_default=False)
+    ],
     task: Annotated[str, typer.Option("--task", help="The task, by name or id.", show_default=False)],
     as_json: Json = False,
 ) -> None:

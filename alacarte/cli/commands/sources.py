@@ -93,7 +93,9 @@ def resume(backend: "Backend", source: SourceName, task: InTask = None, as_json:
 @local_only
 def rename(
     source: SourceName,
-    name: Annotated[str, typer.Argument(help="A name that no source of its task has yet.", show_default=False)],
+    name: Annotated[
+        str, typer.Argument(metavar="NAME", help="A name that no source of its task has yet.", show_default=False)
+    ],
     task: InTask = None,
     as_json: Json = False,
 ) -> None:
@@ -107,7 +109,7 @@ def rename(
 @app.command()
 @local_only
 def owner(source: SourceName, user: UserName, task: InTask = None, as_json: Json = False) -> None:
-    """Give a source to another owner; the former owner keeps no right by that."""
+    """Give a source to another owner; the former owner loses the rights of an owner."""
     with open_local_backend() as backend:
         to = backend.get_user(user)
         changed = backend.transfer_source(backend.find_source(source, task).id, str(to.id))

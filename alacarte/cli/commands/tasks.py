@@ -25,7 +25,7 @@ app = typer.Typer(no_args_is_help=True, help="Tasks: a label space on one backbo
 @with_backend
 def add(
     backend: "Backend",
-    name: Annotated[str, typer.Argument(help="A name that no task has yet.", show_default=False)],
+    name: Annotated[str, typer.Argument(metavar="NAME", help="A name that no task has yet.", show_default=False)],
     backbone: Annotated[str, typer.Option("--backbone", help="The timm name of the backbone.")] = DEFAULT_BACKBONE,
     size: Annotated[
         int | None, typer.Option("--size", min=16, help="Side of the input in pixels.", show_default="the backbone's")

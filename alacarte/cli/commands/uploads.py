@@ -27,12 +27,14 @@ Timeout = Annotated[
 
 def add(
     backend: "Backend",
-    name: Annotated[str, typer.Argument(help="A name that no source of the task has yet.", show_default=False)],
+    name: Annotated[
+        str, typer.Argument(metavar="NAME", help="A name that no source of the task has yet.", show_default=False)
+    ],
     pictures: Pictures,
     task: Annotated[str, typer.Option("--task", help="The task, by name or id.", show_default=False)],
     owner: Annotated[
         str | None,
-        typer.Option("--owner", help="The owner, set by an admin.", show_default="you; nobody on this machine"),
+        typer.Option("--owner", help="The owner, set by an admin.", show_default="you; on this machine: no owner"),
     ] = None,
     shards: Shards = 1,
     within: Within = None,
@@ -65,9 +67,7 @@ def extend(
     shards: Shards = 1,
     within: Within = None,
     skip_unreadable: Skip = False,
-    readmit: Annotated[
-        bool, typer.Option("--readmit", help="Accept pictures that were forgotten, as the owner wishes it.")
-    ] = False,
+    readmit: Annotated[bool, typer.Option("--readmit", help="Accept pictures again that were forgotten.")] = False,
     wait: Wait = False,
     timeout: Timeout = None,
     as_json: Json = False,
@@ -131,6 +131,8 @@ def _finish(backend: "Backend", upload: "UploadResponse", wait: bool, timeout: f
         except KeyboardInterrupt:
             hint = f"`alacarte source show {upload.source_id}` shows its progress"
             fail(f"interrupted: the pictures are stored, and the training continues; {hint}", EXIT_INTERRUPTED)
+    elif backend.url is None:
+        print_message(f"`alacarte work` trains it; `alacarte source show {upload.source_id}` shows the progress")
     if as_json:
         print_json(upload.model_dump())
         return

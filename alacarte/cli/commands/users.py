@@ -19,7 +19,7 @@ app = typer.Typer(no_args_is_help=True, help="Users, and groups that hold grants
 @with_backend
 def add(
     backend: "Backend",
-    name: Annotated[str, typer.Argument(help="A name that no user has yet.", show_default=False)],
+    name: Annotated[str, typer.Argument(metavar="NAME", help="A name that no user has yet.", show_default=False)],
     role: Annotated[
         Role, typer.Option("--role", help="admin: manages everything; owner: uploads; predictor: predicts.")
     ] = "predictor",

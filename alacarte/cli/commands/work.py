@@ -14,10 +14,8 @@ import typer
 
 from alacarte.cli.errors import CommandError
 from alacarte.cli.local.registry import open_local_registry
-from alacarte.cli.options import CacheGb, DtypeName, Json, parse_weights
+from alacarte.cli.options import GB, CacheGb, DtypeName, Json, parse_weights
 from alacarte.cli.output import print_json, print_message
-
-GB = 10**9
 
 
 def work(
@@ -45,7 +43,7 @@ def work(
     ] = "float32",
     cache_gb: CacheGb = 4,
     poll: Annotated[
-        float, typer.Option(min=0.1, max=3600, metavar="SECONDS", help="Seconds between two looks for work.")
+        float, typer.Option(min=0.1, max=3600, metavar="SECONDS", help="How often to look for work.")
     ] = 1.0,
     as_json: Json = False,
 ) -> None:

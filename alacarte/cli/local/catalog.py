@@ -2,9 +2,11 @@
 
 from collections.abc import Callable, Collection, Mapping
 from pathlib import Path
+from typing import TypedDict, Unpack
 from uuid import UUID
 
-from alacarte._client.polling import poll, untrained_reason
+from alacarte._client.admin import normalize_name
+from alacarte._client.polling import poll_training
 from alacarte.api.literals import Composition, Weighting
 from alacarte.api.releases import (
     ReleaseDetailResponse,
@@ -29,6 +31,13 @@ from registry.ingest.upload import IngestResult, add_samples, upload_source
 from registry.training.control import cancel_training, resume_training
 
 ProgressCallback = Callable[[int, int], None]  # pictures stored, pictures in total
+
+
+class UploadKeywords(TypedDict, total=False):
+    """The options that all uploads have."""
+
+    shards: int
+    within: str | None
 
 
 class LocalCatalog(RegistryAccess):
@@ -79,27 +88,15 @@ class LocalCatalog(RegistryAccess):
             SourceResponse, lambda session, after: sources.list_sources(session, OPERATOR, task_id, after)
         )
 
-    def find_source(self, source: NameOrId, task: NameOrId | None = None) -> SourceResponse:
+    def find_source(self, source: NameOrId, task: NameOrId | None = None) -> SourceDetailResponse:
         """Return the source with this name or id, of a task if one is named."""
         with self._registry.database.read_transaction() as session:
-            state = read_source_status(session, OPERATOR, self._source_id(session, source, task))
-            return SourceResponse(
-                id=state.id,
-                task_id=state.task_id,
-                name=state.name,
-                owner_id=state.owner_id,
-                created_at=state.created_at,
-                samples=state.samples,
-                shards=len(state.shards),
-                trained=sum(shard.state in ("trained", "remote") for shard in state.shards),
-            )
+            status = read_source_status(session, OPERATOR, self._source_id(session, source, task))
+            return SourceDetailResponse.model_validate(status)
 
     def get_source(self, source: NameOrId) -> SourceDetailResponse:
         """Return a source with its shards and the state of their training."""
-        with self._registry.database.read_transaction() as session:
-            return SourceDetailResponse.model_validate(
-                read_source_status(session, OPERATOR, self._source_id(session, source))
-            )
+        return self.find_source(source)
 
     def list_samples(self, source: NameOrId, label: str | None = None) -> list[SampleResponse]:
         """Return the pictures of a source."""
@@ -122,13 +119,13 @@ class LocalCatalog(RegistryAccess):
         """Resume training that was cancelled or is backing off; return the number of shards."""
         return self._write(lambda session: resume_training(session, OPERATOR, self._source_id(session, source)))
 
-    def rename_source(self, source: NameOrId, name: str) -> SourceResponse:
+    def rename_source(self, source: NameOrId, name: str) -> SourceDetailResponse:
         """Rename a source."""
-        with self._registry.database.write_transaction() as session:
-            renamed = sources.rename_source(session, OPERATOR, self._source_id(session, source), name).id
-        return self.find_source(renamed)
+        source_id = self.find_source(source).id
+        self._write(lambda session: sources.rename_source(session, OPERATOR, source_id, name))
+        return self.find_source(source_id)
 
-    def transfer_source(self, source: NameOrId, user: NameOrId) -> SourceResponse:
+    def transfer_source(self, source: NameOrId, user: NameOrId) -> SourceDetailResponse:
         """Give a source to another owner."""
         with self._registry.database.write_transaction() as session:
             source_id, user_id = self._source_id(session, source), self._user_id(session, user)
@@ -141,11 +138,10 @@ class LocalCatalog(RegistryAccess):
         path: Path,
         *,
         task: NameOrId,
-        shards: int = 1,
         owner: NameOrId | None = None,
-        within: str | None = None,
         skip_unreadable: bool = False,
         on_progress: ProgressCallback | None = None,
+        **options: Unpack[UploadKeywords],
     ) -> UploadResponse:
         """Create a source of the pictures in an archive, a folder or a CSV; all or nothing."""
         with self._registry.database.read_transaction() as session:
@@ -157,11 +153,10 @@ class LocalCatalog(RegistryAccess):
             task_id,
             name,
             path,
-            shards=shards,
             owner_id=owner_id,
-            within=within,
             unreadable="skip" if skip_unreadable else "refuse",
             report=on_progress,
+            **options,
         )
         return _serialize_upload(result)
 
@@ -170,25 +165,21 @@ class LocalCatalog(RegistryAccess):
         source: NameOrId,
         path: Path,
         *,
-        shards: int = 1,
         readmit: bool = False,
-        within: str | None = None,
         skip_unreadable: bool = False,
         on_progress: ProgressCallback | None = None,
+        **options: Unpack[UploadKeywords],
     ) -> UploadResponse:
         """Add pictures to a source, in new shards."""
-        with self._registry.database.read_transaction() as session:
-            source_id = self._source_id(session, source)
         result = add_samples(
             self._registry,
             OPERATOR,
-            source_id,
+            self.find_source(source).id,
             path,
-            shards=shards,
-            within=within,
             unreadable="skip" if skip_unreadable else "refuse",
             readmit=readmit,
             report=on_progress,
+            **options,
         )
         return _serialize_upload(result)
 
@@ -199,14 +190,7 @@ class LocalCatalog(RegistryAccess):
         on_progress: Callable[[SourceDetailResponse], None] | None = None,
     ) -> SourceDetailResponse:
         """Wait until all shards of a source are trained."""
-
-        def read_state() -> SourceDetailResponse:
-            state = self.get_source(source)
-            if on_progress is not None:
-                on_progress(state)
-            return state
-
-        return poll(read_state, untrained_reason, timeout)
+        return poll_training(lambda: self.get_source(source), timeout, on_progress)
 
     def list_releases(self, task: NameOrId | None = None) -> list[ReleaseResponse]:
         """Return all releases, or those of a task."""
@@ -236,12 +220,8 @@ class LocalCatalog(RegistryAccess):
         self._write(lambda session: releases.remove_release(session, OPERATOR, release_id))
 
     def _release_id(self, release: NameOrId, task: NameOrId | None) -> UUID:
-        requested = str(release)
-        found = [
-            known.id
-            for known in self.list_releases(task)
-            if requested == known.name or requested.lower() == str(known.id)
-        ]
+        name = normalize_name(release)
+        found = [known.id for known in self.list_releases(task) if name == known.name or name.lower() == str(known.id)]
         if not found:
             raise NotFound("release", release)
         if len(found) > 1:

@@ -7,6 +7,7 @@ from typing import Annotated
 import typer
 
 from alacarte.cli.options import (
+    GB,
     Augment,
     BackboneName,
     Batch,
@@ -25,8 +26,6 @@ from alacarte.cli.options import (
     parse_weights,
 )
 from alacarte.cli.output import print_json, print_message, print_table
-
-GB = 10**9
 
 
 def evaluate_command(

@@ -56,8 +56,8 @@ def predict(
         str | None,
         typer.Option(
             metavar="NAME",
-            help="The name it was trained with.",
-            show_default="as the prompts say",
+            help="The backbone that the prompts were trained with.",
+            show_default="that of the prompts",
             rich_help_panel=_LOCAL,
         ),
     ] = None,

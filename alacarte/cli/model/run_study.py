@@ -53,7 +53,7 @@ class StudyOptions:
 
 
 def evaluate(options: StudyOptions) -> StudyReport:
-    """The report, which is also in the folder; what was trained is cached there for the next run."""
+    """Run the study, write its report to the folder, and cache the trainings there for the next run."""
     _make_folder(options.out)
     start = time.monotonic()
     unreadable: UnreadablePolicy = "skip" if options.skip_unreadable else "refuse"
@@ -82,7 +82,7 @@ def _run_one_seed(
     backbone: Backbone,
     cut: Sequence[str],
 ) -> StudyReport:
-    """The study under one seed."""
+    """Run the study with one seed."""
     if options.seeds > 1:
         print_message(f"seed {options.recipe.seed}")
     plan = make_plan(options, parts)
@@ -94,9 +94,9 @@ def _run_one_seed(
 
 
 def make_plan(options: StudyOptions, parts: Sequence[DomainSplit]) -> StudyPlan:
-    """The plan with the epochs that were asked for."""
+    """Return the plan of the study."""
     recipe = options.recipe
-    # Whoever sees pixels is slow enough without augmentation; and the paper's rates are those for their own ways.
+    # Fine-tuning runs the whole backbone in every step, so it goes without augmentation; it has rates of its own.
     tuned = replace(recipe, base_rate=None, augment="none", views=None)
     joint_epochs = max(1, recipe.epochs // 2) if options.joint_epochs is None else options.joint_epochs
     tuned_epochs = min(TUNED_EPOCHS, recipe.epochs) if options.tuned_epochs is None else options.tuned_epochs

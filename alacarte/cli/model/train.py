@@ -10,6 +10,7 @@ from alacarte.cli.backend import Token, TokenFile, resolve_token
 from alacarte.cli.errors import CommandError
 from alacarte.cli.model.prompt_files import find_earlier_prompts
 from alacarte.cli.options import (
+    GB,
     Augment,
     BackboneName,
     Batch,
@@ -34,8 +35,6 @@ from alacarte.cli.output import print_json, print_table
 
 if TYPE_CHECKING:  # importing it imports httpx
     from alacarte.cli.model.push import PushTarget
-
-GB = 10**9
 
 
 def train(

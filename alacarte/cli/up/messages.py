@@ -9,7 +9,7 @@ from alacarte.cli.up.demo import ASKS_AGAIN, FORGOTTEN, GRANTS, TASK, Demo, Test
 from alacarte.client import Client, ClientError, Prediction
 
 ADMIN = "admin"  # the name of the first admin
-TRIED = 20  # test pictures among which an example is chosen
+MAX_CANDIDATES = 20  # test pictures among which an example is chosen
 
 
 def admin_lines(token: str) -> list[str]:
@@ -78,7 +78,7 @@ def _bearer(token: str) -> str:
 
 def _find_example(url: str, demo: Demo) -> tuple[TestPicture, dict[str, Prediction]]:
     """Return the test picture that most users label right; of the digits that only the forgotten source teaches eva."""
-    candidates = [picture for picture in demo.pictures if picture.label in "56789"][:TRIED]
+    candidates = [picture for picture in demo.pictures if picture.label in "56789"][:MAX_CANDIDATES]
     answers: dict[str, list[Prediction]] = {}
     try:
         for user, token in demo.tokens.items():

@@ -18,7 +18,7 @@ JOIN_SECONDS = 5.0
 
 
 class Stopping(Exception):
-    """The service is ending, and with it the thread that accompanies it."""
+    """The service is ending, and with it the thread that monitors it."""
 
 
 class Supervisor:
@@ -30,12 +30,12 @@ class Supervisor:
         self._service_log = service_log
         self._error: BaseException | None = None
 
-    def run(self, accompany: Callable[[], None]) -> None:
-        """Serve until SIGINT, SIGTERM or an error of `accompany`; then end the service and the worker."""
+    def run(self, monitor: Callable[[], None]) -> None:
+        """Serve until SIGINT, SIGTERM or an error of `monitor`; then end the service and the worker."""
         for number in (signal.SIGINT, signal.SIGTERM):
             # uvicorn replaces this handler while it runs and calls it once more afterwards.
             signal.signal(number, lambda *_: self.stop())
-        thread = threading.Thread(target=self._accompany, args=(accompany,), name="up", daemon=True)
+        thread = threading.Thread(target=self._monitor, args=(monitor,), name="up", daemon=True)
         self._worker.start()
         try:
             thread.start()
@@ -59,9 +59,9 @@ class Supervisor:
         if self._worker.restart_if_ended():
             print_message(f"the worker ended by itself and is being restarted: see {self._worker.log}")
 
-    def _accompany(self, accompany: Callable[[], None]) -> None:
+    def _monitor(self, monitor: Callable[[], None]) -> None:
         try:
-            accompany()
+            monitor()
         except Stopping:
             pass
         except BaseException as error:  # raised again in the main thread

@@ -74,12 +74,12 @@ def _run(port: int | None, home: Path | None, weights: str | None, demo: bool) -
 
             supervisor = Supervisor(make_server(create_app(settings), settings), worker, logs / "service.log")
             how_to_token = messages.how_to_token(None if home is None else settings.home)
-            supervisor.run(lambda: _accompany(supervisor, registry, settings, admin_token, how_to_token, demo))
+            supervisor.run(lambda: _monitor(supervisor, registry, settings, admin_token, how_to_token, demo))
     finally:
         registry.database.close()
 
 
-def _accompany(
+def _monitor(
     supervisor: "Supervisor",
     registry: "Registry",
     settings: "ServiceSettings",

@@ -62,12 +62,12 @@ def test_a_service_that_cannot_start_ends_the_worker_and_its_last_lines_are_show
     with socket.create_server(("127.0.0.1", 0)) as taken:
         supervisor, worker = make_supervisor(tmp_path, taken.getsockname()[1])
 
-        def accompany() -> None:
+        def monitor() -> None:
             while True:
                 supervisor.tick()
 
         with pytest.raises(CommandError, match=r"the service did not start, see .*: the last line of the log"):
-            supervisor.run(accompany)
+            supervisor.run(monitor)
 
     assert worker.pid is not None
     assert not is_alive(worker.pid)
@@ -80,7 +80,7 @@ def test_a_worker_that_ends_by_itself_is_restarted(
     supervisor, worker = make_supervisor(tmp_path)
     pids: set[int | None] = set()
 
-    def accompany() -> None:
+    def monitor() -> None:
         def is_restarted() -> bool:
             supervisor.tick()
             pids.add(worker.pid)
@@ -88,7 +88,7 @@ def test_a_worker_that_ends_by_itself_is_restarted(
 
         wait_until(is_restarted, "another worker", wait_s=TIMEOUT_SECONDS)
 
-    supervisor.run(accompany)
+    supervisor.run(monitor)
 
     assert capsys.readouterr().err.startswith("the worker ended by itself and is being restarted: see ")
     assert not any(pid and is_alive(pid) for pid in pids)
@@ -97,11 +97,11 @@ def test_a_worker_that_ends_by_itself_is_restarted(
 def test_an_error_beside_the_service_ends_everything(tmp_path: Path) -> None:
     supervisor, worker = make_supervisor(tmp_path)
 
-    def accompany() -> None:
+    def monitor() -> None:
         raise CommandError("no disk")
 
     with pytest.raises(CommandError, match="no disk"):
-        supervisor.run(accompany)
+        supervisor.run(monitor)
     assert worker.pid is not None
     assert not is_alive(worker.pid)
 
