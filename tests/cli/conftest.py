@@ -1,4 +1,4 @@
-"""Pictures and prompts that several tests look at, made once."""
+"""Fixtures of several tests: pictures, prompts trained on them, and the registry that commands find."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -7,11 +7,12 @@ import pytest
 
 from alacarte.prompting.threads import one_thread
 from tests.cli.fixtures import TINY, draw, run
+from tests.service.conftest import deployment, make_deployment  # noqa: F401  # fixtures
 
 
 @pytest.fixture(autouse=True)
 def _one_thread() -> Iterator[None]:
-    """So little arithmetic is done sooner by one thread than by several that wait for each other."""
+    """For so little arithmetic one thread is faster than several."""
     with one_thread():
         yield
 
@@ -27,3 +28,11 @@ def prompts(pictures: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("trained") / "prompts"
     assert run("train", pictures, "--out", folder, "--shards", "2", *TINY).code == 0
     return folder
+
+
+@pytest.fixture
+def at_home(environment: dict[str, str], monkeypatch: pytest.MonkeyPatch) -> None:
+    """The registry of this test is the one that commands find."""
+    for name, value in environment.items():
+        if name.startswith("ALACARTE_"):
+            monkeypatch.setenv(name, value)

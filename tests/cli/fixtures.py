@@ -2,7 +2,12 @@
 
 import json
 import random
+import signal
+import subprocess
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -50,6 +55,17 @@ def run_json(*arguments: str | Path) -> Any:  # Any: a JSON document
     ended = run(*arguments, "--json")
     assert ended.code == 0, ended.err
     return ended.document
+
+
+@contextmanager
+def running(command: Sequence[str], **options: Any) -> Iterator[subprocess.Popen[str]]:  # Any: as of Popen
+    """Run a process that obeys Ctrl-C even if a shell started the tests in the background; kill it at the end."""
+    accept = partial(signal.signal, signal.SIGINT, signal.default_int_handler)
+    with subprocess.Popen(command, stderr=subprocess.PIPE, text=True, preexec_fn=accept, **options) as process:
+        try:
+            yield process
+        finally:
+            process.kill()
 
 
 def draw(folder: Path, labels: tuple[str, ...] = tuple(SHADES), each: int = 8) -> Path:

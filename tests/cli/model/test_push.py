@@ -1,37 +1,30 @@
-"""`alacarte train --push`: the prompts arrive, no picture does, and what cannot be sent is message before training."""
-
-from __future__ import annotations
+"""`alacarte train --push`: the prompts arrive, no picture does, and what cannot be sent is refused before training."""
 
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import Any
 
 import pytest
 
 from alacarte.client import Client
 from tests.cli.fixtures import TINY, draw, run
-from tests.service.conftest import deployment, make_deployment  # noqa: F401  # fixtures
-
-if TYPE_CHECKING:
-    from tests.service.deployment import Deployment
+from tests.service.deployment import Deployment
 
 QUICK = ("--weights", "random", "--epochs", "1", "--augment", "none", "--shards", "2")
 
 
-def push(deployment: Deployment, pictures: Path, out: Path, *more: str, who: str = "owner") -> tuple[str | Path, ...]:  # noqa: F811
+def push(deployment: Deployment, pictures: Path, out: Path, *more: str, who: str = "owner") -> tuple[str | Path, ...]:
     return ("train", pictures, "--out", out, "--push", deployment.url, "--token", deployment.tokens[who], *QUICK, *more)
 
 
 def test_the_prompts_of_a_remote_site_answer_and_its_pictures_stay_there(
-    deployment: Deployment,  # noqa: F811
-    pictures: Path,
-    tmp_path: Path,
+    deployment: Deployment, pictures: Path, tmp_path: Path
 ) -> None:
     name = deployment.new_name("clinic")
 
     ended = run(*push(deployment, pictures, tmp_path / "out", "--source", name, "--task", "animals", "--json"))
 
     assert ended.code == 0, ended.err
-    assert ended.document["backbone"]["size"] == 32  # the task's, though nobody arguments so
+    assert ended.document["backbone"]["size"] == 32  # the task's
     with Client(deployment.url, deployment.tokens["owner"]) as owner:
         state = owner.get_source(name)
         assert ended.document["pushed"] == {
@@ -47,10 +40,7 @@ def test_the_prompts_of_a_remote_site_answer_and_its_pictures_stay_there(
 
 
 def test_an_existing_source_gets_more_shards_by_a_token_of_the_environment(
-    deployment: Deployment,  # noqa: F811
-    pictures: Path,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
+    deployment: Deployment, pictures: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     source = str(deployment.add_source())
     monkeypatch.setenv("ALACARTE_TOKEN", deployment.tokens["manager"])
@@ -63,9 +53,7 @@ def test_an_existing_source_gets_more_shards_by_a_token_of_the_environment(
 
 
 def test_a_remote_site_trains_by_the_tasks_recipe_unless_options_say_otherwise(
-    deployment: Deployment,  # noqa: F811
-    pictures: Path,
-    tmp_path: Path,
+    deployment: Deployment, pictures: Path, tmp_path: Path
 ) -> None:
     recipe = {"epochs": 2, "batch": 4, "memory": 3, "views": 2}
     with Client(deployment.url, deployment.tokens["admin"]) as admin:
@@ -87,47 +75,33 @@ def test_a_remote_site_trains_by_the_tasks_recipe_unless_options_say_otherwise(
     assert (prompt["settings"]["epochs"], prompt["settings"]["batch"], prompt["settings"]["memory"]) == (1, 4, 3)
 
 
-def test_an_unknown_recipe_setting_is_reported_before_training(
-    deployment: Deployment,  # noqa: F811
-    pictures: Path,
-    tmp_path: Path,
+@pytest.mark.parametrize(
+    ("task", "message"),
+    [
+        ({"recipe": {"epoch": 2}}, "the task's recipe has the unknown setting 'epoch'"),
+        ({"size": 32, "labels": ["cat", "dog"]}, "has the label 'emu', which the task does not have"),
+    ],
+)
+def test_what_the_task_does_not_allow_is_reported_before_training(
+    task: dict[str, Any], message: str, deployment: Deployment, pictures: Path, tmp_path: Path
 ) -> None:
     with Client(deployment.url, deployment.tokens["admin"]) as admin:
-        task = admin.create_task(deployment.new_name("task"), backbone="vit_tiny_patch16_224", recipe={"epoch": 2})
+        name = admin.create_task(deployment.new_name("task"), backbone="vit_tiny_patch16_224", **task).name
 
-    ended = run(*push(deployment, pictures, tmp_path / "out", "--source", "site", "--task", task.name))
+    ended = run(*push(deployment, pictures, tmp_path / "out", "--source", "site", "--task", name))
 
-    assert "the task's recipe has the unknown setting 'epoch'" in ended.error
+    assert message in ended.error
+    assert "epoch " not in ended.err
     assert not (tmp_path / "out").exists()
 
 
 def test_another_backbone_than_the_tasks_is_reported_before_training(
-    deployment: Deployment,  # noqa: F811
-    pictures: Path,
-    tmp_path: Path,
+    deployment: Deployment, pictures: Path, tmp_path: Path
 ) -> None:
-    source = str(deployment.source)
-
-    ended = run(*push(deployment, pictures, tmp_path / "out", "--source", source, "--size", "48"))
+    ended = run(*push(deployment, pictures, tmp_path / "out", "--source", str(deployment.source), "--size", "48"))
 
     assert ended.code == 1
     assert "another backbone" in ended.error
-    assert "epoch" not in ended.err
-
-
-def test_a_label_that_the_task_does_not_have_is_reported_before_training(
-    deployment: Deployment,  # noqa: F811
-    pictures: Path,
-    tmp_path: Path,
-) -> None:
-    with Client(deployment.url, deployment.tokens["admin"]) as admin:
-        task = admin.create_task(
-            deployment.new_name("task"), backbone="vit_tiny_patch16_224", size=32, labels=["cat", "dog"]
-        )
-
-    ended = run(*push(deployment, pictures, tmp_path / "out", "--source", "a", "--task", task.name))
-
-    assert "has the label 'emu', which the task does not have" in ended.error
     assert "epoch" not in ended.err
 
 
@@ -146,7 +120,7 @@ def test_what_cannot_be_sent_is_reported_before_training(
     more: tuple[str, ...],
     who: str,
     message: str,
-    deployment: Deployment,  # noqa: F811
+    deployment: Deployment,
     pictures: Path,
     tmp_path: Path,
 ) -> None:
@@ -159,23 +133,16 @@ def test_what_cannot_be_sent_is_reported_before_training(
     assert not (tmp_path / "out").exists()
 
 
-def test_an_unreachable_service_is_reported_before_training(pictures: Path, tmp_path: Path) -> None:
-    where = ("--push", "http://127.0.0.1:9", "--token", "alc", "--source", "a")
-
-    ended = run("train", pictures, "--out", tmp_path / "out", *where, *TINY)
-
-    assert ended.error.startswith("http://127.0.0.1:9 cannot be reached")
-
-
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
         (("--source", "a"), "give its URL with --push"),
         (("--push", "http://127.0.0.1:9", "--source", "a"), "needs a token"),
         (("--push", "127.0.0.1", "--source", "a", "--token", "t"), "is not the URL of a service"),
+        (("--push", "http://127.0.0.1:9", "--source", "a", "--token", "alc"), "http://127.0.0.1:9 cannot be reached"),
     ],
 )
-def test_half_of_a_destination_is_refused(
+def test_an_incomplete_or_unreachable_destination_is_refused(
     arguments: tuple[str, ...], message: str, pictures: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.delenv("ALACARTE_TOKEN", raising=False)
@@ -184,9 +151,7 @@ def test_half_of_a_destination_is_refused(
 
 
 def test_what_was_sent_is_reported_when_the_rest_cannot_be(
-    deployment: Deployment,  # noqa: F811
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
+    deployment: Deployment, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     pictures = draw(tmp_path / "data")
     name = deployment.new_name("clinic")

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from tests.cli.fixtures import Ended, run
-from tests.service.conftest import deployment, make_deployment  # noqa: F401  # fixtures
 
 if TYPE_CHECKING:
     from tests.service.deployment import Deployment
@@ -19,7 +18,7 @@ JsonAs = Callable[..., Any]  # Any: a JSON document
 
 
 @pytest.fixture
-def run_as(deployment: Deployment, monkeypatch: pytest.MonkeyPatch) -> RunAs:  # noqa: F811  # the fixture
+def run_as(deployment: Deployment, monkeypatch: pytest.MonkeyPatch) -> RunAs:
     """Run a command as a user, whose token is in the environment."""
 
     def run_as(user: str, *arguments: str | Path) -> Ended:

@@ -168,12 +168,3 @@ def test_commands_on_a_service_import_nothing_heavy(deployment: Deployment, tmp_
             [sys.executable, "-c", program, *command], env=environment, capture_output=True, text=True
         )
         assert (done.returncode, done.stderr) == (0, "")
-
-
-def test_without_httpx_the_extra_is_named() -> None:
-    program = "import sys; sys.modules['httpx'] = None; from alacarte.cli.main import main; main()"
-    command = [sys.executable, "-c", program, "source", "list", "--url", "http://127.0.0.1:9", "--token", "t"]
-
-    done = subprocess.run(command, capture_output=True, text=True)
-
-    assert done.stderr == "error: this command needs httpx: pip install 'alacarte[client]'\n"

@@ -1,4 +1,4 @@
-"""Ctrl-C while something is sent or waited for: the exit code is 130, and what goes on without you is err."""
+"""Ctrl-C while something is sent or waited for: the exit code is 130, and the message says what continues."""
 
 import os
 import re
@@ -6,37 +6,25 @@ import signal
 import socket
 import subprocess
 import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager
 from pathlib import Path
 
-from tests.cli.fixtures import draw
+import pytest
+
+from tests.cli.fixtures import draw, running
 from tests.cli.service.test_forget import hold_files_elsewhere
 from tests.service.deployment import TASK, Deployment
 
 TIMEOUT_SECONDS = 120
 
 
-@contextmanager
-def command(url: str, token: str, *arguments: str) -> Iterator[subprocess.Popen[str]]:
-    """The command as a process, that heeds Ctrl-C also where a shell started the tests in the background."""
+def command(url: str, token: str, *arguments: str) -> AbstractContextManager[subprocess.Popen[str]]:
     environment = {**os.environ, "ALACARTE_URL": url, "ALACARTE_TOKEN": token}
-    with subprocess.Popen(
-        [sys.executable, "-m", "alacarte", *arguments],
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-        env=environment,
-        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.default_int_handler),
-    ) as process:
-        try:
-            yield process
-        finally:
-            process.kill()
+    return running([sys.executable, "-m", "alacarte", *arguments], stdout=subprocess.PIPE, env=environment)
 
 
 def interrupt(process: subprocess.Popen[str]) -> tuple[int, list[str]]:
-    """The exit code, and the lines that were err since."""
+    """Press Ctrl-C; return the exit code and the lines that are printed after it."""
     process.send_signal(signal.SIGINT)
     _, err = process.communicate(timeout=TIMEOUT_SECONDS)
     return process.returncode, err.splitlines()
@@ -73,32 +61,26 @@ def test_waiting_for_training_is_interrupted_and_the_pictures_stay(deployment: D
     assert deployment.request("owner", "GET", f"/sources/{source}").json()["samples"] == 6
 
 
-def test_an_upload_that_is_interrupted_leaves_nothing(tmp_path: Path) -> None:
-    large = tmp_path / "large.zip"
-    large.write_bytes(bytes(2**25))
-    with socket.create_server(("127.0.0.1", 0)) as slow:
-        url = f"http://127.0.0.1:{slow.getsockname()[1]}"
-        with command(url, "alc_token", "source", "add", "pets", str(large), "--task", TASK) as process:
-            connection, _ = slow.accept()
-            with connection:
-                assert connection.recv(1000).startswith(b"POST /sources?")  # and takes no more
-                code, lines = interrupt(process)
-
-    assert (code, lines) == (130, ["error: interrupted: nothing was stored"])
-
-
-def test_an_upload_that_is_interrupted_after_all_was_sent_does_not_claim_to_know(tmp_path: Path) -> None:
-    small = tmp_path / "small.zip"
-    small.write_bytes(bytes(1000))
+@pytest.mark.parametrize(
+    ("size", "read", "message"),
+    [
+        pytest.param(2**25, 100, "interrupted: nothing was stored", id="nothing is stored before all was sent"),
+        pytest.param(1000, 1000, "`alacarte source list` shows whether it was stored", id="unknown after all was sent"),
+    ],
+)
+def test_an_interrupted_upload_says_what_was_stored(size: int, read: int, message: str, tmp_path: Path) -> None:
+    archive = tmp_path / "pictures.zip"
+    archive.write_bytes(bytes(size))
     with socket.create_server(("127.0.0.1", 0)) as silent:
         url = f"http://127.0.0.1:{silent.getsockname()[1]}"
-        with command(url, "alc_token", "source", "add", "pets", str(small), "--task", TASK) as process:
+        with command(url, "alc_token", "source", "add", "pets", str(archive), "--task", TASK) as process:
             connection, _ = silent.accept()
             with connection:
-                taken = b""
-                while not taken.endswith(bytes(1000)):
-                    taken += connection.recv(10_000)
+                received = b""
+                while not received.endswith(bytes(read)):
+                    received += connection.recv(1000)
                 code, lines = interrupt(process)
 
+    assert received.startswith(b"POST /sources?")
     assert (code, len(lines)) == (130, 1)
-    assert "`alacarte source list` shows whether it was stored" in lines[0]
+    assert message in lines[0]

@@ -25,7 +25,7 @@ from registry.catalog.sources import list_sources
 from registry.erasure.request import forget_source
 from registry.registry import Registry, open_registry
 from registry.settings import RegistrySettings
-from tests.cli.fixtures import draw, run
+from tests.cli.fixtures import draw, run, running
 from tests.cli.up.test_supervisor import is_alive
 from tests.registry.database_fixtures import sqlite_only
 from tests.servers.processes import wait_until
@@ -34,15 +34,11 @@ from tests.trainer.worker.fixtures import ENDLESS, WorkerHarness
 ROOT = Path(__file__).parents[3]
 TIMEOUT_SECONDS = 120
 SERVING = "serving at "
-
-
 # A demo that is trained within seconds.
 SMALL_DEMO = {"SIZE": 32, "RECIPE": {"epochs": 1, "augment": "none"}, "PICTURES": 20}
 PROGRAM = f"""
-import sys
 from alacarte.cli.main import main
 from alacarte.cli.up import demo
-from alacarte.cli.up.demo import DIGITS, write_digits
 for name, value in {SMALL_DEMO!r}.items():
     setattr(demo, name, value)
 main()
@@ -64,23 +60,10 @@ class FirstStart:
 def running_up(home: Path, out: Path) -> Iterator[subprocess.Popen[str]]:
     """`alacarte up` as a user starts it in a terminal, with the small demo and its stdout in a file."""
     environment = {name: value for name, value in os.environ.items() if not name.startswith("ALACARTE_")}
-    with (
-        out.open("w") as stdout,
-        subprocess.Popen(
-            [sys.executable, "-c", PROGRAM, "up", "--port", "0", "--weights", "random", "--home", str(home)],
-            cwd=ROOT,
-            env={**environment, "OMP_NUM_THREADS": "1"},
-            stdout=stdout,
-            stderr=subprocess.PIPE,
-            text=True,
-            # A shell that starts tests in the background makes them ignore Ctrl-C.
-            preexec_fn=lambda: signal.signal(signal.SIGINT, signal.default_int_handler),
-        ) as process,
-    ):
-        try:
-            yield process
-        finally:
-            process.kill()
+    command = [sys.executable, "-c", PROGRAM, "up", "--port", "0", "--weights", "random", "--home", str(home)]
+    environment["OMP_NUM_THREADS"] = "1"
+    with out.open("w") as stdout, running(command, cwd=ROOT, env=environment, stdout=stdout) as process:
+        yield process
 
 
 def wait_until_serving(process: subprocess.Popen[str]) -> str:
