@@ -1,7 +1,8 @@
-"""`alacarte inspect`: the facts of prompt files, and how small they are."""
+"""`alacarte inspect`: the metadata of prompt files, and how small they are."""
 
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import timm
 
@@ -32,22 +33,25 @@ def test_every_file_is_shown_in_a_table(prompts: Path) -> None:
     assert "% of the backbone's" in ended.out
 
 
-def test_an_architecture_that_timm_does_not_know_has_no_share(prompts: Path, tmp_path: Path) -> None:
-    prompt = read_prompt(prompts / "shard-0.safetensors")
-    write_prompt(replace(prompt, metadata=replace(prompt.metadata, architecture="vit_of_mars")), tmp_path / "mars")
+def change_metadata(prompt_file: Path, out: Path, **changes: Any) -> Path:  # Any: values of PromptMetadata
+    prompt = read_prompt(prompt_file)
+    write_prompt(replace(prompt, metadata=replace(prompt.metadata, **changes)), out)
+    return out
 
-    (document,) = run("inspect", tmp_path / "mars", "--json").document["prompts"]
+
+def test_an_architecture_that_timm_does_not_know_has_no_share(prompts: Path, tmp_path: Path) -> None:
+    mars = change_metadata(prompts / "shard-0.safetensors", tmp_path / "mars", architecture="vit_of_mars")
+
+    (document,) = run("inspect", mars, "--json").document["prompts"]
 
     assert (document["backbone_parameters"], document["share"]) == (None, None)
-    assert run("inspect", tmp_path / "mars").code == 0
+    assert run("inspect", mars).code == 0
 
 
-def test_labels_that_would_drive_the_terminal_are_shown_harmless(prompts: Path, tmp_path: Path) -> None:
-    prompt = read_prompt(prompts / "shard-0.safetensors")
+def test_control_characters_and_markup_in_labels_do_not_reach_the_terminal(prompts: Path, tmp_path: Path) -> None:
     labels = ("\x1b[2Jcat", "[red]dog", "émeu")
-    write_prompt(replace(prompt, metadata=replace(prompt.metadata, labels=labels)), tmp_path / "odd")
 
-    ended = run("inspect", tmp_path / "odd")
+    ended = run("inspect", change_metadata(prompts / "shard-0.safetensors", tmp_path / "odd", labels=labels))
 
     assert "\x1b" not in ended.out
     assert "[red]dog" in ended.out

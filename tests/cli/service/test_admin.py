@@ -17,9 +17,8 @@ def test_a_token_is_issued_to_a_file_used_and_revoked(deployment: Deployment, js
     with Client(deployment.url, issued["token"]) as client:
         assert client.get_current_user().name == "user"
     assert run(*by_file, "--json").document["name"] == "user"
-    [listed] = [
-        one for one in json_as("admin", "token", "list", "--user", "user")["tokens"] if one["id"] == issued["id"]
-    ]
+    tokens = json_as("admin", "token", "list", "--user", "user")["tokens"]
+    [listed] = [one for one in tokens if one["id"] == issued["id"]]
     assert (listed["user"], listed["note"], "token" in listed) == ("user", "the scanner", False)
     json_as("admin", "token", "revoke", issued["id"])
     assert "Unauthenticated (401)" in run(*by_file).error
@@ -33,9 +32,8 @@ def test_a_release_is_pinned_shown_with_its_losses_and_removed(
 
     json_as("admin", "release", "pin", name, "--task", TASK)
 
-    assert str(source) in {
-        one["source_id"] for one in json_as("admin", "release", "show", name, "--task", TASK)["prompts"]
-    }
+    prompts = json_as("admin", "release", "show", name, "--task", TASK)["prompts"]
+    assert str(source) in {one["source_id"] for one in prompts}
     erasure = json_as("admin", "source", "forget", str(source), "--no-wait")
     losses = json_as("admin", "release", "show", name, "--task", TASK)["losses"]
     assert [(one["source_id"], one["erasure_id"]) for one in losses] == [(str(source), erasure["id"])]

@@ -48,14 +48,8 @@ def test_a_picture_is_forgotten_by_its_name_and_a_shard_by_its_id(
     sample = json_as("owner", "source", "samples", name)["samples"][0]
 
     picture = json_as("owner", "source", "forget", name, "--sample", sample["name"], "--task", TASK)
-    other = json_as(
-        "owner",
-        "source",
-        "forget",
-        name,
-        "--sample",
-        json_as("owner", "source", "samples", name)["samples"][0]["digest"],
-    )
+    digest = json_as("owner", "source", "samples", name)["samples"][0]["digest"]
+    other = json_as("owner", "source", "forget", name, "--sample", digest)
     shard = json_as("owner", "source", "forget", name, "--shard", made["shards"][0], "--no-wait")
 
     assert (picture["scope"], picture["sample"]) == ("sample", sample["digest"])
@@ -66,7 +60,7 @@ def test_a_picture_is_forgotten_by_its_name_and_a_shard_by_its_id(
 
 
 def test_an_erasure_that_a_process_delays_is_reported_by_the_exit_code(
-    deployment: Deployment, run_as: RunAs, json_as: JsonAs, tmp_path: Path
+    deployment: Deployment, run_as: RunAs, json_as: JsonAs
 ) -> None:
     source = deployment.add_source()
     hold_files_elsewhere(deployment, source)

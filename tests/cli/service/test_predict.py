@@ -1,4 +1,4 @@
-"""Who you are to a service, what you may use, and what it says about pictures."""
+"""The status of a service, predictions by it, and the sources and tasks that it lists."""
 
 from pathlib import Path
 
@@ -62,11 +62,11 @@ def test_one_request_carries_no_more_than_a_service_takes(
 ) -> None:
     monkeypatch.setattr("alacarte.cli.model.predict.BATCH_BYTES", images[0].stat().st_size)
     sizes: list[int] = []
-    ask_many = Client.predict_many
+    predict_many = Client.predict_many
 
     def counted(client: Client, pictures: list[Path], **arguments: object) -> object:
         sizes.append(len(pictures))
-        return ask_many(client, pictures, **arguments)  # type: ignore[arg-type]  # as it was arguments
+        return predict_many(client, pictures, **arguments)  # type: ignore[arg-type]  # as given
 
     monkeypatch.setattr(Client, "predict_many", counted)
 
@@ -89,7 +89,7 @@ def test_explanations_name_the_sources(
     [answer] = json_as("owner", *arguments)["answers"]
 
     assert name in ended.out
-    assert [arguments["weight"] for arguments in answer["explain"]] == [1.0]
+    assert [part["weight"] for part in answer["explain"]] == [1.0]
     assert answer["composition"] == "vote"
 
 

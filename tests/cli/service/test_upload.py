@@ -4,8 +4,6 @@ import threading
 import zipfile
 from pathlib import Path
 
-import pytest
-
 from registry.training.publish import PublishedMetadata, publish
 from registry.training.queue import lease_shard
 from tests.cli.fixtures import draw
@@ -14,13 +12,13 @@ from tests.service.deployment import TASK, Deployment, archive, backbone, pictur
 
 
 def train_when_it_comes(deployment: Deployment, has_ended: threading.Event) -> None:
-    """Publishes a prompt for every shard that becomes work."""
+    """Publish a prompt for every shard until the test has ended."""
     while not has_ended.wait(0.02):
         with lease_shard(deployment.registry, "test") as work:
             if work is not None:
                 labels = tuple(sorted({sample.label for sample in work[0].samples}))
-                facts = PublishedMetadata(identity=backbone().identity, labels=labels, samples=1, extra={})
-                publish(deployment.registry, work[0], prompt_bytes(5, labels), facts)
+                metadata = PublishedMetadata(identity=backbone().identity, labels=labels, samples=1, extra={})
+                publish(deployment.registry, work[0], prompt_bytes(5, labels), metadata)
 
 
 def test_a_folder_is_uploaded_and_its_training_followed(
@@ -80,19 +78,10 @@ def test_an_upload_for_somebody_else_is_an_admins(
     deployment: Deployment, run_as: RunAs, json_as: JsonAs, tmp_path: Path
 ) -> None:
     folder = draw(tmp_path / "p", each=2)
+    command = ("source", "add", deployment.new_name(), folder, "--task", TASK, "--owner")
 
-    refused = run_as(
-        "owner",
-        "source",
-        "add",
-        deployment.new_name(),
-        folder,
-        "--task",
-        TASK,
-        "--owner",
-        str(deployment.users["admin"]),
-    )
-    made = json_as("admin", "source", "add", deployment.new_name(), folder, "--task", TASK, "--owner", "owner")
+    refused = run_as("owner", *command, str(deployment.users["admin"]))
+    made = json_as("admin", *command, "owner")
 
     assert "only admins" in refused.error
     assert json_as("admin", "source", "show", made["source_id"])["owner_id"] == str(deployment.users["owner"])
@@ -114,18 +103,15 @@ def test_prompts_are_pushed_to_a_source_that_is_created_for_them(
     assert [shard["id"] for shard in shards] == [one["shard_id"] for one in sent]
 
 
-@pytest.mark.parametrize("what", ["garbage", "nothing"])
-def test_an_invalid_prompt_is_reported_with_its_file(
-    what: str, deployment: Deployment, run_as: RunAs, tmp_path: Path
+def test_an_invalid_or_missing_prompt_is_reported_with_its_file(
+    deployment: Deployment, run_as: RunAs, tmp_path: Path
 ) -> None:
-    file = tmp_path / "bad.safetensors"
-    if what == "garbage":
-        file.write_bytes(b"no prompt at all")
+    (tmp_path / "garbage.safetensors").write_bytes(b"no prompt at all")
 
-    ended = run_as("owner", "source", "push", str(deployment.source), file)
+    for file in (tmp_path / "garbage.safetensors", tmp_path / "missing.safetensors"):
+        ended = run_as("owner", "source", "push", str(deployment.source), file)
 
-    assert ended.code == 1
-    assert str(file) in ended.error
+        assert (ended.code, str(file) in ended.error) == (1, True)
 
 
 def test_a_right_is_granted_listed_and_revoked(deployment: Deployment, run_as: RunAs, json_as: JsonAs) -> None:
@@ -143,21 +129,13 @@ def test_a_right_is_granted_listed_and_revoked(deployment: Deployment, run_as: R
     assert "no grants" in run_as("stranger", "grant", "list").out
 
 
-def test_a_folder_with_a_link_is_refused_before_anything_is_sent(
-    deployment: Deployment, run_as: RunAs, tmp_path: Path
-) -> None:
-    folder = draw(tmp_path / "p", each=2)
+def test_pictures_that_cannot_be_sent_are_reported(deployment: Deployment, run_as: RunAs, tmp_path: Path) -> None:
+    folder = draw(tmp_path / "link", each=2)
     (folder / "cat" / "passwords.png").symlink_to("/etc/passwd")
+    zipfile.ZipFile(tmp_path / "empty.zip", "w").close()
+    messages = {"link": "is a link", "empty.zip": "", "gone.zip": "gone.zip: No such file or directory"}
 
-    ended = run_as("owner", "source", "add", deployment.new_name(), folder, "--task", TASK)
+    for name, message in messages.items():
+        ended = run_as("owner", "source", "add", deployment.new_name(), tmp_path / name, "--task", TASK)
 
-    assert (ended.code, "is a link" in ended.error) == (1, True)
-
-
-def test_an_invalid_archive_is_reported(deployment: Deployment, run_as: RunAs, tmp_path: Path) -> None:
-    empty = tmp_path / "empty.zip"
-    zipfile.ZipFile(empty, "w").close()
-
-    assert run_as("owner", "source", "add", deployment.new_name(), empty, "--task", TASK).code == 1
-    missing = run_as("owner", "source", "add", deployment.new_name(), tmp_path / "gone.zip", "--task", TASK)
-    assert missing.error.endswith("gone.zip: No such file or directory")
+        assert (ended.code, message in ended.error) == (1, True)

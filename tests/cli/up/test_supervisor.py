@@ -69,8 +69,7 @@ def test_a_service_that_cannot_start_ends_the_worker_and_its_last_lines_are_show
         with pytest.raises(CommandError, match=r"the service did not start, see .*: the last line of the log"):
             supervisor.run(monitor)
 
-    assert worker.pid is not None
-    assert not is_alive(worker.pid)
+    assert has_ended(worker)
 
 
 def test_a_worker_that_ends_by_itself_is_restarted(
@@ -102,8 +101,7 @@ def test_an_error_beside_the_service_ends_everything(tmp_path: Path) -> None:
 
     with pytest.raises(CommandError, match="no disk"):
         supervisor.run(monitor)
-    assert worker.pid is not None
-    assert not is_alive(worker.pid)
+    assert has_ended(worker)
 
 
 def test_a_worker_that_ignores_sigterm_is_killed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -116,8 +114,7 @@ def test_a_worker_that_ignores_sigterm_is_killed(tmp_path: Path, monkeypatch: py
     worker.terminate()
     worker.wait(0.1)
 
-    assert worker.pid is not None
-    assert not is_alive(worker.pid)
+    assert has_ended(worker)
 
 
 @sqlite_only
@@ -128,6 +125,10 @@ def test_a_worker_ends_when_its_parent_is_gone(registry: Registry, environment: 
         worker.stdin.close()  # as the kernel does for a parent that was killed
 
         assert worker.wait(TIMEOUT_SECONDS) in (0, -signal.SIGTERM, 128 + signal.SIGTERM)
+
+
+def has_ended(worker: WorkerProcess) -> bool:
+    return worker.pid is not None and not is_alive(worker.pid)
 
 
 def is_alive(pid: int) -> bool:
@@ -147,16 +148,13 @@ def test_a_host_that_is_not_this_machine_is_not_blamed_on_the_port(host: str) ->
 
 
 @sqlite_only
-def test_the_first_admin_is_created_once(registry: Registry) -> None:
-    assert create_first_admin(registry) is not None
-    assert create_first_admin(registry) is None
+@pytest.mark.parametrize("has_admin", [False, True])
+def test_the_first_admin_is_created_once(has_admin: bool, registry: Registry) -> None:
+    if has_admin:
+        with registry.database.write_transaction() as session:
+            create_user(session, OPERATOR, "root", "admin")
 
-
-@sqlite_only
-def test_an_existing_admin_is_the_first(registry: Registry) -> None:
-    with registry.database.write_transaction() as session:
-        create_user(session, OPERATOR, "root", "admin")
-
+    assert (create_first_admin(registry) is None) == has_admin
     assert create_first_admin(registry) is None
 
 
