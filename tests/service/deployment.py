@@ -47,7 +47,6 @@ def backbone() -> Backbone:
 
 @cache
 def prompt_bytes(seed: int = 0, labels: tuple[str, ...] = LABELS) -> bytes:
-    """Return an untrained prompt."""
     return prompt_to_bytes(small_prompt(backbone(), seed=seed, labels=labels))
 
 
@@ -98,13 +97,21 @@ class Deployment:
         return self.client.request(method, self.url + path, headers=headers, **options)
 
     def new_name(self, kind: str = "thing") -> str:
-        """Return an unused name."""
         return f"{kind} {next(_numbers)}"
 
     def predict(self, who: str = "user", image: bytes | None = None, **fields: Any) -> httpx.Response:
-        """Request the prediction of one picture."""
         files = {"image": picture() if image is None else image}
         return self.request(who, "POST", "/predict", files=files, data={"task": TASK, **fields})
+
+    def issue_token(self, who: str = "user") -> tuple[str, str]:
+        """Return the id and the text of a new token."""
+        issued = self.request("admin", "POST", "/tokens", json={"user": str(self.users[who])}).json()
+        return issued["id"], issued["text"]
+
+    def metric(self, name: str) -> float:
+        """Return the value of a metric, which may have labels."""
+        metrics = self.request("admin", "GET", "/metrics").text
+        return float(metrics.partition(f"\n{name} ")[2].split()[0])
 
     def add_source(self, samples: int = 0, seeds: Sequence[int] = ()) -> UUID:
         """Add a source of the owner, with the grants; samples have rows and no objects, and each seed is a prompt."""

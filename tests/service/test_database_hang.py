@@ -32,15 +32,11 @@ def deployment(
     try:
         with run_deployment(settings) as deployment:
             deployment.client.timeout = CLIENT_SECONDS
-            assert predict(deployment) == 200
+            assert deployment.predict().status_code == 200
             yield deployment
             postgres_server.thaw()
     finally:
         postgres_server.thaw()
-
-
-def predict(deployment: Deployment) -> int:
-    return deployment.predict().status_code
 
 
 def test_every_request_is_answered_while_the_database_hangs_and_after_it(
@@ -52,10 +48,10 @@ def test_every_request_is_answered_while_the_database_hangs_and_after_it(
     answers = [deployment.request("user", "GET", "/tasks") for _ in range(4)]
     assert [answer.status_code for answer in answers] == [503] * 4
     assert all(int(answer.headers["retry-after"]) >= 1 for answer in answers)
-    assert predict(deployment) == 503
+    assert deployment.predict().status_code == 503
 
     postgres_server.thaw()
-    wait_until(lambda: predict(deployment) == 200)
+    wait_until(lambda: deployment.predict().status_code == 200)
 
 
 def test_a_database_that_hangs_under_a_prediction_ends_it(
@@ -67,8 +63,8 @@ def test_a_database_that_hangs_under_a_prediction_ends_it(
 
     monkeypatch.setattr(rights_recheck, "read_usable_prompts", freeze_and_read)
 
-    assert predict(deployment) == 503
+    assert deployment.predict().status_code == 503
 
     postgres_server.thaw()
     monkeypatch.setattr(rights_recheck, "read_usable_prompts", usable_prompts.read_usable_prompts)
-    wait_until(lambda: predict(deployment) == 200)
+    wait_until(lambda: deployment.predict().status_code == 200)

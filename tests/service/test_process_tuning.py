@@ -1,4 +1,4 @@
-"""Process tuning takes effect, and leaves what the operator has set."""
+"""Process tuning takes effect, and leaves what the operator has set and files for everything but connections."""
 
 import os
 import subprocess
@@ -35,10 +35,25 @@ print(resource.getrusage(resource.RUSAGE_SELF).ru_minflt - before)
 """
 
 
+PRINT_LIMITS = """
+import resource, sys
+resource.setrlimit(resource.RLIMIT_NOFILE, (int(sys.argv[1]), int(sys.argv[2])))
+from service.process_tuning import raise_file_limit
+from service.server import make_server
+from service.settings import ServiceSettings
+raise_file_limit(1000)
+server = make_server(None, ServiceSettings(max_connections=1000))
+print(resource.getrlimit(resource.RLIMIT_NOFILE)[0], server.config.http.keywords["limit"].max_connections)
+"""
+
+
+def run_python(code: str, *arguments: object, **environment: str) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-c", code, *map(str, arguments)]
+    return subprocess.run(command, cwd=ROOT, capture_output=True, text=True, env={**os.environ, **environment})
+
+
 def count_page_faults(allocation: str) -> int:
-    process = subprocess.run(
-        [sys.executable, "-c", COUNT_PAGE_FAULTS, allocation], cwd=ROOT, capture_output=True, text=True
-    )
+    process = run_python(COUNT_PAGE_FAULTS, allocation)
     return int(process.stdout or pytest.fail(process.stderr))
 
 
@@ -74,8 +89,7 @@ def exit_now(_): sys.exit(f"torch is {'torch' in sys.modules}")
 service.process_tuning.prepare_process = exit_now
 serve()
 """
-    env = {**os.environ, "ALACARTE_HOME": str(tmp_path), "ALACARTE_DATABASE": "", "ALACARTE_OBJECTS": ""}
-    process = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, env=env)
+    process = run_python(code, ALACARTE_HOME=str(tmp_path), ALACARTE_DATABASE="", ALACARTE_OBJECTS="")
 
     assert "torch is False" in process.stderr
 
@@ -86,3 +100,14 @@ def test_memory_that_was_freed_is_used_again_without_the_system() -> None:
 
     assert count_page_faults("default") > 4 * pages
     assert count_page_faults("retained") < pages
+
+
+@pytest.mark.parametrize(
+    ("soft", "hard", "files", "connections"),
+    [(2000, 2000, 2000, 1000), (600, 2000, 1512, 1000), (600, 1000, 1000, 488), (300, 300, 300, 16)],
+    ids=["enough", "enough after raising the limit", "fewer", "hardly any"],
+)
+def test_connections_leave_files_for_everything_else(soft: int, hard: int, files: int, connections: int) -> None:
+    process = run_python(PRINT_LIMITS, soft, hard)
+
+    assert process.stdout.split() == [str(files), str(connections)], process.stderr

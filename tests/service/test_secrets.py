@@ -27,7 +27,7 @@ from service.settings import ServiceSettings
 from tests.service.auth.issuer_fixture import LocalIssuer
 from tests.service.conftest import MakeDeployment
 from tests.service.deployment import GARBAGE, TASK, Deployment, archive, picture
-from tests.service.test_serve import port_of, process
+from tests.service.test_serve import run_service
 
 
 def requests_with(secret: str) -> Iterator[tuple[str, str, dict[str, Any]]]:
@@ -81,8 +81,8 @@ def test_a_secret_is_found_nowhere_afterwards(registry: Registry, environment: d
     }
     log = tmp_path / "log"
     responses: list[bytes] = []
-    with process(environment, log) as started:
-        url = f"http://127.0.0.1:{port_of(log, started)}"
+    with run_service(environment, log) as (process, port):
+        url = f"http://127.0.0.1:{port}"
         with httpx.Client(base_url=url, headers={"Authorization": f"Bearer {valid}"}, timeout=60) as client:
             for secret in secrets:
                 for method, path, options in requests_with(secret):
@@ -92,8 +92,8 @@ def test_a_secret_is_found_nowhere_afterwards(registry: Registry, environment: d
             metrics = client.get("/metrics")
             assert metrics.status_code == 200
             responses.append(metrics.content)
-        started.terminate()
-        started.wait()
+        process.terminate()
+        process.wait()
 
     assert b'"event": "request"' in log.read_bytes()
     assert b"jwks.fetch-failed" in log.read_bytes()
@@ -154,7 +154,6 @@ REQUESTS: dict[int, tuple[str | None, str, str, dict[str, Any]]] = {
 
 @pytest.fixture(scope="module")
 def small(make_deployment: MakeDeployment) -> Deployment:
-    """A deployment with small request bodies."""
     return make_deployment(max_body_bytes=4096)
 
 

@@ -40,29 +40,25 @@ maintenance.STOP_TIMEOUT_S = replica_sync.UNREGISTER_TIMEOUT_S = 1
 
 
 @contextmanager
-def process(
+def run_service(
     environment: dict[str, str], log: Path, command: Sequence[str] = COMMAND
-) -> Iterator[subprocess.Popen[bytes]]:
+) -> Iterator[tuple[subprocess.Popen[bytes], int]]:
+    """Run the command, and yield its process and its port as soon as it listens."""
     with log.open("wb") as file:
-        started = subprocess.Popen(command, cwd=ROOT, env=environment, stderr=file)
+        process = subprocess.Popen(command, cwd=ROOT, env=environment, stderr=file)
     try:
-        yield started
-    finally:
-        started.kill()
-        started.wait()
-
-
-def port_of(log: Path, started: subprocess.Popen[bytes]) -> int:
-    ports: list[int] = []
-
-    def is_listening() -> bool:
-        assert started.poll() is None, log.read_text()
+        wait_until(lambda: process.poll() is not None or "http://127.0.0.1:" in log.read_text())
         match = re.search(r"http://127\.0\.0\.1:(\d+)", log.read_text())
-        ports.extend([int(match[1])] if match else [])
-        return match is not None
+        assert match is not None, log.read_text()
+        yield process, int(match[1])
+    finally:
+        process.kill()
+        process.wait()
 
-    wait_until(is_listening)
-    return ports[0]
+
+def upload_head(token: str, size_bytes: int, *lines: str) -> bytes:
+    head = ["POST /sources?task=animals&name=late HTTP/1.1", "Host: x", f"Authorization: Bearer {token}", *lines]
+    return "\r\n".join([*head, "Content-Type: application/zip", f"Content-Length: {size_bytes}", "", ""]).encode()
 
 
 def add_admin_and_task(registry: Registry) -> str:
@@ -85,25 +81,20 @@ def test_running_requests_are_finished_before_a_shutdown(
     token = add_admin_and_task(registry)
     body = archive()
     log = tmp_path / "log"
-    with process(environment, log) as started:
-        port = port_of(log, started)
+    with run_service(environment, log) as (process, port):
         before = log.read_text()
         assert httpx.get(f"http://127.0.0.1:{port}/readyz").status_code == 200
         assert log.read_text() == before  # health checks are not logged
         with socket.create_connection(("127.0.0.1", port), timeout=30) as sock:
-            head = (
-                "POST /sources?task=animals&name=late HTTP/1.1\r\nHost: x\r\n"
-                f"Authorization: Bearer {token}\r\nContent-Type: application/zip\r\nContent-Length: {len(body)}\r\n\r\n"
-            )
-            sock.sendall(head.encode() + body[:100])
+            sock.sendall(upload_head(token, len(body)) + body[:100])
             wait_until(lambda: any(path.is_dir() for path in registry.scratch.folder.glob("*")))
-            os.kill(started.pid, signal.SIGINT)
+            os.kill(process.pid, signal.SIGINT)
             wait_until(lambda: is_refused(port))
             sock.sendall(body[100:])
             answer = sock.recv(4096)
 
         assert b" 202 " in answer.splitlines()[0]
-        assert started.wait(30) == 0
+        assert process.wait(30) == 0
 
     lines = log.read_text().splitlines()
     assert lines[-1] == "stopped"
@@ -116,20 +107,15 @@ def test_requests_that_outlast_the_drain_get_503(
 ) -> None:
     token = add_admin_and_task(registry)
     log = tmp_path / "log"
-    with process(environment | {"ALACARTE_DRAIN_S": "1", "ALACARTE_READ_TIMEOUT_S": "5"}, log) as started:
-        port = port_of(log, started)
+    with run_service(environment | {"ALACARTE_DRAIN_S": "1", "ALACARTE_READ_TIMEOUT_S": "5"}, log) as (process, port):
         with socket.create_connection(("127.0.0.1", port), timeout=30) as sock:
-            sock.sendall(
-                "POST /sources?task=animals&name=late HTTP/1.1\r\nHost: x\r\n"
-                f"Authorization: Bearer {token}\r\nContent-Type: application/zip\r\n"
-                "Expect: 100-continue\r\nContent-Length: 100\r\n\r\n".encode()
-            )
+            sock.sendall(upload_head(token, 100, "Expect: 100-continue"))
             assert b" 100 " in sock.recv(4096)  # the service waits for the body
-            os.kill(started.pid, signal.SIGINT)
+            os.kill(process.pid, signal.SIGINT)
             answer = sock.recv(4096)
 
         assert b" 503 " in answer.splitlines()[0]
-        assert started.wait(60) == 0
+        assert process.wait(60) == 0
 
     assert "Traceback" not in log.read_text()
 
@@ -140,13 +126,13 @@ def test_a_hanging_database_does_not_prevent_a_shutdown(tmp_path: Path) -> None:
     with serve_postgres() as server:
         upgrade_registry(RegistrySettings(home=tmp_path, database=server.url, objects=""))
         environment = os.environ | {"ALACARTE_HOME": str(tmp_path), "ALACARTE_DATABASE": server.url}
-        with process(environment | {"ALACARTE_OBJECTS": "", "ALACARTE_DRAIN_S": "1"}, log, command) as started:
-            port = port_of(log, started)
+        environment |= {"ALACARTE_OBJECTS": "", "ALACARTE_DRAIN_S": "1"}
+        with run_service(environment, log, command) as (process, port):
             wait_until(lambda: httpx.get(f"http://127.0.0.1:{port}/readyz").status_code == 200)
             server.freeze()
-            os.kill(started.pid, signal.SIGINT)
+            os.kill(process.pid, signal.SIGINT)
 
-            assert started.wait(60) == 0
+            assert process.wait(60) == 0
 
     assert "replica.unregister-failed" in log.read_text()
     assert "Traceback" not in log.read_text()

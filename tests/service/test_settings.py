@@ -26,26 +26,13 @@ def test_every_setting_is_documented() -> None:
 
 
 def test_every_setting_of_the_engine_can_be_set_and_has_one_default() -> None:
-    settings = ServiceSettings(
-        device="mps",
-        dtype="bfloat16",
-        weights="random",
-        max_backbones=3,
-        prompt_cache_bytes=1,
-        max_batch=1,
-        max_pairs=1,
-        max_waiting=1,
-        compute_threads=1,
-        decode_threads=1,
-        load_threads=1,
-        load_bytes=1,
-    )
+    limits = "prompt_cache_bytes max_batch max_pairs max_waiting compute_threads decode_threads load_threads load_bytes"
+    changed: dict[str, Any] = {"device": "mps", "dtype": "bfloat16", "weights": "random", "max_backbones": 3}
+    settings = ServiceSettings(**changed | dict.fromkeys(limits.split(), 1))
 
     assert engine_settings(ServiceSettings()) == EngineSettings()
-    defaults = asdict(EngineSettings())
-    assert {name for name, value in asdict(engine_settings(settings)).items() if value != defaults[name]} == set(
-        defaults
-    )
+    defaults, values = asdict(EngineSettings()), asdict(engine_settings(settings))
+    assert [name for name in defaults if values[name] == defaults[name]] == []
 
 
 @pytest.mark.parametrize(

@@ -29,7 +29,6 @@ def new_key(algorithm: str) -> PrivateKey:
 
 
 def jwk_of(key: PrivateKey, kid: str | None, **members: str) -> dict[str, Any]:
-    """Return the public key as a JWK."""
     if isinstance(key, rsa.RSAPrivateKey):
         jwk = RSAAlgorithm.to_jwk(key.public_key(), as_dict=True)
     elif isinstance(key, ec.EllipticCurvePrivateKey):
@@ -94,7 +93,6 @@ class LocalIssuer:
 
 @contextmanager
 def run_issuer() -> Iterator[LocalIssuer]:
-    """Run an issuer until the block ends."""
 
     class Handler(BaseHTTPRequestHandler):
         def do_GET(self) -> None:

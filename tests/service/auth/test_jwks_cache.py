@@ -1,11 +1,11 @@
 """The JWKS cache with a fake clock, the parsing of key sets, and their fetching."""
 
+import asyncio
 import json
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-import anyio
 import pytest
 from cryptography.hazmat.primitives.asymmetric import rsa
 from hypothesis import given
@@ -67,15 +67,7 @@ async def test_unknown_keys_trigger_a_fetch_once_per_interval() -> None:
 
 async def test_concurrent_requests_fetch_once() -> None:
     cache = CacheHarness("one")
-    results: list[bool] = []
-
-    async def find() -> None:
-        results.append(await cache.has("one"))
-
-    async with anyio.create_task_group() as group:
-        for _ in range(50):
-            group.start_soon(find)
-    assert results == [True] * 50
+    assert await asyncio.gather(*(cache.has("one") for _ in range(50))) == [True] * 50
     assert cache.fetches == 1
 
 

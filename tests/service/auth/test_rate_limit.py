@@ -39,20 +39,23 @@ def is_allowed(limiter: RateLimiter, name: str = "a") -> bool:
     return retry_after(limiter, name) is None
 
 
-def allowed_times(limiter: RateLimiter, clock: Clock, waits: Sequence[int], name: str = "a") -> list[float]:
-    """Return when requests were allowed."""
+def allowed_times(rate: float, burst: int, waits: Sequence[int], others: int = 0) -> list[float]:
+    """Return when requests of a token were allowed, each after so many requests of another token."""
+    clock = Clock()
+    limiter = RateLimiter(rate, burst, clock)
     times = []
     for wait in waits:
         clock.now += wait / 16
-        if is_allowed(limiter, name):
+        for _ in range(others):
+            is_allowed(limiter, "b")
+        if is_allowed(limiter):
             times.append(clock.now)
     return times
 
 
 @given(RATES, BURSTS, Waits)
 def test_no_interval_has_more_requests_than_burst_and_rate_allow(rate: float, burst: int, waits: list[int]) -> None:
-    clock = Clock()
-    times = allowed_times(RateLimiter(rate, burst, clock), clock, waits)
+    times = allowed_times(rate, burst, waits)
 
     for first in range(len(times)):
         for last in range(first, len(times)):
@@ -87,19 +90,7 @@ def test_a_request_is_allowed_after_the_announced_wait(rate: float, burst: int, 
 
 @given(RATES, BURSTS, Waits)
 def test_one_token_does_not_slow_another(rate: float, burst: int, waits: list[int]) -> None:
-    alone, beside = Clock(), Clock()
-    busy = RateLimiter(rate, burst, beside)
-
-    times = allowed_times(RateLimiter(rate, burst, alone), alone, waits)
-    times_beside = []
-    for wait in waits:
-        beside.now += wait / 16
-        for _ in range(3):
-            is_allowed(busy, "b")
-        if is_allowed(busy, "a"):
-            times_beside.append(beside.now)
-
-    assert times_beside == times
+    assert allowed_times(rate, burst, waits, others=3) == allowed_times(rate, burst, waits)
 
 
 @given(st.lists(st.tuples(st.integers(0, 40), st.integers(0, 8)), max_size=200), st.integers(1, 10))

@@ -76,13 +76,8 @@ def queries(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     return authenticated
 
 
-def new_token(deployment: Deployment) -> tuple[str, str]:
-    issued = deployment.request("admin", "POST", "/tokens", json={"user": str(deployment.users["user"])}).json()
-    return issued["id"], issued["text"]
-
-
 def test_repeated_predictions_authenticate_once_in_the_middleware(deployment: Deployment, queries: list[str]) -> None:
-    _, token = new_token(deployment)
+    _, token = deployment.issue_token()
     queries.clear()
 
     assert [deployment.predict(token).status_code for _ in range(3)] == [200] * 3
@@ -91,7 +86,7 @@ def test_repeated_predictions_authenticate_once_in_the_middleware(deployment: De
 
 
 def test_a_cached_token_gets_no_answer_once_it_is_revoked(deployment: Deployment, queries: list[str]) -> None:
-    number, token = new_token(deployment)
+    number, token = deployment.issue_token()
     assert deployment.predict(token).status_code == 200
     assert deployment.request("admin", "DELETE", f"/tokens/{number}").status_code == 204
     queries.clear()
@@ -103,7 +98,7 @@ def test_a_cached_token_gets_no_answer_once_it_is_revoked(deployment: Deployment
 
 
 def test_only_predictions_use_the_cache(deployment: Deployment, queries: list[str]) -> None:
-    _, token = new_token(deployment)
+    _, token = deployment.issue_token()
     assert deployment.predict(token).status_code == 200
     queries.clear()
 

@@ -15,18 +15,13 @@ from tests.service.engine.fixtures import slot_bytes
 SLOTS = 2
 
 
-def misses(deployment: Deployment) -> float:
-    metrics = deployment.request("admin", "GET", "/metrics").text
-    return float(metrics.partition("\nalacarte_prompt_cache_misses_total ")[2].split()[0])
-
-
 def stays_cached(deployment: Deployment, source: UUID, others: list[UUID]) -> bool:
     """Return whether the source's prompts are still cached after all others were loaded."""
     for one in (source, *others):
         assert deployment.predict("owner", sources=str(one)).status_code == 200
-    before = misses(deployment)
+    before = deployment.metric("alacarte_prompt_cache_misses_total")
     deployment.predict("owner", sources=str(source))
-    return misses(deployment) == before
+    return deployment.metric("alacarte_prompt_cache_misses_total") == before
 
 
 def test_the_prompts_of_a_pinned_release_are_evicted_last_until_it_is_removed(

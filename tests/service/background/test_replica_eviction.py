@@ -78,7 +78,6 @@ class ReplicaWithEngine:
 
 @pytest.fixture
 async def replica(registry: Registry, harness: EngineHarness) -> AsyncIterator[ReplicaWithEngine]:
-    """A registered replica with a running engine."""
     async with harness.engine() as engine:
         replica = ReplicaWithEngine(registry, harness, engine)
         await replica.sync.poll()

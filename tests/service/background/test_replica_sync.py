@@ -1,5 +1,6 @@
 """A replica reports an erasure's epoch only after it has evicted what was forgotten."""
 
+import asyncio
 from collections.abc import Callable
 from contextlib import AbstractContextManager
 from types import SimpleNamespace
@@ -73,13 +74,14 @@ def expire_leases(registry: Registry) -> None:
 
 
 @pytest.fixture
-def replica(registry: Registry) -> ReplicaHarness:
-    return ReplicaHarness(registry)
+async def replica(registry: Registry) -> ReplicaHarness:
+    replica = ReplicaHarness(registry)
+    await replica.sync.poll()
+    return replica
 
 
 async def test_forgotten_prompts_are_evicted_and_others_stay(replica: ReplicaHarness) -> None:
     gone, other = replica.new_prompt(), replica.new_prompt()
-    await replica.sync.poll()
     replica.engine.prompts = [gone, other]
     epoch = replica.forget(gone)
 
@@ -91,7 +93,6 @@ async def test_forgotten_prompts_are_evicted_and_others_stay(replica: ReplicaHar
 
 async def test_an_epoch_is_not_reported_before_earlier_predictions_have_ended(replica: ReplicaHarness) -> None:
     gone = replica.new_prompt()
-    await replica.sync.poll()
     with replica.in_flight.track():
         epoch = replica.forget(gone)
         await replica.sync.poll()
@@ -110,7 +111,6 @@ async def test_an_epoch_is_not_reported_before_earlier_predictions_have_ended(re
 
 async def test_a_later_prediction_delays_no_report(replica: ReplicaHarness) -> None:
     gone = replica.new_prompt()
-    await replica.sync.poll()
     epoch = replica.forget(gone)
     await replica.sync.poll()
     with replica.in_flight.track():
@@ -120,10 +120,8 @@ async def test_a_later_prediction_delays_no_report(replica: ReplicaHarness) -> N
 
 
 async def test_a_replica_whose_lease_expired_evicts_everything_and_registers_again(replica: ReplicaHarness) -> None:
-    prompt = replica.new_prompt()
-    await replica.sync.poll()
     (before,) = replica.rows()
-    replica.engine.prompts = [prompt]
+    replica.engine.prompts = [replica.new_prompt()]
     expire_leases(replica.registry)
     replica.forget(replica.new_prompt())  # so that there is an epoch to report
 
@@ -142,7 +140,6 @@ async def test_a_replica_does_not_register_again_while_predictions_are_in_progre
     replica: ReplicaHarness, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("service.background.replica_sync.RENEW_SECONDS", 0.0)
-    await replica.sync.poll()
     expire_leases(replica.registry)
     with replica.in_flight.track():
         await replica.sync.poll()
@@ -157,7 +154,6 @@ async def test_a_replica_does_not_register_again_while_predictions_are_in_progre
 async def test_a_replica_that_cannot_renew_its_lease_evicts_everything(
     replica: ReplicaHarness, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    await replica.sync.poll()
     replica.engine.prompts = [replica.new_prompt()]
 
     def unreachable(self: Database) -> object:
@@ -174,7 +170,8 @@ async def test_a_replica_that_cannot_renew_its_lease_evicts_everything(
     assert not replica.is_registered()
 
 
-async def test_a_poll_ends_before_the_lease_expires(replica: ReplicaHarness, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_poll_ends_before_the_lease_expires(registry: Registry, monkeypatch: pytest.MonkeyPatch) -> None:
+    replica = ReplicaHarness(registry)
     now, timeouts = 1000.0, []
     clock = SimpleNamespace(monotonic=lambda: now)
     fail_after = anyio.fail_after
@@ -196,7 +193,6 @@ async def test_a_poll_ends_before_the_lease_expires(replica: ReplicaHarness, mon
 
 
 async def test_a_replica_that_leaves_is_unregistered(replica: ReplicaHarness) -> None:
-    await replica.sync.poll()
     replica.engine.prompts = [replica.new_prompt()]
 
     await replica.sync.leave()
@@ -205,10 +201,10 @@ async def test_a_replica_that_leaves_is_unregistered(replica: ReplicaHarness) ->
     assert replica.rows() == []
 
 
-async def test_concurrent_polls_register_once(replica: ReplicaHarness) -> None:
-    async with anyio.create_task_group() as group:
-        for _ in range(5):
-            group.start_soon(replica.sync.poll)
+async def test_concurrent_polls_register_once(registry: Registry) -> None:
+    replica = ReplicaHarness(registry)
+
+    await asyncio.gather(*(replica.sync.poll() for _ in range(5)))
 
     assert len(replica.rows()) == 1
 

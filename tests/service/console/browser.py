@@ -44,11 +44,9 @@ class ConsoleTab:
         return self.page
 
     def row(self, source: UUID) -> Locator:
-        """Return the source's row in the list."""
         return self.page.locator(f'#source-list [data-source="{source}"]')
 
     def dialog(self) -> Locator:
-        """Return the topmost dialog."""
         return self.page.locator("dialog[open]").last
 
     def add_picture(self, number: int = 0, name: str = "cat.png") -> Locator:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import pytest
-from playwright.sync_api import Browser, BrowserContext
+from playwright.sync_api import Browser
 
 from tests.servers.chromium import launch_chromium
 from tests.service.console.browser import ConsoleTab
@@ -14,22 +14,14 @@ from tests.service.deployment import Deployment
 
 @pytest.fixture(scope="module")
 def browser() -> Iterator[Browser]:
-    """The system's Chromium."""
     with launch_chromium() as browser:
         yield browser
 
 
 @pytest.fixture
-def context(browser: Browser) -> Iterator[BrowserContext]:
-    """An empty browser profile."""
-    context = browser.new_context()
-    yield context
-    context.close()
-
-
-@pytest.fixture
-def tab(context: BrowserContext, deployment: Deployment) -> Iterator[ConsoleTab]:
-    """A tab; at the end there was no script error, no policy violation and no dialog opened by a script."""
-    tab = ConsoleTab(context, deployment)
-    yield tab
+def tab(browser: Browser, deployment: Deployment) -> Iterator[ConsoleTab]:
+    """A tab in an empty profile; at the end there was no script error, policy violation or dialog of a script."""
+    with browser.new_context() as context:
+        tab = ConsoleTab(context, deployment)
+        yield tab
     assert tab.errors == []

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from uuid import UUID
 
 import pytest
-from playwright.sync_api import FilePayload, Locator, expect
+from playwright.sync_api import FilePayload, expect
 
 from tests.service.console.browser import ConsoleTab
 from tests.service.deployment import Deployment, picture
@@ -32,10 +32,6 @@ def other(deployment: Deployment) -> Iterator[UUID]:
     deployment.request("admin", "DELETE", f"/sources/{source}")
 
 
-def best(item: Locator) -> str:
-    return item.locator(".labels .label").first.inner_text()
-
-
 @pytest.mark.parametrize(("kind", "target"), [("drop", "#drop"), ("paste", "body")])
 def test_a_dropped_or_pasted_picture_is_predicted(tab: ConsoleTab, kind: str, target: str) -> None:
     page = tab.sign_in("user")
@@ -45,7 +41,7 @@ def test_a_dropped_or_pasted_picture_is_predicted(tab: ConsoleTab, kind: str, ta
 
     item = page.locator("#pictures > li").first
     expect(item.locator(".labels")).to_be_visible()
-    assert best(item) == response["results"][0]["labels"][0]["label"]
+    assert item.locator(".labels .label").first.inner_text() == response["results"][0]["labels"][0]["label"]
     expect(item.get_by_role("img", name="The picture cat.png")).to_be_visible()
     expect(item.locator(".based-on")).to_contain_text("Based on 1 source")
 

@@ -43,10 +43,9 @@ def test_the_token_stays_in_the_tab_and_is_removed_at_sign_out(tab: ConsoleTab) 
 
 
 def test_a_revoked_token_signs_out(tab: ConsoleTab) -> None:
-    deployment = tab.deployment
-    issued = deployment.request("admin", "POST", "/tokens", json={"user": str(deployment.users["user"])}).json()
-    page = tab.sign_in(issued["text"])
-    deployment.request("admin", "DELETE", f"/tokens/{issued['id']}")
+    number, token = tab.deployment.issue_token()
+    page = tab.sign_in(token)
+    tab.deployment.request("admin", "DELETE", f"/tokens/{number}")
 
     tab.add_picture()
 

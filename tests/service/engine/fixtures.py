@@ -51,9 +51,10 @@ class PausePoint:
             self._arrivals.release()
             assert self._may_continue.wait(30), "a paused thread was not resumed"
 
-    async def wait_until_reached(self) -> None:
-        """Wait until a thread is paused here."""
-        assert await asyncio.to_thread(self._arrivals.acquire, timeout=30), "no thread came to the pause point"
+    async def wait_until_reached(self, threads: int = 1) -> None:
+        """Wait until so many threads have been paused here."""
+        for _ in range(threads):
+            assert await asyncio.to_thread(self._arrivals.acquire, timeout=30), "no thread came to the pause point"
 
 
 class EngineHarness:
@@ -81,23 +82,16 @@ class EngineHarness:
         self.poison: Tensor | None = None
         self.after_pass: Callable[[Tensor], None] = lambda _: None  # called with the images of each pass
         self.observed: list[BatchStats] = []
+        self.observe: Callable[[BatchStats], None] = self.observed.append
         self._embed = backbone.embed
 
-    def add(self, prompt: TrainedPrompt, source: int = 1, shard: int = 1) -> UsablePrompt:
+    def add(self, prompt: TrainedPrompt, source: int = 1) -> UsablePrompt:
         """Store a prompt. The same tensors added twice are two prompts."""
         data = prompt_to_bytes(prompt)
         number = UUID(int=10_000 + len(self.prompts))
-        usable = UsablePrompt(
-            id=number,
-            source_id=UUID(int=source),
-            shard_id=UUID(int=shard),
-            generation=1,
-            digest=prompt_digest(data),
-            size_bytes=len(data),
-        )
         self.prompts[str(number)] = prompt
-        self.objects[usable.id] = data
-        return usable
+        self.objects[number] = data
+        return UsablePrompt(number, UUID(int=source), UUID(int=1), 1, prompt_digest(data), len(data))
 
     def add_prompts(self, count: int) -> list[UsablePrompt]:
         """Store this many prompts, each of its own source."""
@@ -127,7 +121,7 @@ class EngineHarness:
     def new_engine(self, settings: EngineSettings | None = None) -> Engine:
         settings = settings or EngineSettings(decode_threads=1)
         settings = replace(settings, compute_threads=settings.compute_threads or 1)  # the same passes on every machine
-        return Engine(BackboneCache(settings, lambda *_: self.backbone), self.read, settings, self.observed.append)
+        return Engine(BackboneCache(settings, lambda *_: self.backbone), self.read, settings, self.observe)
 
     @asynccontextmanager
     async def engine(self, settings: EngineSettings | None = None) -> AsyncIterator[Engine]:
@@ -139,9 +133,9 @@ class EngineHarness:
                 self.resume_all()
                 raise
 
-    def slots_for(self, count: int, memory: int = 5) -> int:
+    def slots_for(self, count: int) -> int:
         """The cache size for exactly this many slots."""
-        return 2 * count * slot_bytes(self.backbone, memory)
+        return 2 * count * slot_bytes(self.backbone, memory=5)
 
     def expect(
         self,
@@ -178,7 +172,6 @@ class EngineHarness:
     def start(
         self, engine: Engine, pictures: Sequence[bytes], prompts: Sequence[UsablePrompt], **options: Any
     ) -> asyncio.Task[list[ImagePrediction]]:
-        """Start a prediction."""
         return asyncio.create_task(self.predict(engine, pictures, prompts, **options))
 
     async def start_paused(
@@ -201,7 +194,6 @@ def slot_bytes(backbone: Backbone, memory: int) -> int:
 
 
 def picture(seed: int) -> bytes:
-    """A small random picture."""
     side = 12
     stream = io.BytesIO()
     Image.frombytes("RGB", (side, side), random.Random(seed).randbytes(3 * side * side)).save(stream, "PNG")

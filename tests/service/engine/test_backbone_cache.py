@@ -1,13 +1,12 @@
 """Backbones are built at the first request, once, with the weights that the task needs."""
 
 import asyncio
-import dataclasses
+from dataclasses import replace
 
 import pytest
 
 from alacarte.prompting.backbone.vit import Backbone
 from alacarte.prompting.errors import WeightsUnavailable
-from registry.access.usable_prompts import TaskConfig
 from service.engine.backbone_cache import RETRY_SECONDS, BackboneCache, build
 from service.engine.errors import BackboneUnavailable, BackboneWeightsMismatch
 from service.engine.settings import EngineSettings
@@ -32,10 +31,6 @@ class Builder:
         return self.harness.backbone
 
 
-def with_backbone(harness: EngineHarness, name: str) -> TaskConfig:
-    return dataclasses.replace(harness.task, backbone=name)
-
-
 async def test_a_backbone_is_built_once_for_all_waiters(harness: EngineHarness) -> None:
     builder = Builder(harness)
     backbones = BackboneCache(EngineSettings(), builder)
@@ -55,7 +50,7 @@ async def test_the_least_recently_used_backbone_leaves(harness: EngineHarness) -
     backbones = BackboneCache(EngineSettings(max_backbones=2), builder)
 
     for name in ("a", "b", "a", "c", "a", "b"):
-        await backbones.get(with_backbone(harness, name))
+        await backbones.get(replace(harness.task, backbone=name))
 
     assert builder.built == ["a", "b", "c", "b"]
     assert len(backbones.in_memory) == 2
@@ -67,10 +62,10 @@ async def test_weights_other_than_the_tasks_are_refused_and_a_task_without_an_id
     backbones = BackboneCache(EngineSettings(), Builder(harness))
 
     with pytest.raises(BackboneWeightsMismatch, match="set ALACARTE_WEIGHTS to the same weights") as caught:
-        await backbones.get(dataclasses.replace(harness.task, identity="0" * 64))
+        await backbones.get(replace(harness.task, identity="0" * 64))
 
     assert caught.value.status == 503
-    assert await backbones.get(dataclasses.replace(harness.task, identity=None)) is harness.backbone
+    assert await backbones.get(replace(harness.task, identity=None)) is harness.backbone
 
 
 async def test_a_failed_build_is_retried_after_a_pause_only(
@@ -87,7 +82,7 @@ async def test_a_failed_build_is_retried_after_a_pause_only(
         assert 1 <= caught.value.retry_after <= RETRY_SECONDS
 
     assert len(builder.built) == 1
-    assert await backbones.get(with_backbone(harness, "another")) is harness.backbone
+    assert await backbones.get(replace(harness.task, backbone="another")) is harness.backbone
     monkeypatch.setattr("service.engine.backbone_cache.RETRY_SECONDS", 0.0)
     assert await backbones.get(harness.task) is harness.backbone
 

@@ -77,8 +77,7 @@ async def test_concurrent_batches_each_have_their_share_of_the_threads(
     harness.after_pass = lambda images: passes.append((len(images), torch.get_num_threads()))
     async with harness.engine(EngineSettings(decode_threads=1, compute_threads=6)) as engine:
         requests = await start_together(harness, engine, [(picture(n), prompts[n % 2 :]) for n in range(8)])
-        for _ in range(MAX_WORKERS):
-            await harness.forward_pause.wait_until_reached()  # all at once
+        await harness.forward_pause.wait_until_reached(MAX_WORKERS)  # all at once
         harness.forward_pause.resume()
         predictions = await asyncio.gather(*requests)
         await until(lambda: engine._device._queue._busy_workers == 0)
@@ -96,8 +95,7 @@ async def test_a_poisonous_picture_fails_alone(
     harness.poison = harness.image(picture(13))
     async with harness.engine(EngineSettings(decode_threads=1, compute_threads=workers)) as engine:
         requests = await start_together(harness, engine, [(picture(n), prompts[n % 3 :]) for n in (1, 13, 2, 3)])
-        for _ in range(workers):
-            await harness.forward_pause.wait_until_reached()
+        await harness.forward_pause.wait_until_reached(workers)
         harness.forward_pause.resume()
         predictions = await asyncio.gather(*requests, return_exceptions=True)
 
@@ -142,8 +140,7 @@ async def test_a_deferred_job_does_not_starve(harness: EngineHarness, prompts: l
     async with harness.engine(settings) as engine:
         # One worker starts with 0 and 1. In the other, 2 does not fit beside them; 3 shares their prompts.
         requests = await start_together(harness, engine, [(picture(n), other if n == 2 else many) for n in range(4)])
-        await harness.forward_pause.wait_until_reached()
-        await harness.forward_pause.wait_until_reached()
+        await harness.forward_pause.wait_until_reached(2)
         requests += [harness.start(engine, [picture(n)], many, user=BEN) for n in (4, 5)]
         await until(partial(has_ready, engine, 2))
         harness.forward_pause.resume()
@@ -211,8 +208,7 @@ async def test_when_a_worker_dies_the_others_finish_their_batch(
     harness.after_pass = end
     async with harness.engine(TWO) as engine:
         requests = await start_together(harness, engine, [(picture(n), prompts) for n in (13, 1)])
-        await harness.forward_pause.wait_until_reached()
-        await harness.forward_pause.wait_until_reached()
+        await harness.forward_pause.wait_until_reached(2)
         waiting = harness.start(engine, [picture(2)], prompts, user=BEN)
         await until(lambda: engine.stats().ready_pictures == 1)
         harness.forward_pause.resume()

@@ -2,6 +2,7 @@
 
 import asyncio
 from concurrent.futures import ThreadPoolExecutor
+from itertools import product
 from typing import Any, get_args
 from uuid import UUID
 
@@ -22,12 +23,7 @@ from tests.service.engine.fixtures import ANN, BEN, EngineHarness, assert_same, 
 
 pytestmark = pytest.mark.anyio
 
-COMPOSITIONS: list[tuple[Composition, Weighting]] = [
-    (composition, weighting)
-    for composition in get_args(Composition)
-    for weighting in get_args(Weighting)
-    if (composition, weighting) != ("vote", "prototypes")
-]
+COMPOSITIONS = [how for how in product(get_args(Composition), get_args(Weighting)) if how != ("vote", "prototypes")]
 LABELS = [("cat", "dog", "owl"), ("dog", "emu"), ("ant", "cat")]
 
 

@@ -11,12 +11,10 @@ from torch import Tensor
 from registry.access.usable_prompts import UsablePrompt
 from registry.errors import DomainError
 from registry.storage.store import StoreUnreachable
-from service.engine.backbone_cache import BackboneCache
 from service.engine.decode import decode_picture
 from service.engine.device import MAX_FAILURES
 from service.engine.engine import Engine
 from service.engine.errors import ComputationFailed, DeadlinePassed, Overloaded
-from service.engine.settings import EngineSettings
 from service.engine.stats import BatchStats
 from tests.service.engine.fixtures import BEN, EngineHarness, picture, until
 
@@ -47,8 +45,8 @@ async def test_a_failing_observer_fails_no_prediction(harness: EngineHarness, pr
     def observe(batch: BatchStats) -> None:
         raise RuntimeError("cannot count")
 
-    settings = EngineSettings(decode_threads=1)
-    async with Engine(BackboneCache(settings, lambda *_: harness.backbone), harness.read, settings, observe) as engine:
+    harness.observe = observe
+    async with harness.engine() as engine:
         await harness.check(engine, [picture(0)], prompts)
 
 

@@ -52,22 +52,15 @@ async def test_a_full_queue_refuses_at_once_with_a_retry_time(
     assert caught.value.retry_after >= 1
 
 
-async def test_a_request_past_its_deadline_is_not_started(harness: EngineHarness, prompts: list[UsablePrompt]) -> None:
-    async with harness.engine() as engine:
-        with pytest.raises(DeadlinePassed):
-            await harness.predict(engine, [picture(0)], prompts, seconds=0)
-
-    assert harness.pass_sizes == []
-
-
-async def test_a_request_that_expires_in_the_queue_is_not_computed(
-    harness: EngineHarness, prompts: list[UsablePrompt]
+@pytest.mark.parametrize("seconds", [0, 0.05], ids=["before it is started", "in the queue"])
+async def test_a_request_that_expires_is_not_computed(
+    harness: EngineHarness, prompts: list[UsablePrompt], seconds: float
 ) -> None:
     async with harness.engine() as engine:
         first = await harness.start_paused(engine, [picture(99)], prompts, user=UUID(int=9))
 
         with pytest.raises(DeadlinePassed):
-            await harness.predict(engine, [picture(0), picture(1)], prompts, seconds=0.05)
+            await harness.predict(engine, [picture(0), picture(1)], prompts, seconds=seconds)
 
         harness.forward_pause.resume()
         await first

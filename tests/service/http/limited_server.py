@@ -24,7 +24,7 @@ LARGE_BYTES = 16 * 2**20  # more than any system keeps for a client that does no
 class LimitedServer:
     """The server, its app, and the connections of the test."""
 
-    server: uvicorn.Server
+    server: uvicorn.Server = field(init=False)
     may_answer: threading.Event = field(default_factory=threading.Event)
     bodies: list[bytes] = field(default_factory=list)  # of all requests
     stack: ExitStack = field(default_factory=ExitStack)
@@ -38,7 +38,6 @@ class LimitedServer:
         return len(self.server.server_state.tasks)
 
     def connect(self, sent: bytes = b"") -> socket.socket:
-        """Open a connection and send these bytes."""
         port = self.server.servers[0].sockets[0].getsockname()[1]
         sock = self.stack.enter_context(socket.create_connection(("127.0.0.1", port), timeout=60))
         sock.sendall(sent)
@@ -52,7 +51,6 @@ class LimitedServer:
         return sock
 
     async def answer(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Serve one request."""
         body, is_complete = b"", False
         while not is_complete:
             message = await receive()
@@ -69,15 +67,9 @@ class LimitedServer:
 
 @contextmanager
 def run_limited_server(**settings: float) -> Iterator[LimitedServer]:
-    """Run the server in a thread, with these settings."""
-    limited: LimitedServer
-
-    async def app(scope: Scope, receive: Receive, send: Send) -> None:
-        await limited.answer(scope, receive, send)
-
-    server = make_server(app, ServiceSettings(port=0, drain_s=1, **settings))  # type: ignore[arg-type]
+    limited = LimitedServer()
+    limited.server = server = make_server(limited.answer, ServiceSettings(port=0, drain_s=1, **settings))  # type: ignore[arg-type]
     server.config.lifespan = "off"
-    limited = LimitedServer(server)
     thread = threading.Thread(target=server.run)
     thread.start()
     try:

@@ -28,7 +28,6 @@ StartServer = Callable[..., LimitedServer]
 
 @pytest.fixture
 def start_server() -> Iterator[StartServer]:
-    """Start servers with the given settings."""
     with ExitStack() as stack:
         yield lambda **settings: stack.enter_context(run_limited_server(**settings))
 

@@ -2,6 +2,7 @@
 
 import json
 import logging
+from types import ModuleType
 
 import pytest
 
@@ -10,6 +11,7 @@ from registry.errors import DatabaseUnreachable
 from service.background.readiness import Readiness
 from service.middleware import authentication
 from service.observability.logging import LOGGER, JsonLines, log
+from service.prediction import rights_recheck
 from tests.servers.processes import wait_until
 from tests.service.conftest import MakeDeployment
 from tests.service.deployment import GARBAGE, TASK, Deployment
@@ -113,13 +115,19 @@ def test_an_unexpected_error_is_logged_and_not_described(
     assert failed.exc_info is not None
 
 
-def test_an_unreachable_database_is_a_503(deployment: Deployment, monkeypatch: pytest.MonkeyPatch) -> None:
-    def unreachable(*_: object) -> None:
+@pytest.mark.parametrize(
+    ("module", "function", "path"),
+    [(authentication, "authenticate", "/tasks"), (rights_recheck, "read_usable_prompts", "/predict")],
+)
+def test_without_the_database_there_is_no_answer(
+    module: ModuleType, function: str, path: str, deployment: Deployment, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def unreachable(*_: object, **__: object) -> None:
         raise DatabaseUnreachable("the database does not answer: 10.1.2.3 refused")
 
-    monkeypatch.setattr(authentication, "authenticate", unreachable)
+    monkeypatch.setattr(module, function, unreachable)
 
-    answer = deployment.request("user", "GET", "/tasks")
+    answer = deployment.predict() if path == "/predict" else deployment.request("user", "GET", path)
 
     assert answer.status_code == 503
     assert int(answer.headers["retry-after"]) >= 1

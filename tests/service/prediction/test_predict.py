@@ -16,10 +16,7 @@ from alacarte.prompting.predict import ImagePrediction, Predictor
 from alacarte.prompting.prompt.artifact import prompt_from_bytes
 from registry.access.caller import OPERATOR
 from registry.access.grants import grant_right, revoke_right
-from registry.access.usable_prompts import UsablePromptSet
 from registry.erasure.request import forget_source
-from registry.errors import DatabaseUnreachable
-from service.prediction import rights_recheck
 from tests.service.deployment import LABELS, TASK, Deployment, backbone, picture, prompt_bytes
 from tests.service.prediction.fixtures import after_each_read
 
@@ -237,10 +234,10 @@ def test_a_source_that_is_withdrawn_in_flight_is_not_in_the_answer(
 def test_a_token_that_is_revoked_in_flight_gets_no_answer(
     deployment: Deployment, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    issued = deployment.request("admin", "POST", "/tokens", json={"user": str(deployment.users["user"])}).json()
-    after_each_read(monkeypatch, lambda: deployment.request("user", "DELETE", f"/tokens/{issued['id']}"))
+    number, token = deployment.issue_token()
+    after_each_read(monkeypatch, lambda: deployment.request("user", "DELETE", f"/tokens/{number}"))
 
-    refusal(deployment, 401, who=issued["text"])
+    refusal(deployment, 401, who=token)
 
 
 def test_rights_that_change_during_every_attempt_end_in_503(
@@ -253,19 +250,6 @@ def test_rights_that_change_during_every_attempt_end_in_503(
     )
 
     assert refusal(deployment, 503)["type"] == "urn:alacarte:problem:rights-changed"
-
-
-def test_without_the_database_there_is_no_prediction(deployment: Deployment, monkeypatch: pytest.MonkeyPatch) -> None:
-    def unreachable(*_: object, **__: object) -> UsablePromptSet:
-        raise DatabaseUnreachable("the database does not answer: 10.1.2.3 refused")
-
-    monkeypatch.setattr(rights_recheck, "read_usable_prompts", unreachable)
-
-    answer = deployment.predict()
-
-    assert answer.status_code == 503
-    assert int(answer.headers["retry-after"]) >= 1
-    assert "10.1.2.3" not in answer.text
 
 
 def test_a_new_grant_counts_at_once(deployment: Deployment) -> None:

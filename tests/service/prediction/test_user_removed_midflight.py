@@ -14,22 +14,16 @@ BODILESS = ("/cancel", "/resume", "/members/{user_id}")
 WITH_BODY = [case for case in CASES if case.route.startswith(("POST", "PUT")) and not case.route.endswith(BODILESS)]
 
 
-def add_temporary_admin(deployment: Deployment) -> httpx.Headers:
-    """Add an admin as the user `temporary`, and return the headers of their request."""
-    with deployment.registry.database.write_transaction() as session:
-        temporary = create_user(session, OPERATOR, deployment.new_name("admin"), "admin")
-        deployment.users["temporary"] = temporary.id
-        token = issue_token(session, OPERATOR, temporary.id).text
-    # The server sends 100 when the service reads the body: by then the token was authenticated.
-    return httpx.Headers({"Authorization": f"Bearer {token}", "Expect": "100-continue", "Connection": "close"})
-
-
 @pytest.mark.parametrize("case", WITH_BODY, ids=lambda case: case.route)
 def test_an_admin_who_is_removed_while_the_body_is_received_gets_401(case: Case, deployment: Deployment) -> None:
-    headers = add_temporary_admin(deployment)
+    with deployment.registry.database.write_transaction() as session:
+        admin = create_user(session, OPERATOR, deployment.new_name("admin"), "admin").id
+        token = issue_token(session, OPERATOR, admin).text
     path, options = case.prepare(deployment)
-    headers.update(options.get("headers"))
-    request = httpx.Request(case.route.partition(" ")[0], deployment.url + path, **{**options, "headers": headers})
+    # The server sends 100 when the service reads the body: by then the token was authenticated.
+    headers = {"Authorization": f"Bearer {token}", "Expect": "100-continue", "Connection": "close"}
+    options = {**options, "headers": headers | options.get("headers", {})}
+    request = httpx.Request(case.route.partition(" ")[0], deployment.url + path, **options)
     body = request.read()
     head = [f"{request.method} {request.url.raw_path.decode()} HTTP/1.1"]
     head += [f"{name}: {value}" for name, value in request.headers.items()]
@@ -37,7 +31,7 @@ def test_an_admin_who_is_removed_while_the_body_is_received_gets_401(case: Case,
         sock.sendall("\r\n".join([*head, "", ""]).encode())
         assert b" 100 " in sock.recv(4096)
         with deployment.registry.database.write_transaction() as session:
-            remove_user(session, OPERATOR, deployment.users["temporary"])
+            remove_user(session, OPERATOR, admin)
 
         sock.sendall(body)
         response = b"".join(iter(lambda: sock.recv(4096), b""))

@@ -15,27 +15,16 @@ def sources_used(deployment: Deployment) -> list[str]:
     return list(deployment.predict().json().get("sources", []))
 
 
-def metric(deployment: Deployment, name: str) -> float:
-    lines = deployment.request("admin", "GET", "/metrics").text.splitlines()
-    return float(next(line for line in lines if line.startswith(f"{name} ")).split()[1])
-
-
 def wait_until_complete(deployment: Deployment, who: str, path: str) -> Any:
-    erasure: dict[str, Any] = {}
-
-    def is_complete() -> bool:
-        erasure.update(deployment.request(who, "GET", path).json())
-        return bool(erasure["state"] == "complete")
-
-    wait_until(is_complete)
-    return erasure
+    wait_until(lambda: deployment.request(who, "GET", path).json()["state"] == "complete")
+    return deployment.request(who, "GET", path).json()
 
 
 def test_a_forgotten_source_is_gone_from_predictions_memory_and_stores(make_deployment: MakeDeployment) -> None:
     deployment = make_deployment()
     source = deployment.add_source(seeds=[5])
     assert sources_used(deployment) == sorted([str(deployment.source), str(source)])
-    assert metric(deployment, "alacarte_cached_prompts") == 2
+    assert deployment.metric("alacarte_cached_prompts") == 2
 
     answer = deployment.request("forgetter", "DELETE", f"/sources/{source}")
 
@@ -46,8 +35,8 @@ def test_a_forgotten_source_is_gone_from_predictions_memory_and_stores(make_depl
     assert erasure["receipt"]["source"] == str(source)
     verification = deployment.request("forgetter", "GET", f"/erasures/{erasure['id']}/verification").json()
     assert verification["holds"], verification
-    assert metric(deployment, "alacarte_cached_prompts") == 1
-    wait_until(lambda: metric(deployment, "alacarte_erasure_seconds_count") == 1)
+    assert deployment.metric("alacarte_cached_prompts") == 1
+    wait_until(lambda: deployment.metric("alacarte_erasure_seconds_count") == 1)
     assert deployment.request("owner", "GET", f"/sources/{source}").status_code == 404
     prompt = prompt_bytes(5)
     stored = deployment.registry.scratch.folder.parent / "objects"

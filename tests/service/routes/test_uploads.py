@@ -35,7 +35,6 @@ def problem(answer: httpx.Response, status: int) -> Any:
 
 
 def scratch_files(deployment: Deployment) -> list[Path]:
-    """Return everything in the scratch folder."""
     return [path for path in deployment.registry.scratch.folder.glob("*") if path.name != "scratch-id"]
 
 
@@ -235,7 +234,6 @@ class EndlessBody:
 
 @pytest.fixture(scope="module")
 def small(make_deployment: MakeDeployment) -> Deployment:
-    """A service with low limits."""
     return make_deployment(
         max_upload_bytes=MIB,
         max_body_bytes=MIB,
