@@ -295,7 +295,7 @@ def test_a_silent_client_times_out(path: str, kind: str, small: Deployment) -> N
     assert scratch_files(small) == []
 
 
-def test_uploads_above_the_limit_are_told_to_retry(small: Deployment) -> None:
+def test_uploads_above_the_limit_get_503_and_a_retry_time(small: Deployment) -> None:
     with partial_upload(small):
         answer = upload(small, archive(), name=small.new_name("source"))
 
