@@ -50,7 +50,7 @@ class LimitedServer:
         wait_until(lambda: self.connections > before)
         return sock
 
-    async def answer(self, scope: Scope, receive: Receive, send: Send) -> None:
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         body, is_complete = b"", False
         while not is_complete:
             message = await receive()
@@ -68,7 +68,7 @@ class LimitedServer:
 @contextmanager
 def run_limited_server(**settings: float) -> Iterator[LimitedServer]:
     limited = LimitedServer()
-    limited.server = server = make_server(limited.answer, ServiceSettings(port=0, drain_s=1, **settings))  # type: ignore[arg-type]
+    limited.server = server = make_server(limited, ServiceSettings(port=0, drain_s=1, **settings))  # type: ignore[arg-type]
     server.config.lifespan = "off"
     thread = threading.Thread(target=server.run)
     thread.start()
