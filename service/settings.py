@@ -150,11 +150,13 @@ class ServiceSettings(RegistrySettings):
 
 def parse_releases(names: str) -> tuple[tuple[str, str], ...]:
     """Parse TASK/RELEASE,TASK/RELEASE; ValueError for a name without a slash."""
-    pairs = [name.strip().partition("/") for name in names.split(",") if name.strip()]
-    for task, _, release in pairs:
+    pairs = []
+    for name in filter(None, map(str.strip, names.split(","))):
+        task, _, release = name.partition("/")
         if not task or not release:
-            raise ValueError(f"a release is written as TASK/RELEASE, not {task or release!r}")
-    return tuple((task, release) for task, _, release in pairs)
+            raise ValueError(f"a release is written as TASK/RELEASE, not {name!r}")
+        pairs.append((task, release))
+    return tuple(pairs)
 
 
 def read_service_settings(**given: object) -> ServiceSettings:

@@ -44,16 +44,16 @@ class ReadinessCheck:
         return await asyncio.shield(self._running)  # others wait for it too
 
     async def _run(self) -> bool:
+        is_passing = False
         try:
             with anyio.fail_after(CHECK_TIMEOUT_S):
                 await self._pool.run(self._check, abandon_on_cancel=True)
-            self._is_passing = True
+            is_passing = True
         except (DomainError, TimeoutError) as error:
             log(logging.WARNING, "readiness.failed", check=self.failure, reason=str(error) or type(error).__name__)
-            self._is_passing = False
         finally:
-            self._checked_at, self._running = time.monotonic(), None
-        return self._is_passing
+            self._is_passing, self._checked_at, self._running = is_passing, time.monotonic(), None
+        return is_passing
 
 
 class Readiness:

@@ -53,16 +53,16 @@ class UploadStream:
 
     def validate_parameters(self, model: type[M]) -> M:
         """Return the parameters as the model; RequestValidationError also for repeated ones."""
-        fields: dict[str, UploadParameter] = {}
-        for field in self.parameters:
-            if field.name in fields:
-                problem = {"loc": (field.location, field.name), "msg": "given more than once", "type": "repeated"}
-                raise RequestValidationError([problem])
-            fields[field.name] = field
+        given: dict[str, UploadParameter] = {}
+        for parameter in self.parameters:
+            if parameter.name in given:
+                loc = (parameter.location, parameter.name)
+                raise RequestValidationError([{"loc": loc, "msg": "given more than once", "type": "repeated"}])
+            given[parameter.name] = parameter
         try:
-            return model.model_validate({name: field.text for name, field in fields.items()})
+            return model.model_validate({name: parameter.text for name, parameter in given.items()})
         except ValidationError as error:
-            raise RequestValidationError([_locate(one, fields) for one in error.errors(include_url=False)]) from error
+            raise RequestValidationError([_locate(one, given) for one in error.errors(include_url=False)]) from error
 
 
 async def open_upload(request: Request, context: RequestContext) -> UploadStream:
@@ -129,10 +129,10 @@ async def _read_archive(parts: AsyncIterator[PartStart | bytes]) -> AsyncIterato
         yield event
 
 
-def _locate(problem: Any, fields: Mapping[str, UploadParameter]) -> dict[str, Any]:  # Any: pydantic's error details
+def _locate(problem: Any, given: Mapping[str, UploadParameter]) -> dict[str, Any]:  # Any: pydantic's error details
     """Return the problem with the parameter's location; a missing parameter is located in the query."""
-    field = fields.get(str(problem["loc"][0])) if problem["loc"] else None
-    return {**problem, "loc": ("query" if field is None else field.location, *problem["loc"])}
+    parameter = given.get(str(problem["loc"][0])) if problem["loc"] else None
+    return {**problem, "loc": ("query" if parameter is None else parameter.location, *problem["loc"])}
 
 
 def _invalid_form(reason: str) -> RequestValidationError:

@@ -122,5 +122,5 @@ def _check_media_type(scope: Scope, route: MatchedRoute) -> str:
 def _content_length(scope: Scope) -> int:
     text = Headers(scope=scope).get("content-length", "0")
     if not (text.isascii() and text.isdigit()):
-        raise MalformedBody("the content length is not a number")
+        raise MalformedBody(f"the content length {text[:20]!r} is not a number")
     return int(text[:20])

@@ -50,11 +50,11 @@ def decode_base64(texts: Sequence[str], max_pictures: int) -> tuple[bytes, ...]:
     """Return the pictures that are encoded in the texts."""
     check_picture_count(len(texts), max_pictures)
     pictures = []
-    for number, text in enumerate(texts):
+    for number, text in enumerate(texts, 1):
         try:
             pictures.append(b64decode(text, validate=True))
         except (binascii.Error, ValueError) as error:
-            raise Invalid(f"picture {number} is not valid base64") from error
+            raise Invalid(f"picture {number} of {len(texts)} is not valid base64") from error
     return tuple(pictures)
 
 
