@@ -7,7 +7,8 @@ import pytest
 
 from registry.errors import DatabaseUnreachable
 from registry.registry import Registry
-from service.background.readiness import Readiness
+from service.background.readiness import Readiness, ReadinessCheck
+from service.concurrency import ThreadPool
 from service.errors import NotReady
 from tests.service.engine.fixtures import until
 
@@ -53,6 +54,18 @@ async def test_a_device_that_does_not_compute_is_not_ready(harness: ReadinessHar
 
     with pytest.raises(NotReady, match="device"):
         await harness.readiness.require()
+
+
+async def test_a_check_that_raises_an_unexpected_error_has_failed() -> None:
+    divisors = iter([1, 0])
+    check = ReadinessCheck("x", ThreadPool(1), lambda: 1 / next(divisors), ttl_s=-1.0)
+    assert await check.is_passing()
+    with pytest.raises(ZeroDivisionError):
+        await check.is_passing()
+
+    check._ttl_s = 60.0
+
+    assert not await check.is_passing()
 
 
 async def test_concurrent_requests_share_one_check(harness: ReadinessHarness) -> None:
