@@ -30,16 +30,15 @@ def test_a_repeated_grant_returns_the_first(session: Session) -> None:
     assert session.scalar(select(func.count()).select_from(LogEntry)) == lines
 
 
-def test_a_revoked_right_is_gone(database: Database) -> None:
-    with database.write_transaction() as session:
-        user, source = make_user(session), make_source(session, make_task(session))
-        grant_right(session, OPERATOR, user.id, source.id, "use")
-        grant_right(session, OPERATOR, user.id, source.id, "forget")
-        revoke_right(session, OPERATOR, user.id, source.id, "use")
+def test_a_revoked_right_is_gone(session: Session) -> None:
+    user, source = make_user(session), make_source(session, make_task(session))
+    grant_right(session, OPERATOR, user.id, source.id, "use")
+    grant_right(session, OPERATOR, user.id, source.id, "forget")
+    revoke_right(session, OPERATOR, user.id, source.id, "use")
 
-        assert [given.right for given in list_grants(session, OPERATOR).items] == ["forget"]
-        with pytest.raises(NotFound):
-            revoke_right(session, OPERATOR, user.id, source.id, "use")
+    assert [given.right for given in list_grants(session, OPERATOR).items] == ["forget"]
+    with pytest.raises(NotFound):
+        revoke_right(session, OPERATOR, user.id, source.id, "use")
 
 
 # Whom the right to what lets hand out which rights; everybody else is refused, as one who sees the source or not.

@@ -130,13 +130,12 @@ def test_a_subject_may_be(subject: str) -> None:
     assert is_subject(subject)
 
 
-def test_the_log_names_who_bound_whom_and_no_subject(database: Database) -> None:
-    with database.write_transaction() as session:
-        admin, ana = make_user(session, role="admin"), make_user(session)
-        bind_subject(session, make_caller(admin), ana.id, ISSUER, "a name to hide")
-        bind_subject(session, make_caller(admin), ana.id, ISSUER, "a name to hide")
-        unbind_subject(session, make_caller(admin), ana.id)
-        lines = session.scalars(select(LogEntry).order_by(LogEntry.number)).all()
+def test_the_log_names_who_bound_whom_and_no_subject(session: Session) -> None:
+    admin, ana = make_user(session, role="admin"), make_user(session)
+    bind_subject(session, make_caller(admin), ana.id, ISSUER, "a name to hide")
+    bind_subject(session, make_caller(admin), ana.id, ISSUER, "a name to hide")
+    unbind_subject(session, make_caller(admin), ana.id)
+    lines = session.scalars(select(LogEntry).order_by(LogEntry.number)).all()
 
     assert [(line.action, line.actor, line.subject) for line in lines] == [
         ("user.bound", admin.id, {"user": str(ana.id)}),

@@ -123,13 +123,12 @@ def test_the_text_of_a_token_is_not_stored(database: Database, caplog: pytest.Lo
         assert secret[:20] not in shown
 
 
-def test_no_two_tokens_are_alike_and_they_live_forever_or_up_to_a_century(database: Database) -> None:
-    with database.write_transaction() as session:
-        user = make_user(session)
-        issued = [issue_token(session, OPERATOR, user.id) for _ in range(20)]
-        century = issue_token(session, OPERATOR, user.id, lifetime=timedelta(days=36500))
+def test_no_two_tokens_are_alike_and_they_live_forever_or_up_to_a_century(session: Session) -> None:
+    user = make_user(session)
+    issued = [issue_token(session, OPERATOR, user.id) for _ in range(20)]
+    century = issue_token(session, OPERATOR, user.id, lifetime=timedelta(days=36500))
 
-        assert authenticate_in_session(session, parse_token(century.text)).role == "predictor"
+    assert authenticate_in_session(session, parse_token(century.text)).role == "predictor"
     assert len({each.text for each in issued}) == 20
     assert {each.token.expires_at for each in issued} == {None}
 

@@ -6,7 +6,6 @@ from sqlalchemy.orm import Session
 from registry.access.caller import OPERATOR, Caller
 from registry.catalog.source_status import read_source_status
 from registry.db.clock import seconds_from_now
-from registry.db.database import Database
 from registry.db.models.catalog import Shard, Source
 from registry.errors import NotFound
 from registry.ids import new_id
@@ -24,24 +23,23 @@ def leased(shard: Shard, seconds: float) -> None:
     shard.expires_at = seconds_from_now(seconds)
 
 
-def test_each_shard_has_its_state(database: Database) -> None:
-    with database.write_transaction() as session:
-        source, owner = make_owned(session)
-        waiting, training, late, failed, paused, trained, leaving = (
-            make_shard(session, source, samples=n) for n in range(1, 8)
-        )
-        remote = make_shard(session, source, is_remote=True)
-        leased(training, 60)
-        leased(late, -60)
-        failed.attempts, failed.error = 3, "out of memory"
-        failed.not_before = seconds_from_now(60)
-        paused.is_paused = True
-        leaving.erasure_id = new_id()
-        make_prompt(session, trained)
-        make_prompt(session, remote).labels = ["owl"]
-        session.flush()
+def test_each_shard_has_its_state(session: Session) -> None:
+    source, owner = make_owned(session)
+    waiting, training, late, failed, paused, trained, leaving = (
+        make_shard(session, source, samples=n) for n in range(1, 8)
+    )
+    remote = make_shard(session, source, is_remote=True)
+    leased(training, 60)
+    leased(late, -60)
+    failed.attempts, failed.error = 3, "out of memory"
+    failed.not_before = seconds_from_now(60)
+    paused.is_paused = True
+    leaving.erasure_id = new_id()
+    make_prompt(session, trained)
+    make_prompt(session, remote).labels = ["owl"]
+    session.flush()
 
-        state = read_source_status(session, owner, source.id)
+    state = read_source_status(session, owner, source.id)
 
     shown = [(s.id, s.number, s.samples, s.state, s.progress, s.worker, s.error) for s in state.shards]
     assert shown == [
@@ -61,15 +59,14 @@ def test_each_shard_has_its_state(database: Database) -> None:
 
 
 @sqlite_only
-def test_a_prompt_of_an_earlier_generation_does_not_count(database: Database) -> None:
-    with database.write_transaction() as session:
-        source, owner = make_owned(session)
-        shard = make_shard(session, source, samples=1)
-        make_prompt(session, shard)
-        shard.generation = 2
-        session.flush()
+def test_a_prompt_of_an_earlier_generation_does_not_count(session: Session) -> None:
+    source, owner = make_owned(session)
+    shard = make_shard(session, source, samples=1)
+    make_prompt(session, shard)
+    shard.generation = 2
+    session.flush()
 
-        state = read_source_status(session, owner, source.id)
+    state = read_source_status(session, owner, source.id)
 
     assert (state.shards[0].state, state.progress) == ("waiting", 0.0)
 
@@ -89,11 +86,10 @@ def test_the_right_to_use_shows_no_workers_and_errors(session: Session) -> None:
 
 
 @sqlite_only
-def test_an_empty_source_has_no_progress(database: Database) -> None:
-    with database.write_transaction() as session:
-        source, owner = make_owned(session)
+def test_an_empty_source_has_no_progress(session: Session) -> None:
+    source, owner = make_owned(session)
 
-        state = read_source_status(session, owner, source.id)
+    state = read_source_status(session, owner, source.id)
 
     assert (state.progress, state.samples, state.labels, state.shards) == (0.0, 0, (), ())
 

@@ -16,18 +16,21 @@ from registry.db.models.erasures import Erasure
 from registry.db.models.prompts import Prompt
 from registry.db.models.users import Grant
 from registry.db.models.write_claims import WriteClaim
+from registry.erasure.request import forget_source
 from registry.erasure.runner import finish_erasure
 from registry.erasure.verify import verify_receipt
 from registry.ingest.upload import IngestResult, upload_source
 from registry.registry import Registry
+from registry.storage.keys import sample_key
 from registry.training.publish import publish
 from registry.training.queue import lease_shard
 from tests.registry.crash.child import METADATA, PROMPT
 from tests.registry.crash.conftest import Kill, ListKeys, clean_up, expire_everything, write_archive
 
-UPLOAD_POINTS = [point for point in failpoints.FAILPOINTS if point.startswith("upload: ")]
-PUBLISH_POINTS = [point for point in failpoints.FAILPOINTS if point.startswith("publish: ")]
-ERASURE_POINTS = [point for point in failpoints.FAILPOINTS if point.startswith("erasure: ")]
+UPLOAD_POINTS, PUBLISH_POINTS, ERASURE_POINTS = (
+    [point for point in failpoints.FAILPOINTS if point.startswith(f"{action}: ")]
+    for action in ("upload", "publish", "erasure")
+)
 FindBytes = Callable[..., list[tuple[str, bytes]]]
 
 
@@ -50,8 +53,6 @@ def scratch_folders(registry: Registry) -> list[str]:
 
 def bodies_of(registry: Registry, source: UUID) -> set[bytes]:
     """Return every sample's bytes, read as training reads them."""
-    from registry.storage.keys import sample_key
-
     with registry.database.read_transaction() as session:
         samples = session.scalars(select(Sample).where(Sample.source_id == source)).all()
     return {registry.objects.read(sample_key(source, one.shard_id, one.digest), one.digest) for one in samples}
@@ -76,7 +77,8 @@ def test_a_killed_upload_is_there_as_a_whole_or_not_at_all(
     kill("upload", point, task_id, "lent", tmp_path / "pictures.zip")
 
     if point == "upload: committed":
-        source = _find_source_id(registry, task_id)
+        with registry.database.read_transaction() as session:
+            source = find_source(session, OPERATOR, task_id, "lent").id
         assert bodies_of(registry, source) == set(bodies.values())
         clean_up(registry)
         assert bodies_of(registry, source) == set(bodies.values())
@@ -104,10 +106,8 @@ def test_a_source_forgotten_after_a_killed_addition_leaves_no_byte(
 
     _forget_and_finish(registry, source)
 
-    assert stored_keys() == []
     assert search(*bodies.values(), b"secret-1", b"secret-2", *_digests(bodies)) == []
-    assert counts(registry) == dict.fromkeys(counts(registry), 0)
-    assert scratch_folders(registry) == []
+    assert stored_keys() == []
 
 
 @pytest.mark.parametrize("point", PUBLISH_POINTS)
@@ -138,10 +138,8 @@ def test_a_source_forgotten_after_its_worker_was_killed_leaves_no_byte(
 
     _forget_and_finish(registry, source)
 
-    assert stored_keys() == []
     assert search(*bodies.values(), PROMPT, b"secret-1", *_digests(bodies)) == []
-    assert counts(registry) == dict.fromkeys(counts(registry), 0)
-    assert scratch_folders(registry) == []
+    assert stored_keys() == []
 
 
 @pytest.mark.parametrize("scope", ["source", "shard", "sample"])
@@ -189,17 +187,12 @@ def test_a_killed_erasure_has_stopped_serving_and_completes_later(
             assert session.scalars(select(Prompt.generation).where(Prompt.shard_id == shard)).all() == [2]
 
 
-def _find_source_id(registry: Registry, task: UUID) -> UUID:
-    with registry.database.read_transaction() as session:
-        return find_source(session, OPERATOR, task, "lent").id
-
-
 def _forget_and_finish(registry: Registry, source: UUID) -> None:
-    from registry.erasure.request import forget_source
-
     erasure = forget_source(registry, OPERATOR, source)
     expire_everything(registry)
     assert finish_erasure(registry, erasure.id).completed_at is not None
+    assert counts(registry) == dict.fromkeys(counts(registry), 0)
+    assert scratch_folders(registry) == []
 
 
 def _first_shard_and_sample(registry: Registry, result: IngestResult) -> tuple[UUID, str]:

@@ -48,18 +48,14 @@ def test_an_interrupted_body_leaves_no_file(tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == []
 
 
-def test_an_existing_file_is_not_overwritten(tmp_path: Path) -> None:
+def test_an_existing_file_is_not_overwritten_and_a_missing_folder_is_reported_in_one_line(tmp_path: Path) -> None:
     path = tmp_path / "body"
     path.write_bytes(b"mine")
 
     with pytest.raises(ScratchUnavailable):
         receive_body([b"yours"], path, 100)
-
-    assert path.read_bytes() == b"mine"
-
-
-def test_a_missing_folder_is_an_error_of_one_line(tmp_path: Path) -> None:
     with pytest.raises(ScratchUnavailable, match="make room") as caught:
         receive_body([b"some"], tmp_path / "gone" / "body", 100)
 
+    assert path.read_bytes() == b"mine"
     assert "\n" not in str(caught.value)

@@ -8,7 +8,6 @@ from registry.db.database import Database
 from registry.db.models.catalog import Tombstone
 from registry.ids import new_id
 from registry.ingest.tombstones import find_tombstones, remove_tombstones, tombstone_hash
-from tests.registry.database_fixtures import sqlite_only
 from tests.registry.factories import make_source, make_task
 
 DIGESTS = [f"{number:064x}" for number in range(5)]
@@ -26,7 +25,7 @@ def test_the_same_picture_has_another_tombstone_in_another_source(keys: list[byt
     assert digest not in tombstone_hash(keys[0], digest)
 
 
-def test_only_tombstones_of_this_source_are_found(database: Database) -> None:
+def test_only_the_tombstones_of_this_source_are_found_and_removed(database: Database) -> None:
     erasure = new_id()
     with database.write_transaction() as session:
         task = make_task(session)
@@ -40,18 +39,8 @@ def test_only_tombstones_of_this_source_are_found(database: Database) -> None:
 
     assert set(found) == {DIGESTS[1], DIGESTS[3]}
     assert {tombstone.erasure_id for tombstone in found.values()} == {erasure}
-
-
-@sqlite_only
-def test_removing_one_tombstone_keeps_the_others(database: Database) -> None:
-    with database.write_transaction() as session:
-        source = make_source(session, make_task(session))
-        for digest in DIGESTS[:3]:
-            mark = tombstone_hash(source.key, digest)
-            session.add(Tombstone(source_id=source.id, hash=mark, erasure_id=new_id(), created_at=now()))
-
     with database.write_transaction() as session:
         remove_tombstones(session, source, [DIGESTS[1], DIGESTS[4]])
-
     with database.read_transaction() as session:
-        assert set(find_tombstones(session, source, DIGESTS)) == {DIGESTS[0], DIGESTS[2]}
+        assert set(find_tombstones(session, source, DIGESTS)) == {DIGESTS[3]}
+        assert set(find_tombstones(session, other, DIGESTS)) == {DIGESTS[0]}

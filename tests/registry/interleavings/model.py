@@ -5,7 +5,6 @@ import shutil
 import tempfile
 import zipfile
 from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from random import Random
@@ -162,12 +161,12 @@ class RandomWalk:
         except (NotFound, LeaseLost):  # its source was forgotten meanwhile
             assert upload.source is not None
             assert upload.source not in self.model
-            self.record("an upload lost its source")
+            self.history.append("an upload lost its source")
         except DatasetRejected:  # nothing of it is new, or some of it was forgotten
             assert upload.source is not None
             known = self.model.get(upload.source)
             assert known is None or upload.digests & known.forgotten or upload.digests <= known.samples
-            self.record("an upload was refused")
+            self.history.append("an upload was refused")
         else:
             if not upload.is_committed:
                 self._add_to_model(upload)
@@ -215,7 +214,7 @@ class RandomWalk:
             assert not self._is_current(publishing.lease)
             assert not publishing.is_committed
             assert not list(self.registry.objects.list_all(publishing.lease.prompt_key))
-            self.record("a publishing was refused")
+            self.history.append("a publishing was refused")
         else:
             if not publishing.is_committed:
                 self._mark_published(publishing.lease)
@@ -231,9 +230,12 @@ class RandomWalk:
         if (source := self._any_source()) is None:
             return
         user = self.rng.choice(USERS)
-        with self._expect_source(source), self.registry.database.write_transaction() as session:
-            grant_right(session, OPERATOR, self.users[user], source, "use")
-        if source in self.model:
+        try:
+            with self.registry.database.write_transaction() as session:
+                grant_right(session, OPERATOR, self.users[user], source, "use")
+        except NotFound:
+            assert source not in self.model
+        else:
             self.model[source].users.add(user)
 
     def revoke_use(self) -> None:
@@ -289,10 +291,6 @@ class RandomWalk:
         """Check the invariants."""
         self.check_usable_prompts()
         self.check_objects()
-
-    def record(self, event: str) -> None:
-        """Record a rare event."""
-        self.history.append(event)
 
     # Invariants
 
@@ -369,16 +367,6 @@ class RandomWalk:
         assert self._is_current(lease)
         self.model[lease.source_id].shards[lease.shard_id].is_trained = True
         self.leased.pop(lease.shard_id)
-
-    @contextmanager
-    def _expect_source(self, source: UUID) -> Iterator[None]:
-        """Expect NotFound from the block if and only if the model does not have the source."""
-        try:
-            yield
-        except NotFound:
-            assert source not in self.model
-        else:
-            assert source in self.model
 
 
 # The relative frequency of each step.

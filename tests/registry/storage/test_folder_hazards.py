@@ -3,6 +3,7 @@
 import errno
 import os
 from pathlib import Path
+from unittest.mock import Mock
 
 import pytest
 
@@ -91,10 +92,7 @@ def test_a_key_below_an_object_is_refused(folder_fixture: FolderFixture) -> None
 def test_a_full_disk_is_reported_and_leaves_nothing(
     folder_fixture: FolderFixture, monkeypatch: pytest.MonkeyPatch, number: int
 ) -> None:
-    def write(descriptor: int, piece: memoryview) -> int:
-        raise OSError(number, os.strerror(number))
-
-    monkeypatch.setattr(os, "write", write)
+    monkeypatch.setattr(os, "write", Mock(side_effect=OSError(number, os.strerror(number))))
     with pytest.raises(StoreUnreachable, match="no space left: make room") as caught:
         folder_fixture.store.put("a/b", b"1")
     assert caught.value.status == 503
@@ -111,11 +109,8 @@ def test_partial_writes_are_completed(folder_fixture: FolderFixture, monkeypatch
 def test_a_full_scratch_disk_is_reported_and_leaves_nothing(
     folder_fixture: FolderFixture, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    def write(descriptor: int, piece: memoryview) -> int:
-        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
-
     folder_fixture.store.put("a/b", b"1")
-    monkeypatch.setattr(os, "write", write)
+    monkeypatch.setattr(os, "write", Mock(side_effect=OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))))
     with pytest.raises(StoreUnreachable, match="No space left"):
         folder_fixture.store.download("a/b", digest(b"1"), tmp_path / "fetched")
     assert [path.name for path in tmp_path.iterdir()] == ["objects"]
