@@ -80,18 +80,18 @@ def verify(
     """Verify a receipt: its signature, and that what it states is still true in the live stores."""
     erasure_id = parse_id(receipt)
     if key is None and erasure_id is not None:
-        verdict = backend.verify_receipt(erasure_id)
+        verification = backend.verify_receipt(erasure_id)
     elif backend.url is None:
         public_key = None if key is None else key.read_bytes().decode(errors="replace")
-        verdict = backend.verify_receipt_document(_read_receipt(Path(receipt)), public_key)
+        verification = backend.verify_receipt_document(_read_receipt(Path(receipt)), public_key)
     else:
         raise CommandError("a service verifies receipts by the erasure's id: give the id, and leave out --key")
     if as_json:
-        print_json(verdict.model_dump())
+        print_json(verification.model_dump())
     else:
-        rows = [(check.name, format_value(check.ok), check.detail) for check in verdict.checks]
+        rows = [(check.name, format_value(check.ok), check.detail) for check in verification.checks]
         print_table(("check", "holds", "found"), rows)
-    if not verdict.holds:
+    if not verification.holds:
         raise typer.Exit(EXIT_FAILURE)
 
 

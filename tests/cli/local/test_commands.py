@@ -35,9 +35,8 @@ def test_a_source_from_upload_to_receipt(pictures: Path, tmp_path: Path) -> None
     run_json("user", "add", "bob")
     run_json("user", "add", "students", "--group")
     run_json("user", "join", "students", "bob")
-    admission = run_json("source", "add", "pets", pictures, "--task", "animals", "--owner", "ann", "--shards", "2")
-    assert admission["samples"] == 24
-    assert admission["skipped_files"] == []
+    upload = run_json("source", "add", "pets", pictures, "--task", "animals", "--owner", "ann", "--shards", "2")
+    assert (upload["samples"], upload["skipped_files"]) == (24, [])
     assert [shard["state"] for shard in run_json("source", "show", "pets")["shards"]] == ["waiting", "waiting"]
     train_all()
     assert run_json("source", "list")["sources"][0]["trained"] == 2
@@ -48,14 +47,11 @@ def test_a_source_from_upload_to_receipt(pictures: Path, tmp_path: Path) -> None
     assert token["token"].startswith(f"alc_{token['prefix']}_")
     assert token["token"] not in json.dumps(run_json("token", "list"))
 
-    again = run("source", "extend", "pets", pictures)
-    assert "nothing to add" in again.error
+    assert "nothing to add" in run("source", "extend", "pets", pictures).error
     sample = run_json("source", "samples", "pets")["samples"][0]
-    forgotten = run_json("source", "forget", "pets", "--sample", sample["digest"])
-    assert forgotten["state"] == "complete"
+    assert run_json("source", "forget", "pets", "--sample", sample["digest"])["state"] == "complete"
     assert {shard["state"] for shard in run_json("source", "show", "pets")["shards"]} == {"waiting", "trained"}
-    back = run("source", "extend", "pets", pictures, "--json")
-    assert "--readmit" in back.error
+    assert "--readmit" in run("source", "extend", "pets", pictures, "--json").error
     assert run_json("source", "extend", "pets", pictures, "--readmit")["samples"] == 1
 
     gone = run_json("source", "forget", "pets")
@@ -65,8 +61,7 @@ def test_a_source_from_upload_to_receipt(pictures: Path, tmp_path: Path) -> None
     assert (len(release["prompts"]), len(release["losses"])) == (0, 2)
     assert run_json("grant", "list")["grants"] == []
     run("erasure", "receipt", gone["id"], "--out", tmp_path / "receipt.json")
-    verdict = run_json("erasure", "verify", tmp_path / "receipt.json")
-    assert verdict["holds"] is True
+    assert run_json("erasure", "verify", tmp_path / "receipt.json")["holds"] is True
     assert run_json("task", "list")["tasks"][0]["id"] == task["id"]
     assert run_json("doctor") == {"findings": [], "repaired": []}
 
@@ -102,12 +97,11 @@ def test_the_doctor_finds_a_stray_object_and_repairs_it() -> None:
 
 def test_forgetting_that_a_process_delays_is_reported_by_the_exit_code(pictures: Path, tmp_path: Path) -> None:
     run_json("task", "add", "animals")
-    source = run_json("source", "add", "pets", pictures, "--task", "animals")["source_id"]
+    source = UUID(run_json("source", "add", "pets", pictures, "--task", "animals")["source_id"])
     registry = open_registry(load_registry_settings())
     with registry.database.write_transaction() as session:
-        write_claims.add_claim(
-            session, new_id(), "train", UUID(source), shard=new_id(), scratch_id=new_id(), seconds=3600
-        )
+        shard, scratch_id = new_id(), new_id()
+        write_claims.add_claim(session, new_id(), "train", source, shard=shard, scratch_id=scratch_id, seconds=3600)
     registry.database.close()
 
     ended = run("source", "forget", "pets", "--timeout", "0", "--json")

@@ -20,13 +20,13 @@ def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_the_report_is_a_page_and_a_document_with_the_same_findings(data: Path, tmp_path: Path) -> None:
     ended = run("eval", "--data", data, "--experiment", "vote", "--out", tmp_path / "report", "--json", *TINY)
 
-    kept = json.loads((tmp_path / "report" / "report.json").read_text())
+    document = json.loads((tmp_path / "report" / "report.json").read_text())
     page = (tmp_path / "report" / "report.html").read_text()
     assert ended.code == 0
-    assert ended.document == kept
-    assert [experiment["name"] for experiment in kept["experiments"]] == ["vote"]
-    assert kept["experiments"][0]["title"] in page
-    assert "augment" not in dict(kept["setup"])["recipe"]
+    assert ended.document == document
+    assert [experiment["name"] for experiment in document["experiments"]] == ["vote"]
+    assert document["experiments"][0]["title"] in page
+    assert "augment" not in dict(document["setup"])["recipe"]
     assert "one in 5 is held out" in ended.err
     assert str(tmp_path / "report" / "report.html") in ended.err
 

@@ -75,18 +75,18 @@ def test_many_pictures_are_answered_in_small_batches(
     pictures: Path, prompts: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     images = sorted(pictures.rglob("*.png"))
-    seen: list[int] = []
+    batch_sizes: list[int] = []
 
     class Spy(Predictor):
         def predict(self, images: Tensor, *arguments: Any) -> list[ImagePrediction]:  # Any: as of Predictor
-            seen.append(len(images))
+            batch_sizes.append(len(images))
             return super().predict(images, *arguments)
 
     monkeypatch.setattr("alacarte.prompting.predict.Predictor", Spy)
 
     ended = run("predict", *images, "--prompts", prompts, "--json", *RANDOM)
 
-    assert seen == [16, 8]
+    assert batch_sizes == [16, 8]
     assert [answer["image"] for answer in ended.document["answers"]] == [str(image) for image in images]
 
 

@@ -114,8 +114,8 @@ def test_three_tokens_are_shown_and_none_is_written_down(first: FirstStart) -> N
     tokens = set(re.findall(r"alc_\w{12}_[\w-]{43}", first.out))
 
     assert len(tokens) == 3
-    kept = b"".join(path.read_bytes() for path in first.home.rglob("*") if path.is_file())
-    assert not any(token.encode() in kept for token in tokens)
+    written = b"".join(path.read_bytes() for path in first.home.rglob("*") if path.is_file())
+    assert not any(token.encode() in written for token in tokens)
     assert not any(token in first.err for token in tokens)
 
 
@@ -195,7 +195,6 @@ def test_a_registry_with_work_of_its_own_gets_no_demo(registry: Registry, backbo
 def test_a_port_that_is_taken_is_reported_before_anything_is_created(tmp_path: Path) -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
-
         ended = run("up", "--home", tmp_path / "home", "--port", str(port))
 
     assert (ended.code, ended.out) == (1, "")
