@@ -58,7 +58,6 @@ def migrated_postgres_url(postgres_server: PostgresServer, postgres_template: st
 
 @pytest.fixture(params=["sqlite-folder", "postgres-s3"])
 def backend(request: pytest.FixtureRequest) -> str:
-    """The backend that the test runs on."""
     return str(request.param)
 
 
@@ -70,7 +69,6 @@ def database_url(backend: str, request: pytest.FixtureRequest) -> str:
 
 @pytest.fixture
 def database(database_url: str) -> Iterator[Database]:
-    """A migrated database without rows."""
     database = Database(database_url)
     yield database
     database.close()
@@ -85,14 +83,12 @@ def session(database: Database) -> Iterator[Session]:
 
 @pytest.fixture
 def objects(backend: str, request: pytest.FixtureRequest) -> ObjectStore:
-    """An empty object store."""
     store: ObjectStore = request.getfixturevalue("folder_store" if backend == "sqlite-folder" else "s3_store")
     return store
 
 
 @pytest.fixture
 def registry(database: Database, objects: ObjectStore, tmp_path: Path) -> Registry:
-    """An empty registry."""
     mark_store(database, objects)
     return Registry(database, objects, ScratchSpace(tmp_path / "scratch"), open_signer(tmp_path / "signing-key.pem"))
 

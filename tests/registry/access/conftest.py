@@ -35,7 +35,6 @@ def shared_postgres(postgres_server: PostgresServer, postgres_template: str) -> 
 
 @pytest.fixture
 def database(backend: str, request: pytest.FixtureRequest) -> Iterator[Database]:
-    """A migrated database without rows."""
     if backend == "postgres-s3":
         shared: Database = request.getfixturevalue("shared_postgres")
         yield shared

@@ -59,8 +59,10 @@ def test_each_shard_has_its_state(session: Session) -> None:
 
 
 @sqlite_only
-def test_a_prompt_of_an_earlier_generation_does_not_count(session: Session) -> None:
+def test_an_empty_source_and_a_prompt_of_an_earlier_generation_are_no_progress(session: Session) -> None:
     source, owner = make_owned(session)
+    empty = read_source_status(session, owner, source.id)
+    assert (empty.progress, empty.samples, empty.labels, empty.shards) == (0.0, 0, (), ())
     shard = make_shard(session, source, samples=1)
     make_prompt(session, shard)
     shard.generation = 2
@@ -83,15 +85,6 @@ def test_the_right_to_use_shows_no_workers_and_errors(session: Session) -> None:
     (shown,) = read_source_status(session, Caller(user.id, "predictor"), source.id).shards
 
     assert (shown.state, shown.worker, shown.error) == ("training", None, None)
-
-
-@sqlite_only
-def test_an_empty_source_has_no_progress(session: Session) -> None:
-    source, owner = make_owned(session)
-
-    state = read_source_status(session, owner, source.id)
-
-    assert (state.progress, state.samples, state.labels, state.shards) == (0.0, 0, (), ())
 
 
 @sqlite_only

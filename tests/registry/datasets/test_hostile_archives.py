@@ -107,11 +107,8 @@ def test_an_archive_inside_is_refused(builder: DatasetBuilder, pack: str, inner:
 
 
 @pytest.mark.parametrize("head", [b"7z\xbc\xaf\x27\x1c", b"Rar!\x1a\x07\x01", b"\x28\xb5\x2f\xfd", b"\x89PNG\0\0"])
-def test_an_unsupported_file_is_refused_by_name(builder: DatasetBuilder, head: bytes) -> None:
+def test_an_unsupported_or_missing_file_is_refused_by_name(builder: DatasetBuilder, head: bytes) -> None:
     assert "'x.zip' has an unsupported type" in builder.rejection(builder.file("x.zip", head + bytes(600)))
-
-
-def test_a_wrong_path_is_refused(builder: DatasetBuilder) -> None:
     assert "'nowhere' cannot be opened (No such file" in builder.rejection(builder.folder / "nowhere")
 
 

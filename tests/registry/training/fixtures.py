@@ -12,6 +12,7 @@ from registry.db.database import Database
 from registry.db.models.catalog import Shard, Source, Task
 from registry.db.models.prompts import Prompt
 from registry.db.models.write_claims import WriteClaim
+from registry.errors import DomainError, Forbidden, NotFound
 from registry.ids import new_id
 from registry.registry import Registry
 from registry.training.control import cancel_training
@@ -21,6 +22,9 @@ from registry.training.queue import lease_next_shard
 from tests.registry.factories import make_grant, make_shard, make_source, make_task, make_user
 
 METADATA = PublishedMetadata(identity="a" * 64, labels=("cat", "dog"), samples=2, extra={"settings": {"epochs": 3}})
+
+# Of those who do not manage a source, by their right to it.
+REFUSALS: dict[str | None, type[DomainError]] = {None: NotFound, "use": Forbidden, "forget": Forbidden}
 
 
 def add_task(database: Database, labels: list[str] | None = None) -> Task:

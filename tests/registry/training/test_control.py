@@ -11,13 +11,13 @@ from registry.access.caller import OPERATOR, Caller
 from registry.db.clock import seconds_from_now
 from registry.db.models.catalog import Shard
 from registry.db.models.log import LogEntry
-from registry.errors import DomainError, Forbidden, LeaseLost, NotFound
+from registry.errors import LeaseLost
 from registry.registry import Registry
 from registry.training.control import cancel_training, resume_training
 from registry.training.lease import renew_lease
 from registry.training.queue import lease_next_shard
 from tests.registry.factories import make_prompt, make_shard, make_source, make_task
-from tests.registry.training.fixtures import add_shard, add_source, lease_one, read_shard, user_with_right
+from tests.registry.training.fixtures import REFUSALS, add_shard, add_source, lease_one, read_shard, user_with_right
 
 
 def run(act: Callable[[Session, Caller, UUID], int], registry: Registry, shard: Shard) -> int:
@@ -81,8 +81,7 @@ def test_only_who_manages_a_source_may_stop_its_training(registry: Registry) -> 
     shard = add_shard(registry.database, source)
     acts = (cancel_training, resume_training)
 
-    refusals: dict[str | None, type[DomainError]] = {None: NotFound, "use": Forbidden, "forget": Forbidden}
-    for right, refusal in refusals.items():
+    for right, refusal in REFUSALS.items():
         caller = user_with_right(registry, source, right)
         for act in acts:
             with pytest.raises(refusal), registry.database.write_transaction() as session:

@@ -12,13 +12,19 @@ from registry.db.models.log import LogEntry
 from registry.db.models.prompts import Prompt
 from registry.db.models.users import Grant
 from registry.db.models.write_claims import WriteClaim
-from registry.errors import DomainError, Forbidden, Invalid, NotFound
+from registry.errors import Invalid, NotFound
 from registry.registry import Registry
 from registry.training.publish import TaskBackboneMismatch, publish, publish_remote
 from registry.training.queue import lease_next_shard
-from tests.registry.training.fixtures import METADATA, add_shard, add_source, lease_one, list_keys, user_with_right
-
-REFUSALS: dict[str | None, type[DomainError]] = {None: NotFound, "use": Forbidden, "forget": Forbidden}
+from tests.registry.training.fixtures import (
+    METADATA,
+    REFUSALS,
+    add_shard,
+    add_source,
+    lease_one,
+    list_keys,
+    user_with_right,
+)
 
 
 def assert_nothing_is_left(registry: Registry) -> None:
@@ -42,18 +48,6 @@ def test_each_remote_prompt_is_a_shard_that_nobody_trains(registry: Registry) ->
     ]
     assert [registry.objects.read(prompt.key, prompt.digest) for prompt in prompts] == [b"one", b"two"]
     assert lease_next_shard(registry, "ann") is None
-
-
-def test_a_remote_prompt_is_logged_with_its_sender(registry: Registry) -> None:
-    source = add_source(registry.database)
-    caller = user_with_right(registry, source, "manage")
-
-    prompt = publish_remote(registry, caller, source.id, b"numbers", METADATA)
-
-    with registry.database.read_transaction() as session:
-        [line] = session.scalars(select(LogEntry).where(LogEntry.action == "prompt.published"))
-    assert line.actor == caller.user_id
-    assert line.subject["prompt"] == str(prompt.id)
 
 
 def test_a_remote_prompt_must_have_the_backbone_of_its_task(registry: Registry) -> None:
@@ -106,14 +100,18 @@ def test_a_right_that_is_revoked_meanwhile_refuses_the_upload(
     assert_nothing_is_left(registry)
 
 
-def test_a_remote_prompt_that_is_sent_twice_is_published_once(registry: Registry) -> None:
+def test_a_remote_prompt_that_is_sent_twice_is_published_once_and_logged_with_its_sender(registry: Registry) -> None:
     source = add_source(registry.database)
-    first = publish_remote(registry, OPERATOR, source.id, b"numbers", METADATA)
+    caller = user_with_right(registry, source, "manage")
+    first = publish_remote(registry, caller, source.id, b"numbers", METADATA)
 
-    again = publish_remote(registry, OPERATOR, source.id, b"numbers", METADATA)
+    again = publish_remote(registry, caller, source.id, b"numbers", METADATA)
 
     assert again.id == first.id
     assert list_keys(registry) == [first.key]
     with registry.database.read_transaction() as session:
         assert len(session.scalars(select(Shard)).all()) == 1
         assert session.scalars(select(WriteClaim)).all() == []
+        [line] = session.scalars(select(LogEntry).where(LogEntry.action == "prompt.published"))
+    assert line.actor == caller.user_id
+    assert line.subject["prompt"] == str(first.id)
