@@ -114,13 +114,13 @@ def test_no_role_and_no_other_right_implies_use(database: Database, setup: Setup
 def test_sources_named_by_id_and_by_name_narrow_the_set(database: Database, setup: Setup) -> None:
     with database.write_transaction() as session:
         more = [make_source(session, setup.task, setup.user, name=f"s{number}") for number in range(5)]
-    wished = read_usable_prompts(
+    named = read_usable_prompts(
         database, parse_token(setup.token), sources=["mine", str(more[0].id), more[1].id, "s2", "s2"]
     )
 
-    assert wished.sources == (setup.mine.id, more[0].id, more[1].id, more[2].id)
+    assert named.sources == (setup.mine.id, more[0].id, more[1].id, more[2].id)
     assert read_usable_prompts(database, parse_token(setup.token), sources=[]).sources == ()
-    assert [prompt.source_id for prompt in wished.prompts] == [setup.mine.id] * 2
+    assert [prompt.source_id for prompt in named.prompts] == [setup.mine.id] * 2
 
 
 def test_a_named_source_that_is_not_usable_is_not_found_whether_it_exists_or_not(

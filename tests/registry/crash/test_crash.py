@@ -209,8 +209,8 @@ def _forgotten_bodies(
 ) -> list[bytes]:
     with registry.database.read_transaction() as session:
         of_shard = set(session.scalars(select(Sample.digest).where(Sample.shard_id == shard)))
-    kept = {"source": lambda _: True, "shard": of_shard.__contains__, "sample": sample.__eq__}[scope]
-    return [body for body in bodies.values() if kept(hashlib.sha256(body).hexdigest())]
+    is_forgotten = {"source": lambda _: True, "shard": of_shard.__contains__, "sample": sample.__eq__}[scope]
+    return [body for body in bodies.values() if is_forgotten(hashlib.sha256(body).hexdigest())]
 
 
 def _digests(bodies: dict[str, bytes]) -> list[bytes]:

@@ -96,11 +96,11 @@ def test_a_forgotten_source_is_gone_for_everyone_at_once(registry: Registry) -> 
 
 def test_a_forgotten_shard_leaves_its_source_to_serve(registry: Registry) -> None:
     seeded = seed_source(registry)
-    gone, kept = seeded.shards
+    gone, remaining = seeded.shards
 
     erasure = forget_shard(registry, seeded.owner, seeded.source, gone)
 
-    assert list_served_shards(registry, seeded) == [kept]
+    assert list_served_shards(registry, seeded) == [remaining]
     assert list_losses(registry, seeded) == {gone}
     assert erasure.prefixes == [shard_prefix(seeded.source, gone)]
     shard, source = read_shard(registry, gone), read_source(registry, seeded)
@@ -113,13 +113,13 @@ def test_a_forgotten_shard_leaves_its_source_to_serve(registry: Registry) -> Non
 
 def test_a_forgotten_sample_sends_its_shard_back_to_training_ahead_of_others(registry: Registry) -> None:
     seeded = seed_source(registry)
-    gone, kept = seeded.shards
+    gone, remaining = seeded.shards
     digest = seeded.first_sample
     lease_directly(registry, gone)
 
     erasure = forget_sample(registry, seeded.owner, seeded.source, digest)
 
-    assert list_served_shards(registry, seeded) == [kept]
+    assert list_served_shards(registry, seeded) == [remaining]
     assert erasure.prefixes == [sample_key(seeded.source, gone, digest), prompts_prefix(seeded.source, gone, 1)]
     shard, source = read_shard(registry, gone), read_source(registry, seeded)
     assert shard is not None

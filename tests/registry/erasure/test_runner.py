@@ -66,25 +66,25 @@ def test_nothing_is_left_and_nothing_else_is_touched(registry: Registry, scope: 
 
 def test_a_forgotten_shard_leaves_the_others_as_they_were(registry: Registry) -> None:
     seeded = seed_source(registry)
-    gone, kept = seeded.shards
-    before = list_shard_keys(registry, seeded, kept)
+    gone, remaining = seeded.shards
+    before = list_shard_keys(registry, seeded, remaining)
 
     finish_erasure(registry, forget_shard(registry, seeded.owner, seeded.source, gone).id)
 
     assert read_shard(registry, gone) is None
     assert list_shard_keys(registry, seeded, gone) == []
-    assert list_shard_keys(registry, seeded, kept) == before
-    assert list_served_shards(registry, seeded) == [kept]
+    assert list_shard_keys(registry, seeded, remaining) == before
+    assert list_served_shards(registry, seeded) == [remaining]
 
 
 def test_a_forgotten_sample_leaves_the_other_pictures_of_its_shard(registry: Registry) -> None:
     seeded = seed_source(registry, samples=3)
-    shard, (gone, *kept) = seeded.first_shard, seeded.shards[seeded.first_shard]
+    shard, (gone, *remaining) = seeded.first_shard, seeded.shards[seeded.first_shard]
 
     finish_erasure(registry, forget_sample(registry, seeded.owner, seeded.source, gone).id)
 
     assert list_shard_keys(registry, seeded, shard) == sorted(
-        sample_key(seeded.source, shard, digest) for digest in kept
+        sample_key(seeded.source, shard, digest) for digest in remaining
     )
     assert read_shard(registry, shard) is not None
 
