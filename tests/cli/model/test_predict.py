@@ -112,14 +112,18 @@ REFUSED: dict[str, tuple[tuple[str, ...], int, str]] = {
     "a pattern without match": (("{cat}", "--prompts", "{tmp}/*.safetensors"), 1, "{tmp}"),
     "a missing prompt": (("{cat}", "--prompts", "{tmp}/none.safetensors"), 1, "{tmp}/none.safetensors"),
     "a folder without prompts": (("{cat}", "--prompts", "{tmp}/"), 1, "{tmp}"),
-    "a pattern of folders": (("{cat}", "--prompts", "{tmp}/fold*"), 1, "no prompt file matches {tmp}/fold*"),
+    "a pattern of folders": (("{cat}", "--prompts", "{tmp}/fold*"), 1, "error: no prompt file matches {tmp}/fold*"),
     "another backbone": (("{cat}", *PROMPTS, "--backbone", "vit_tiny_patch16_384"), 1, "give again"),
     "an unreadable picture": (("{tmp}/torn.png", *PROMPTS, "--json"), 1, "error: {tmp}/torn.png cannot be read"),
     "a missing picture": (("{tmp}/gone.png", *PROMPTS), 1, "gone.png"),
     "a pattern that was not quoted": (("{cat}", "--prompts", "{first}", "{second}"), 2, "quote the pattern"),
     "weighted votes": (("{cat}", *PROMPTS, "--composition", "vote", "--weighting", "prototypes"), 2, "weighted"),
     "a device that cannot be read": (("{cat}", *PROMPTS, "--device", "meta"), 2, "'meta' cannot be used here"),
-    "a source beside files": (("{cat}", *PROMPTS, "--source", "pets"), 1, "error: --source is for a service: leave it"),
+    "a source beside files": (
+        ("{cat}", *PROMPTS, "--source", "pets"),
+        1,
+        "error: --source is for a service: leave it out, or leave out --prompts",
+    ),
     "neither files nor a service": (("{cat}",), 1, "give prompt files with --prompts, or a service with --url"),
 }
 

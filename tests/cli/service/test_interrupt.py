@@ -64,7 +64,7 @@ def test_waiting_for_training_is_interrupted_and_the_pictures_stay(deployment: D
 @pytest.mark.parametrize(
     ("size", "read", "message"),
     [
-        pytest.param(2**25, 100, "interrupted: nothing was stored", id="nothing is stored before all was sent"),
+        pytest.param(2**25, 100, "error: interrupted: nothing was stored", id="nothing is stored before all was sent"),
         pytest.param(1000, 1000, "`alacarte source list` shows whether it was stored", id="unknown after all was sent"),
     ],
 )
