@@ -13,11 +13,10 @@ TableRow = Mapping[str, float | int | str | None]
 
 
 def print_tables(tables: Mapping[str, Sequence[TableRow]], summary: Mapping[str, object], as_json: bool) -> None:
-    """Print the tables one below the other, and the summary last."""
+    """Print the tables one below the other, and the summary last. In JSON, the rows of a single table are `rows`."""
     if as_json:
-        print(
-            json.dumps({**summary, **{name.replace(" ", "_"): list(rows) for name, rows in tables.items()}}, indent=2)
-        )
+        keys = ["rows"] if len(tables) == 1 else [name.replace(" ", "_") for name in tables]
+        print(json.dumps({**summary, **dict(zip(keys, map(list, tables.values()), strict=True))}, indent=2))
         return
     console = Console()
     if not console.is_terminal:
