@@ -5,8 +5,8 @@ Nothing is cached. Both statements are built once for each shape of request; aft
 
 import functools
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any, Literal, NamedTuple, TypeVar
+from dataclasses import dataclass, fields
+from typing import Any, Literal, NamedTuple, Self, TypeVar
 from uuid import UUID
 
 from sqlalchemy import (
@@ -62,6 +62,12 @@ class TaskConfig:
     composition: Composition
     weighting: Weighting
     labels: tuple[str, ...] | None
+
+    @classmethod
+    def from_task(cls, task: Task) -> Self:
+        """Return the settings of a task's row."""
+        values = {field.name: getattr(task, field.name) for field in fields(cls)}
+        return cls(**values | {"labels": None if task.labels is None else tuple(task.labels)})
 
 
 class UsablePrompt(NamedTuple):  # a dataclass takes five times as long, and each request makes hundreds, twice

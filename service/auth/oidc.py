@@ -3,12 +3,13 @@
 import re
 from collections.abc import Collection
 from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 from typing import Any
 
 import jwt
 from jwt.exceptions import PyJWTError
 
+from alacarte.api.limits import MAX_TOKEN_LIFETIME
 from registry.access.oidc_subjects import OidcCredential, is_subject
 from registry.errors import Unauthenticated
 from service.auth.jwks import parse_key_set
@@ -18,7 +19,6 @@ from service.settings import ServiceSettings
 
 MAX_LENGTH = 8192
 MAX_KID_LENGTH = 200
-MAX_LIFETIME = timedelta(days=36500)
 TYPES = frozenset({"jwt", "at+jwt", "application/at+jwt"})  # others are not access tokens
 _JWT = re.compile(r"[A-Za-z0-9_-]+\.[A-Za-z0-9_-]+\.[A-Za-z0-9_-]+", re.ASCII)
 
@@ -99,4 +99,4 @@ def open_issuer(settings: ServiceSettings) -> OidcIssuer | None:
 
 def _latest_expiry() -> datetime:
     # Databases and clocks have a last date, which a JWT may exceed.
-    return datetime.now(UTC) + MAX_LIFETIME
+    return datetime.now(UTC) + MAX_TOKEN_LIFETIME

@@ -57,14 +57,5 @@ async def push_prompt(request: Request, context: Context, source_id: UUID) -> Pr
 
 def _managed_task(session: Session, caller: Caller, source_id: UUID) -> TaskConfig:
     """Return the task of the source; raise if the caller may not manage the source."""
-    task = find_task(session, require_right(session, caller, "manage", source_id).task_id)
-    return TaskConfig(
-        id=task.id,
-        name=task.name,
-        backbone=task.backbone,
-        size=task.size,
-        identity=task.identity,
-        composition=task.composition,  # type: ignore[arg-type]  # a constraint of the table keeps it
-        weighting=task.weighting,  # type: ignore[arg-type]
-        labels=None if task.labels is None else tuple(task.labels),
-    )
+    source = require_right(session, caller, "manage", source_id)
+    return TaskConfig.from_task(find_task(session, source.task_id))

@@ -6,7 +6,7 @@ from statistics import fmean
 
 from trainer.baselines.evaluate import EnsembleLogits
 from trainer.recipe import RECIPES, Recipe
-from trainer.schedule import HEAD_RATE, PROMPT_RATE, RATE_BATCH, peak_rate
+from trainer.schedule import HEAD_RATE, PROMPT_RATE, base_rate
 from trainer.study.experiments import class_incremental
 from trainer.study.experiments.class_incremental import split_into_episodes
 from trainer.study.experiments.experiment import Experiment, composed_accuracy, format_percent
@@ -51,17 +51,12 @@ def candidate_recipes(recipe: Recipe) -> dict[str, Recipe]:
     else:
         candidates["no augmentation"] = replace(recipe, augment="none", views=None)
     candidates["head-only"] = replace(recipe, variant="head-only")
-    faster = _base_rate(recipe) * HEAD_RATE / PROMPT_RATE
+    faster = base_rate(recipe) * HEAD_RATE / PROMPT_RATE
     candidates["head-only, the paper's faster rate"] = replace(recipe, variant="head-only", base_rate=faster)
     names: dict[Recipe, str] = {}
     for name, candidate in candidates.items():
-        names.setdefault(replace(candidate, base_rate=_base_rate(candidate)), name)
+        names.setdefault(replace(candidate, base_rate=base_rate(candidate)), name)
     return {name: candidates[name] for name in names.values()}
-
-
-def _base_rate(recipe: Recipe) -> float:
-    """The recipe's own rate, or the paper's for its variant."""
-    return peak_rate(recipe) * RATE_BATCH / recipe.batch
 
 
 def _hold_out_plan(plan: StudyPlan) -> StudyPlan:
