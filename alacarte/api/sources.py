@@ -61,6 +61,10 @@ class SkippedFileResponse(ResponseModel):
     reason: str
 
 
+def _take_first(files: list[SkippedFileResponse]) -> list[SkippedFileResponse]:
+    return files[:MAX_LISTED_SKIPPED]
+
+
 class UploadResponse(ResponseModel):
     """What an upload added; it is trained from now on."""
 
@@ -78,7 +82,9 @@ class UploadResponse(ResponseModel):
     samples: int
     size_bytes: int
     skipped: int = Field(description="How many files were left out.")
-    skipped_files: list[SkippedFileResponse] = Field(description=f"The first {MAX_LISTED_SKIPPED} of them, and why.")
+    skipped_files: Annotated[list[SkippedFileResponse], AfterValidator(_take_first)] = Field(
+        description=f"The first {MAX_LISTED_SKIPPED} of them, and why."
+    )
 
 
 class SourceResponse(ResponseModel):

@@ -51,7 +51,12 @@ class IngestResult:
     shards: tuple[UUID, ...]  # the new ones, in the order of their numbers
     samples: int
     size_bytes: int
-    skipped: tuple[SkippedFile, ...]  # sorted by name
+    skipped_files: tuple[SkippedFile, ...]  # sorted by name
+
+    @property
+    def skipped(self) -> int:
+        """Return how many files were left out."""
+        return len(self.skipped_files)
 
 
 @dataclass(frozen=True)

@@ -8,9 +8,7 @@ from fastapi import APIRouter, Request, Response
 from sqlalchemy.orm import Session
 
 from alacarte.api.sources import (
-    MAX_LISTED_SKIPPED,
     SamplesUploadRequest,
-    SkippedFileResponse,
     SourceCreate,
     SourceUploadRequest,
     UploadResponse,
@@ -107,7 +105,7 @@ async def add_samples(request: Request, response: Response, context: Context, so
             scratch=archive.parent,
         )
 
-    added = _to_response(await receive_upload(context, stream, ingest))
+    added = UploadResponse.model_validate(await receive_upload(context, stream, ingest))
     response.headers["Location"] = f"/sources/{source_id}"
     return added
 
@@ -136,7 +134,7 @@ async def _create_source(context: RequestContext, request: Request) -> UploadRes
             scratch=archive.parent,
         )
 
-    return _to_response(await receive_upload(context, stream, ingest))
+    return UploadResponse.model_validate(await receive_upload(context, stream, ingest))
 
 
 async def _create_empty_source(context: RequestContext, body: bytes) -> UploadResponse:
@@ -148,14 +146,3 @@ async def _create_empty_source(context: RequestContext, body: bytes) -> UploadRe
         return UploadResponse(source_id=source.id, shards=[], samples=0, size_bytes=0, skipped=0, skipped_files=[])
 
     return await context.write(work)
-
-
-def _to_response(result: IngestResult) -> UploadResponse:
-    return UploadResponse(
-        source_id=result.source_id,
-        shards=list(result.shards),
-        samples=result.samples,
-        size_bytes=result.size_bytes,
-        skipped=len(result.skipped),
-        skipped_files=[SkippedFileResponse.model_validate(file) for file in result.skipped[:MAX_LISTED_SKIPPED]],
-    )

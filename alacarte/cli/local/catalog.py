@@ -16,7 +16,6 @@ from alacarte.api.releases import (
 )
 from alacarte.api.sources import (
     SampleResponse,
-    SkippedFileResponse,
     SourceDetailResponse,
     SourceResponse,
     UploadResponse,
@@ -27,7 +26,7 @@ from registry.access.caller import OPERATOR
 from registry.catalog import releases, samples, sources, tasks
 from registry.catalog.source_status import read_source_status
 from registry.errors import Conflict, NotFound
-from registry.ingest.upload import IngestResult, add_samples, upload_source
+from registry.ingest.upload import add_samples, upload_source
 from registry.training.control import cancel_training, resume_training
 
 ProgressCallback = Callable[[int, int], None]  # pictures stored, pictures in total
@@ -158,7 +157,7 @@ class LocalCatalog(RegistryAccess):
             report=on_progress,
             **options,
         )
-        return _serialize_upload(result)
+        return UploadResponse.model_validate(result)
 
     def add_samples(
         self,
@@ -181,7 +180,7 @@ class LocalCatalog(RegistryAccess):
             report=on_progress,
             **options,
         )
-        return _serialize_upload(result)
+        return UploadResponse.model_validate(result)
 
     def wait_until_trained(
         self,
@@ -227,14 +226,3 @@ class LocalCatalog(RegistryAccess):
         if len(found) > 1:
             raise Conflict(f"several tasks have a release {release!r}: name the task with --task")
         return found[0]
-
-
-def _serialize_upload(result: IngestResult) -> UploadResponse:
-    return UploadResponse(
-        source_id=result.source_id,
-        shards=list(result.shards),
-        samples=result.samples,
-        size_bytes=result.size_bytes,
-        skipped=len(result.skipped),
-        skipped_files=[SkippedFileResponse.model_validate(skipped) for skipped in result.skipped],
-    )

@@ -42,7 +42,7 @@ def test_known_pictures_are_left_out_and_reported(uploader: Uploader, source_id:
     result = uploader.add(source_id, uploader.pictures(range(3, 7)))
 
     assert result.samples == 2
-    assert [(r.name, r.reason) for r in result.skipped] == [
+    assert [(r.name, r.reason) for r in result.skipped_files] == [
         ("cat/3.png", "is in the source already"),
         ("cat/4.png", "is in the source already"),
     ]
@@ -70,7 +70,7 @@ def test_a_known_picture_with_another_label_is_refused(uploader: Uploader, sourc
         uploader.add(source_id, path)
     result = uploader.add(source_id, path, unreadable="skip")
 
-    assert (result.samples, len(result.skipped)) == (1, 1)
+    assert (result.samples, len(result.skipped_files)) == (1, 1)
     assert {s.label for s in uploader.samples(source_id) if s.digest == uploader.digest(1)} == {"cat"}
 
 
@@ -91,7 +91,7 @@ def test_a_forgotten_picture_refuses_the_upload_or_is_skipped(uploader: Uploader
     result = uploader.add(source_id, uploader.pictures([20, 21]), unreadable="skip")
 
     assert result.samples == 1
-    (refusal,) = result.skipped
+    (refusal,) = result.skipped_files
     assert refusal.name == "cat/20.png"
     assert f"was forgotten on {datetime.now(UTC):%Y-}" in refusal.reason
     assert uploader.digest(20) not in {s.digest for s in uploader.samples(source_id)}

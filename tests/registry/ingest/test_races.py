@@ -67,7 +67,7 @@ def test_two_uploads_of_the_same_pictures_at_once_store_each_picture_once(upload
     assert isinstance(first, IngestResult)
     assert isinstance(second, IngestResult)
     assert first.samples + second.samples == 10
-    assert len(first.skipped) + len(second.skipped) == 3
+    assert len(first.skipped_files) + len(second.skipped_files) == 3
     assert len(uploader.samples(source_id)) == 13
     numbers = [shard.number for shard in uploader.shards(source_id)]
     assert numbers == list(range(len(numbers)))
@@ -123,7 +123,7 @@ def test_a_picture_that_is_forgotten_meanwhile_can_be_skipped(
     result = uploader.add(source_id, uploader.pictures([10, 11, 12]), unreadable="skip")
 
     assert result.samples == 2
-    assert [refusal.name for refusal in result.skipped] == ["cat/11.png"]
+    assert [refusal.name for refusal in result.skipped_files] == ["cat/11.png"]
     assert uploader.digest(11) not in {sample.digest for sample in uploader.samples(source_id)}
     uploader.assert_tidy()
 

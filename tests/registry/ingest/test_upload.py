@@ -38,7 +38,7 @@ def test_every_picture_has_its_row_and_its_object(uploader: Uploader) -> None:
     result = uploader.upload(path, shards=3)
 
     assert (result.samples, result.size_bytes) == (20, sum(map(len, bodies)))
-    assert result.skipped == ()
+    assert result.skipped_files == ()
     rows = {row.digest: row for row in uploader.samples(result.source_id)}
     for body, label in bodies.items():
         row = rows.pop(hashlib.sha256(body).hexdigest())
@@ -180,7 +180,7 @@ def test_a_broken_picture_refuses_the_whole_unless_it_may_be_skipped(uploader: U
     result = uploader.upload(path, unreadable="skip")
 
     assert result.samples == 1
-    assert [refusal.name for refusal in result.skipped] == ["cat/2.png"]
+    assert [refusal.name for refusal in result.skipped_files] == ["cat/2.png"]
 
 
 @sqlite_only
@@ -190,7 +190,7 @@ def test_a_duplicate_within_the_upload_is_stored_once_and_reported(uploader: Upl
     )
 
     assert result.samples == 1
-    assert result.skipped == (SkippedFile("cat/2.png", "same picture as 'cat/1.png'"),)
+    assert result.skipped_files == (SkippedFile("cat/2.png", "same picture as 'cat/1.png'"),)
 
 
 @sqlite_only
