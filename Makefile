@@ -37,7 +37,7 @@ test: check system ## run the checks, and the tests but for those of e2e, stress
 e2e: env system ## run the production shape as processes, restart and kill its parts, flood it: minutes
 	$(BIN)/python -m pytest -m e2e -s
 
-stress: env system ## attack that shape for hours: deletions in a race, crashes, floods, leaks, 100,000 damaged inputs
+stress: env system ## attack that shape for half an hour: deletions in a race, crashes, floods, leaks, 100,000 damaged inputs
 	$(BIN)/python -m pytest -m stress -s
 
 images: ## build alacarte-service:local and alacarte-worker:local with docker, podman or buildah; TORCH_BACKEND=cpu is the default
